@@ -1,0 +1,49 @@
+# Everything sets itself up: the only things needed are Python >= 3.11 and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+FLOOR_VENV ?= .venv-floor
+
+.PHONY: help demo test test-floor lint types bench clean
+
+help:
+	@echo "make demo        fit a small model on data that ships with scikit-learn"
+	@echo "make test        run the test suite"
+	@echo "make test-floor  run the test suite on the oldest supported scikit-learn, SciPy and NumPy"
+	@echo "make lint types  ruff and mypy"
+	@echo "make bench       run every benchmark, one JSON object per line"
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "termwise needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[cli,plots,test]'
+	touch $@
+
+$(FLOOR_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FLOOR_VENV)
+	$(FLOOR_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(FLOOR_VENV)/bin/python -m pip install --quiet --editable '.[cli,plots,test]' 'numpy==2.0.*' 'scipy==1.14.*' 'scikit-learn==1.7.*' 'pandas==2.2.*'
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/termwise demo
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-floor: $(FLOOR_VENV)/.ready
+	$(FLOOR_VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready
+	$(BIN)/termwise bench all
+
+clean:
+	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,21 @@
+"""Sparse linear-in-the-parameters models with automatic model selection."""
+
+from termwise import basis, datasets
+from termwise.basis import FourierBasis, LagBasis, LogisticBasis, RadialBasis
+from termwise.online import OnlineRidge
+from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BasisRidge",
+    "FourierBasis",
+    "LagBasis",
+    "LocalRidge",
+    "LogisticBasis",
+    "OnlineRidge",
+    "RadialBasis",
+    "basis",
+    "datasets",
+    "reestimate_alpha",
+]

@@ -1,0 +1,113 @@
+"""Validation at the edge. Every message names the parameter, the requirement, the value got and the remedy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -np.inf,
+    above: float = -np.inf,
+    below: float = np.inf,
+    integer: bool = False,
+    infinite: bool = False,
+    remedy: str,
+) -> Any:
+    """Return `value` if it is a number with `low <= value`, `above < value < below`, else raise."""
+    kind: type = Integral if integer else Real
+    good = isinstance(value, kind) and not isinstance(value, bool)
+    good = good and value >= low and value > above and (value < below or (infinite and value == np.inf))
+    if good:
+        return value
+    bounds = (
+        [f">= {low:g}"] * (low > -np.inf) + [f"> {above:g}"] * (above > -np.inf) + [f"< {below:g}"] * (below < np.inf)
+    )
+    what = "a whole number" if integer else "a number" if infinite else "a finite number"
+    requirement = " ".join([what, " and ".join(bounds)]).strip()
+    error = ValueError if isinstance(value, Real) else TypeError
+    raise error(f"{name} must be {requirement}, got {value!r}: {remedy}.")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[Any], *, remedy: str = "pick one of these") -> Any:
+    """Return `value` if it is one of `choices`, else raise."""
+    choices = list(choices)
+    if isinstance(value, str) and value in choices:
+        return value
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}: {remedy}.")
+
+
+def check_indices(name: str, indices: ArrayLike, size: int, *, what: str) -> NDArray[np.intp]:
+    """Return distinct indices into `size` things as an array; a boolean mask of that length will do as well."""
+    array = np.atleast_1d(np.asarray(indices))
+    if array.dtype == bool:
+        if array.shape != (size,):
+            raise ValueError(f"{name} as a mask must have length {size}, got {array.shape}: one entry per {what}.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{name} must be a list of whole numbers, got {indices!r}: give positions of {what}s.")
+    if array.min() < 0 or array.max() >= size:
+        worst = array[(array < 0) | (array >= size)][0]
+        raise ValueError(f"{name} must lie between 0 and {size - 1}, got {worst}: there are {size} {what}s.")
+    if len(np.unique(array)) < len(array):
+        raise ValueError(f"{name} must not repeat a {what}, got {indices!r}: name each one once.")
+    return array.astype(np.intp)
+
+
+def check_targets(y: Any) -> NDArray[np.float64]:
+    """Return finite targets of shape (n,) or (n, q) in float64."""
+    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
+    if not (plain and np.isfinite(y).all()):  # an online model checks one number at a time: keep that quick
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if y.ndim > 2:
+        raise ValueError(f"y must have shape (n,) or (n, q), got {y.shape}: one column per output.")
+    return y
+
+
+def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Return sample weights as repetition counts of `n` rows, ones when None."""
+    if sample_weight is None:
+        return np.ones(n)
+    if np.ndim(sample_weight) == 0:
+        counts = np.full(n, sample_weight, dtype=np.float64)
+    else:
+        counts = np.asarray(sample_weight, dtype=np.float64)
+    if counts.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {counts.shape}: give one weight per sample.")
+    if not np.all(np.isfinite(counts)) or counts.min() < 0:
+        worst = counts[~(np.isfinite(counts) & (counts >= 0))][0]
+        raise ValueError(
+            f"sample_weight must be finite and >= 0, got {worst}: a weight says how often a sample counts."
+        )
+    return counts
+
+
+def check_total(counts: NDArray[np.float64]) -> None:
+    """Raise unless the weights add up to at least two samples."""
+    if counts.sum() < 2 - 1e-9:
+        raise ValueError(
+            f"sample_weight must add up to at least 2 samples, got {counts.sum():g}: weights mean repetitions; "
+            "scale relative weights so that they average one."
+        )
+
+
+def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import an optional dependency, or say which pip line installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{purpose} needs {module}, which is not installed: pip install 'termwise[{extra}]'"
+        ) from error

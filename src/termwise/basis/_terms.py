@@ -1,0 +1,138 @@
+"""What all bases share, and how any scikit-learn transformer can stand in for one."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from termwise._arrays import densify
+from termwise._checks import check_indices
+
+
+class Basis(TransformerMixin, BaseEstimator, ABC):
+    """A fixed set of functions `h_j`, evaluated on every sample: X (n, d) -> G (n, p).
+
+    A subclass says in `_per_term` which of its fitted arrays run over the functions, so that `take` can restrict them,
+    and implements `_learn` (look at the training inputs), `_evaluate` (rows of G) and `_names`.
+    """
+
+    _per_term: ClassVar[tuple[str, ...]]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Fix the functions from the training inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : ignored
+            Present for scikit-learn's conventions.
+        """
+        self._learn(validate_data(self, X, dtype=[np.float64, np.float32]))
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Evaluate every function on every sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        G : ndarray of shape (n, p)
+            Design matrix, one column per function, of the dtype of `X` (float32 or float64).
+        """
+        check_is_fitted(self)
+        return self._evaluate(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+    def take(self, indices: ArrayLike) -> Self:
+        """Return the same fitted basis restricted to some of its functions, in that order.
+
+        Parameters
+        ----------
+        indices : array-like of int, or boolean mask of length p
+            Which functions to keep.
+        """
+        check_is_fitted(self)
+        chosen = check_indices("indices", indices, len(self._names()), what="function")
+        restricted = copy.copy(self)
+        for name in self._per_term:
+            setattr(restricted, name, getattr(self, name)[chosen])
+        return restricted
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return one readable name per function.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the inputs; by default those seen in `fit`, or `x0`, `x1`, ...
+        """
+        check_is_fitted(self)
+        return np.asarray(self._names(self._input_names(input_features)), dtype=object)
+
+    def _input_names(self, given: ArrayLike | None = None) -> list[str]:
+        seen = getattr(self, "feature_names_in_", None)
+        if given is None:
+            return list(seen) if seen is not None else [f"x{j}" for j in range(self.n_features_in_)]
+        names = [str(name) for name in np.asarray(given, dtype=object)]
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                "input_features should have length equal to number of features "
+                f"({self.n_features_in_}), got {len(names)}: give one name per input."
+            )
+        if seen is not None and names != list(seen):
+            raise ValueError("input_features is not equal to feature_names_in_: leave it out to use those seen in fit.")
+        return names
+
+    @abstractmethod
+    def _learn(self, X: NDArray) -> None: ...
+
+    @abstractmethod
+    def _evaluate(self, X: NDArray) -> NDArray: ...
+
+    @abstractmethod
+    def _names(self, inputs: list[str] | None = None) -> list[str]: ...
+
+
+class TakenColumns(TransformerMixin, BaseEstimator):
+    """Some columns of what a fitted transformer yields: `take` for transformers that have none of their own."""
+
+    def __init__(self, transformer: Any, indices: NDArray[np.intp]) -> None:
+        self.transformer = transformer
+        self.indices = indices
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Do nothing: the transformer is fitted already."""
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Evaluate the transformer and keep the columns in question."""
+        return densify(self.transformer.transform(X))[:, self.indices]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the transformer's own names of these columns."""
+        return self.transformer.get_feature_names_out(input_features)[self.indices]
+
+
+def take(basis: Any, indices: NDArray[np.intp]) -> Any:
+    """Return a fitted basis, or any fitted transformer, restricted to some of its functions."""
+    if hasattr(basis, "take"):
+        return basis.take(indices)
+    return TakenColumns(basis, indices)

@@ -1,0 +1,172 @@
+"""Radial basis functions: `h(x) = phi((x - c)' M^-1 (x - c))`, Orr section 3.1 and appendix A.3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import pdist
+from sklearn.cluster import kmeans_plusplus
+from sklearn.utils import check_array
+
+from termwise._arrays import row_blocks
+from termwise._checks import check_choice, check_number
+from termwise.basis._terms import Basis
+
+# Each kernel is one line in z = (x - c)' M^-1 (x - c).
+KERNELS: dict[str, Callable[[NDArray], NDArray]] = {
+    "gaussian": lambda z: np.exp(-z),
+    "multiquadric": lambda z: np.sqrt(1 + z),
+    "inverse_multiquadric": lambda z: 1 / np.sqrt(1 + z),
+    "cauchy": lambda z: 1 / (1 + z),
+}
+
+MEDIAN_ROWS = 1000  # half a million pairs settle a median to well under a percent
+
+
+class RadialBasis(Basis):
+    """Radial functions around centres.
+
+    `h_j(x) = phi((x - c_j)' M^-1 (x - c_j))` with the metric `M = width^2 I`. Inputs on different scales should be
+    standardised first, or given a width each. (A Gaussian written `exp(-|x-c|^2 / tau)` has width `sqrt(tau)`; one
+    written `exp(-|x-c|^2 / (2 sigma^2))` has width `sigma sqrt(2)`.)
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "multiquadric", "inverse_multiquadric", "cauchy"}, default="gaussian"
+        The function phi: `exp(-z)`, `(1+z)^(1/2)`, `(1+z)^(-1/2)` or `(1+z)^(-1)`.
+    width : float, array-like of shape (d,) or (d, d), or "median", default=1.0
+        Radius of the functions: one for all inputs, one per input, the metric `M` itself, or the median distance
+        between training samples.
+    centers : "samples", int or array-like of shape (p, d), default="samples"
+        Where the functions sit: on every training sample, on that many samples spread over the data, or given.
+    random_state : int, RandomState instance or None, default=0
+        Draws the spread-out samples when `centers` is a number.
+
+    Attributes
+    ----------
+    centers_ : ndarray of shape (p, d)
+        The centres.
+    center_rows_ : ndarray of shape (p,)
+        Number of the training sample (or of the given centre) each function sits on.
+    width_ : float or ndarray
+        The width in use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import RadialBasis
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> basis = RadialBasis(width=1.0).fit(X)
+    >>> basis.transform(X).round(2)
+    array([[1.  , 0.37, 0.02],
+           [0.37, 1.  , 0.37],
+           [0.02, 0.37, 1.  ]])
+    >>> basis.take([2]).transform(X).round(2).ravel()
+    array([0.02, 0.37, 1.  ])
+    """
+
+    _per_term = ("centers_", "center_rows_")
+
+    def __init__(
+        self,
+        kernel: str = "gaussian",
+        width: float | ArrayLike | str = 1.0,
+        centers: str | int | ArrayLike = "samples",
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.width = width
+        self.centers = centers
+        self.random_state = random_state
+
+    def _learn(self, X: NDArray) -> None:
+        check_choice("kernel", self.kernel, KERNELS)
+        self.width_ = self._resolve_width(X)
+        self.centers_, self.center_rows_ = self._resolve_centers(X)
+
+    def _resolve_width(self, X: NDArray) -> float | NDArray:
+        if isinstance(self.width, str):
+            check_choice("width", self.width, ["median"], remedy="give a number, an array or 'median'")
+            return median_distance(X)
+        width = np.asarray(self.width, dtype=np.float64)
+        d = X.shape[1]
+        if width.shape not in ((), (d,), (d, d)):
+            raise ValueError(
+                f"width must be a number or have shape ({d},) or ({d}, {d}), got shape {width.shape}: "
+                f"the data have {d} inputs."
+            )
+        if not np.all(np.isfinite(width)) or (width.ndim < 2 and np.any(width <= 0)):
+            raise ValueError(f"width must be finite and > 0, got {self.width!r}: it is a distance between inputs.")
+        if width.ndim == 2:
+            _metric_root(width)
+        return width if width.ndim else float(width)
+
+    def _resolve_centers(self, X: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
+        n, d = X.shape
+        if isinstance(self.centers, str):
+            check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
+            return X.copy(), np.arange(n)
+        if np.ndim(self.centers) == 0:
+            remedy = f"there are {n} samples to choose from"
+            count = check_number("centers", self.centers, low=1, below=n + 1, integer=True, remedy=remedy)
+            _, rows = kmeans_plusplus(X, int(count), random_state=self.random_state)
+            rows = np.sort(rows)
+            return X[rows], rows
+        centers = check_array(self.centers, dtype=X.dtype, input_name="centers")
+        if centers.shape[1] != d:
+            raise ValueError(f"centers must have {d} columns, got {centers.shape[1]}: the data have {d} inputs.")
+        return centers, np.arange(len(centers))
+
+    def _evaluate(self, X: NDArray) -> NDArray:
+        """Fill G block by block: distances by one BLAS product, then the kernel, in float64 whatever the input."""
+        phi = KERNELS[self.kernel]
+        origin = self.centers_.mean(axis=0, dtype=np.float64)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
+        C = _whiten(self.centers_ - origin, self.width_)
+        A = _whiten(X - origin, self.width_)
+        aa, cc = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", C, C)
+        C *= -2
+        G = np.empty((len(X), len(C)), dtype=X.dtype)
+        for rows in row_blocks(*G.shape):
+            z = A[rows] @ C.T
+            z += aa[rows, None]
+            z += cc
+            np.maximum(z, 0, out=z)
+            G[rows] = phi(z)
+        return G
+
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        return [f"{self.kernel}_{row}" for row in self.center_rows_]
+
+
+def median_distance(X: NDArray) -> float:
+    """Return the median distance between different samples: a width that fits the scale of the data.
+
+    Above `MEDIAN_ROWS` samples, that many evenly spaced ones are used. Identical samples only: 1.
+    """
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MEDIAN_ROWS)).astype(np.intp))
+    distances = pdist(X[rows].astype(np.float64, copy=False))
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if distances.size else 1.0
+
+
+def _metric_root(metric: NDArray) -> NDArray:
+    """Lower Cholesky factor of the metric M."""
+    try:
+        if not np.allclose(metric, metric.T):
+            raise np.linalg.LinAlgError
+        return np.linalg.cholesky(metric)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"width as a matrix must be symmetric and positive definite, got {metric.tolist()!r}: it is the metric M "
+            "in (x-c)' M^-1 (x-c)."
+        ) from None
+
+
+def _whiten(X: NDArray, width: float | NDArray) -> NDArray[np.float64]:
+    """Scale the inputs so that the metric becomes the identity."""
+    if np.ndim(width) < 2:
+        return X / width
+    return sla.solve_triangular(_metric_root(np.asarray(width)), X.T, lower=True).T

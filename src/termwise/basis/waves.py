@@ -1,0 +1,148 @@
+"""Waves and steps: Fourier series and logistic hidden units, Orr section 3."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.utils import check_random_state
+
+from termwise._checks import check_number
+from termwise.basis._terms import Basis
+
+
+class FourierBasis(Basis):
+    """Sines and cosines of every input.
+
+    For each input and each harmonic `k = 1, ..., n_harmonics`: `sin(2 pi k (x - x0) / period)` and the cosine, with
+    `x0` the smallest training value.
+
+    Parameters
+    ----------
+    n_harmonics : int, default=5
+        Number of harmonics per input.
+    period : float, array-like of shape (d,) or None, default=None
+        Longest period, one for all inputs or one each. None takes twice the range of the training data, so that a fit
+        need not return at one end of the data to where it started at the other; give the period of what is periodic.
+
+    Attributes
+    ----------
+    periods_ : ndarray of shape (d,)
+        Longest period of each input.
+    origins_ : ndarray of shape (d,)
+        Smallest training value of each input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import FourierBasis
+    >>> X = np.array([[0.0], [0.25], [0.5]])
+    >>> basis = FourierBasis(n_harmonics=1, period=1.0).fit(X)
+    >>> list(basis.get_feature_names_out())
+    ['sin1(x0)', 'cos1(x0)']
+    >>> (basis.transform(X).round(2) + 0.0).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]
+    """
+
+    _per_term = ("columns_", "harmonics_", "phases_")
+
+    def __init__(self, n_harmonics: int = 5, period: float | ArrayLike | None = None) -> None:
+        self.n_harmonics = n_harmonics
+        self.period = period
+
+    def _learn(self, X: NDArray) -> None:
+        check_number("n_harmonics", self.n_harmonics, low=1, integer=True, remedy="ask for at least one wave per input")
+        d = X.shape[1]
+        self.origins_ = X.min(axis=0).astype(np.float64)
+        self.periods_ = self._resolve_period(X)
+        self.columns_ = np.repeat(np.arange(d), 2 * self.n_harmonics)
+        self.harmonics_ = np.tile(np.repeat(np.arange(1, self.n_harmonics + 1), 2), d)
+        self.phases_ = np.tile([0.0, np.pi / 2], d * self.n_harmonics)  # cos(a) = sin(a + pi/2)
+
+    def _resolve_period(self, X: NDArray) -> NDArray[np.float64]:
+        d = X.shape[1]
+        if self.period is None:
+            spread = np.ptp(X, axis=0).astype(np.float64)
+            return np.where(spread > 0, 2 * spread, 1.0)
+        period = np.asarray(self.period, dtype=np.float64)
+        if period.shape not in ((), (d,)):
+            raise ValueError(f"period must be a number or have shape ({d},), got shape {period.shape}: one per input.")
+        if not np.all(np.isfinite(period)) or np.any(period <= 0):
+            raise ValueError(
+                f"period must be finite and > 0, got {self.period!r}: leave it out to use the data's range."
+            )
+        return np.broadcast_to(period, d).copy()
+
+    def _evaluate(self, X: NDArray) -> NDArray:
+        turns = (X - self.origins_) / self.periods_
+        angles = turns[:, self.columns_]
+        angles *= 2 * np.pi * self.harmonics_
+        angles += self.phases_
+        return np.sin(angles, out=angles).astype(X.dtype, copy=False)
+
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        inputs = inputs or self._input_names()
+        waves = np.where(self.phases_ == 0, "sin", "cos")
+        terms = zip(waves, self.harmonics_, self.columns_, strict=True)
+        return [f"{wave}{k}({inputs[j]})" for wave, k, j in terms]
+
+
+class LogisticBasis(Basis):
+    """Logistic hidden units with random weights: `h(x) = 1 / (1 + exp(b'x - b0))`.
+
+    The directions `b` are normal, scaled by the spread of each input; each unit's step passes through a random training
+    sample, so that every unit is active somewhere in the data.
+
+    Parameters
+    ----------
+    n_units : int, default=100
+        Number of units.
+    scale : float, default=1.0
+        Steepness: larger units switch faster.
+    random_state : int, RandomState instance or None, default=0
+        Draws the units.
+
+    Attributes
+    ----------
+    directions_ : ndarray of shape (n_units, d)
+        Weights `b` of the units.
+    offsets_ : ndarray of shape (n_units,)
+        Offsets `b0`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import BasisRidge, LogisticBasis
+    >>> X = np.linspace(-3, 3, 40)[:, None]
+    >>> model = BasisRidge(LogisticBasis(n_units=30)).fit(X, np.tanh(X.ravel()))
+    >>> round(model.score(X, np.tanh(X.ravel())), 3)
+    1.0
+    """
+
+    _per_term = ("directions_", "offsets_", "units_")
+
+    def __init__(
+        self, n_units: int = 100, scale: float = 1.0, random_state: int | np.random.RandomState | None = 0
+    ) -> None:
+        self.n_units = n_units
+        self.scale = scale
+        self.random_state = random_state
+
+    def _learn(self, X: NDArray) -> None:
+        check_number("n_units", self.n_units, low=1, integer=True, remedy="ask for at least one unit")
+        check_number("scale", self.scale, above=0, remedy="1 suits most data, larger is steeper")
+        rng = check_random_state(self.random_state)
+        spread = X.std(axis=0, dtype=np.float64)
+        spread[spread == 0] = 1.0
+        self.directions_ = self.scale * rng.normal(size=(self.n_units, X.shape[1])) / spread
+        anchors = X[rng.randint(len(X), size=self.n_units)]
+        self.offsets_ = np.einsum("ij,ij->i", self.directions_, anchors)
+        self.units_ = np.arange(self.n_units)
+
+    def _evaluate(self, X: NDArray) -> NDArray:
+        steps = X @ self.directions_.T
+        np.subtract(self.offsets_, steps, out=steps)
+        return expit(steps, out=steps).astype(X.dtype, copy=False)
+
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        return [f"logistic_{unit}" for unit in self.units_]

@@ -1,0 +1,326 @@
+"""What every estimator does, however its weights are found: read the data, predict, give error bars, explain itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from termwise._arrays import as_columns, densify, row_blocks
+from termwise._checks import check_counts, check_number, check_targets, check_total
+from termwise.basis import take
+from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance, pose
+
+FLOATS = [np.float64, np.float32]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a fit leaves behind besides the weights."""
+
+    rows: Rows
+    solution: Solution
+    G_mean: NDArray[np.float64]
+    criteria: dict[str, float]
+    criterion: str
+    residuals: NDArray[np.float64]  # (n, q), leave-one-out, for every sample in the order of the data
+
+
+class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
+    """A model linear in its terms: what all estimators share once they are fitted.
+
+    A subclass has the parameters `basis` and `fit_intercept`.
+    """
+
+    basis: Any
+    fit_intercept: bool
+    basis_: Any
+    _chosen_basis: Any
+
+    @abstractmethod
+    def _record(self) -> Record:
+        """What is known beside the weights."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.basis is None
+        return tags
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            Inputs.
+        return_std : bool, default=False
+            Also return the standard error of the fitted function, from the covariance of the weights. A new
+            observation scatters around it with variance `std**2 + noise_variance_`.
+
+        Returns
+        -------
+        y : ndarray of shape (m,) or (m, q)
+            Predictions.
+        std : ndarray of the same shape
+            Standard errors; only with `return_std=True`.
+        """
+        G = self._terms(X)
+        y = (G @ self.weights_.T + self.intercept_).astype(G.dtype, copy=False)
+        return (y, self._standard_error(G)) if return_std else y
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
+        """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
+
+        Whatever the distribution of the data, samples that are exchangeable with those of the fit fall inside with
+        probability at least `2 coverage - 1`, and in practice with about `coverage`. Too few samples for the coverage
+        asked (fewer than about `1 / (1 - coverage)`) make the interval infinite.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            Inputs.
+        coverage : float, default=0.9
+            Nominal coverage, between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (m,) or (m, q)
+            Ends of the intervals.
+        """
+        check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
+        G = self._terms(X)
+        center = as_columns(G @ self.weights_.T + self.intercept_)
+        record = self._record()
+        rows, solution = record.rows, record.solution
+        loo = solution.loo / np.sqrt(rows.counts)[:, None]
+        b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
+        ends = np.empty((2, *center.shape))
+        for block in row_blocks(len(G), len(b)):
+            spread = solution.project(G[block] - record.G_mean) @ b.T + rows.intercept * rows.single / rows.n
+            for j in range(center.shape[1]):
+                ends[:, block, j] = jackknife_plus(center[block, j], spread, loo[:, j], rows.counts, coverage)
+        lower, upper = (self._squeeze(end, axis=1).astype(G.dtype, copy=False) for end in ends)
+        return lower, upper
+
+    @property
+    def effective_dof_(self) -> float:
+        """Effective number of parameters, intercept included."""
+        return self._record().solution.dof
+
+    @property
+    def noise_variance_(self) -> Any:
+        """Estimated noise variance of each output, `sse / (n - dof)`."""
+        record = self._record()
+        return self._squeeze(noise_variance(record.rows, record.solution), axis=0)
+
+    @property
+    def loo_residuals_(self) -> NDArray[np.float64]:
+        """Leave-one-out residuals of all samples."""
+        return self._squeeze(self._record().residuals, axis=1)
+
+    @property
+    def criteria_(self) -> dict[str, float]:
+        """Values of all criteria, averaged over the outputs."""
+        return dict(self._record().criteria)
+
+    @property
+    def criterion_value_(self) -> float:
+        """Value of the criterion the model is judged by."""
+        record = self._record()
+        return record.criteria[record.criterion]
+
+    @property
+    def weights_cov_(self) -> NDArray[np.float64]:
+        """Covariance of the weights (Orr A.5), of shape (k, k), or (q, k, k) for several outputs.
+
+        The noise variance is `noise_variance_`; that penalties or terms were chosen by looking at the targets is not
+        counted.
+        """
+        noise = np.atleast_1d(self.noise_variance_)
+        return self._squeeze(noise[:, None, None] * self._record().solution.unit_cov, axis=0)
+
+    def summary(self, max_terms: int = 20) -> str:
+        """Describe the fit in words and numbers.
+
+        Parameters
+        ----------
+        max_terms : int, default=20
+            How many terms to list, the most significant first.
+        """
+        check_is_fitted(self)
+        noise = np.sqrt(np.mean(self.noise_variance_))
+        criteria = "  ".join(f"{name} {value:.4g}" for name, value in self.criteria_.items())
+        lines = [
+            f"{type(self).__name__}: {self.n_terms_} of {self._n_candidates} terms, {self._record().rows.n:g} samples",
+            f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
+            f"error estimates: {criteria}",
+        ]
+        return "\n".join(lines + self._term_table(max_terms))
+
+    def _term_table(self, max_terms: int) -> list[str]:
+        if not self.n_terms_:
+            return ["no terms: the model is the mean"]
+        weights = np.atleast_2d(self.weights_)
+        errors = np.sqrt(np.diagonal(self.weights_cov_.reshape(-1, self.n_terms_, self.n_terms_), axis1=1, axis2=2))
+        size = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
+        order = np.argsort(-size.max(axis=0), kind="stable")[:max_terms]
+        names = self._term_names()
+        width = max(4, *(len(names[j]) for j in order))
+        lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11}"]
+        for j in order:
+            for weight, error in zip(weights[:, j], errors[:, j], strict=True):
+                lines.append(f"{names[j]:<{width}}  {weight:>11.4g}  {error:>11.4g}")
+        if len(order) < self.n_terms_:
+            lines.append(f"... and {self.n_terms_ - len(order)} more")
+        return lines
+
+    # -- reading the data ----------------------------------------------------------------------------------------------
+
+    def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
+        """Return X (checked here unless a basis will check it) and y of shape (n,) or (n, q)."""
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise ValueError(
+                f"fit_intercept must be True or False, got {self.fit_intercept!r}: True fits the mean too."
+            )
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+            )
+        if self.basis is None:
+            X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
+        else:
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        y = check_targets(y)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _fit_design(self, X: Any, y: NDArray, used: NDArray[np.bool_], min_samples: int = 2) -> NDArray:
+        """Fit the basis on the samples that count and evaluate it on all."""
+        if self.basis is None:
+            self.basis_ = None
+        elif used.all():
+            self.basis_ = clone(self.basis)
+            return self._check_design(self.basis_.fit_transform(X, y), min_samples)
+        else:
+            rows = np.flatnonzero(used)
+            self.basis_ = clone(self.basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
+        return self._check_design(X if self.basis is None else self.basis_.transform(X), min_samples)
+
+    def _check_design(self, G: Any, min_samples: int = 1) -> NDArray:
+        if self.basis is None and G.shape[0] >= min_samples:  # checked as X already
+            return densify(G)
+        name = "X" if self.basis is None else f"The design matrix of {type(self.basis).__name__}"
+        return check_array(densify(G), dtype=FLOATS, ensure_min_samples=min_samples, input_name=name, estimator=self)
+
+    def _terms(self, X: Any) -> NDArray:
+        """Columns of the chosen terms for new inputs."""
+        check_is_fitted(self)
+        if self.basis_ is None:
+            X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=False)
+            return densify(X if self._whole else X[:, self.support_])
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._check_design(self._chosen_basis.transform(X))
+
+    def _term_names(self) -> list[str]:
+        if self.basis_ is None:
+            names = getattr(self, "feature_names_in_", None)
+            return [f"x{j}" if names is None else str(names[j]) for j in self.support_]
+        if hasattr(self._chosen_basis, "get_feature_names_out"):
+            return [str(name) for name in self._chosen_basis.get_feature_names_out()]
+        return [f"term{j}" for j in self.support_]
+
+    # -- keeping the solution ------------------------------------------------------------------------------------------
+
+    def _set_weights(self, support: NDArray[np.intp], weights: NDArray, intercept: NDArray) -> None:
+        coef = np.zeros((weights.shape[1], self._n_candidates))
+        coef[:, support] = weights.T
+        self.support_, self.n_terms_ = support, len(support)
+        self.weights_, self.coef_ = self._squeeze(weights.T, axis=0), self._squeeze(coef, axis=0)
+        self.intercept_ = self._squeeze(intercept, axis=0)
+        self._whole = np.array_equal(support, np.arange(self._n_candidates))
+        self._chosen_basis = self.basis_ if self._whole or self.basis_ is None else take(self.basis_, support)
+
+    def _squeeze(self, values: NDArray, axis: int) -> Any:
+        """Drop the axis of outputs when y was a vector."""
+        return values.take(0, axis=axis) if self._one_output else values
+
+    def _standard_error(self, G: NDArray) -> NDArray:
+        """`sigma sqrt(1/n + g~ K B'B K' g~')` for rows of the chosen columns."""
+        record = self._record()
+        rows, solution = record.rows, record.solution
+        projected = solution.project(G - record.G_mean)
+        unit = np.einsum("ij,ij->i", projected @ (solution.B.T @ solution.B), projected) + rows.intercept / rows.n
+        std = np.sqrt(np.outer(unit, np.atleast_1d(self.noise_variance_)))
+        return self._squeeze(std, axis=1).astype(G.dtype, copy=False)
+
+
+class BatchModel(TermModel):
+    """A model fitted to all samples at once.
+
+    A subclass says in `_check_params` what its parameters may be; its `_solve` finds a solution of the posed problem
+    and hands it to `_settle`.
+    """
+
+    _fitted: Record
+
+    @abstractmethod
+    def _check_params(self) -> None:
+        """Raise on the first bad parameter, before the data are touched."""
+
+    @abstractmethod
+    def _solve(self, problem: Problem) -> None:
+        """Find the weights; end with `_settle`."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            How often each sample counts. Weights mean repetitions: leave-one-out leaves out one repeat.
+        """
+        self._check_params()
+        X, y = self._validate(X, y, reset=True)
+        counts = check_counts(sample_weight, len(y))
+        check_total(counts)
+        used = counts > 0
+        G = self._fit_design(X, y, used)
+        self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
+        Y = as_columns(y)
+        if used.all():
+            self._solve(pose(G, Y, counts, self.fit_intercept))
+        else:
+            self._solve(pose(G[used], Y[used], counts[used], self.fit_intercept))
+            # Leaving out a sample of weight zero changes nothing.
+            residuals = Y - (G @ np.atleast_2d(self.coef_).T + self.intercept_)
+            residuals[used] = self._fitted.residuals
+            self._fitted = replace(self._fitted, residuals=residuals)
+        return self
+
+    def _record(self) -> Record:
+        check_is_fitted(self)
+        return self._fitted
+
+    def _settle(
+        self,
+        problem: Problem,
+        solution: Solution,
+        support: NDArray[np.intp],
+        criteria: dict[str, float],
+        criterion: str,
+    ) -> None:
+        """Keep a solution."""
+        G_mean = problem.G_mean[support]
+        self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
+        residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
+        self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)

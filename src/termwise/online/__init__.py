@@ -1,0 +1,5 @@
+"""Models kept current."""
+
+from termwise.online.estimator import OnlineRidge
+
+__all__ = ["OnlineRidge"]

@@ -1,0 +1,101 @@
+"""The triangular factor of a ridge problem, kept up to date, Orr section 4.3 and A.7.
+
+`R'R = H'H + diag(penalties)` for the design matrix H, and `z = R'^-1 H'Y`, so that `R w = z`. Nothing is ever inverted.
+
+- Adding rows triangularises them together with `[R z]` by Householder reflections: (A.8).
+- Removing a row h, with `q = R'^-1 h`, leaves `R'(I - q q')R`, and `I - q q'` has an explicit triangular factor. With
+  `t_i = 1 - q_1^2 - ... - q_i^2`,
+
+      new row i = sqrt(t_i / t_{i-1}) row i - q_i / sqrt(t_i t_{i-1}) sum_{j > i} q_j row j
+
+  in O(k^2): (A.11). The last `t_k` is the leverage gap of the row.
+- Adding and removing terms adds and deletes columns: (A.4), (A.6).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dtpqrt, dtrtrs
+
+SAFE_GAP = 1e-4  # removing a row loses about eps / gap
+BLOCK = 16  # columns a Householder block takes: the fastest for one row and for thousands
+
+
+class Factor:
+    """`[R z]` of shape (k, k + q) for the columns and penalties of a model."""
+
+    def __init__(self, penalties: NDArray[np.float64], n_outputs: int) -> None:
+        self.penalties = penalties
+        self.rows = np.hstack([np.diag(np.sqrt(penalties)), np.zeros((len(penalties), n_outputs))])
+
+    @property
+    def R(self) -> NDArray[np.float64]:
+        """The triangular factor."""
+        return self.rows[:, : len(self.rows)]
+
+    @property
+    def z(self) -> NDArray[np.float64]:
+        """Right-hand side of `R w = z`."""
+        return self.rows[:, len(self.rows) :]
+
+    @property
+    def singular(self) -> bool:
+        """Whether the data and the penalties leave some weight undetermined."""
+        diagonal = np.abs(np.diagonal(self.R))
+        return bool(diagonal.min(initial=np.inf) <= len(diagonal) * np.finfo(np.float64).eps * diagonal.max(initial=0))
+
+    def weights(self) -> NDArray[np.float64]:
+        """Solve `R w = z`, with least norm where weights are undetermined."""
+        if self.singular:
+            return np.asarray(np.linalg.lstsq(self.R, self.z)[0], dtype=np.float64)
+        return dtrtrs(self.R, self.z)[0]
+
+    def add_rows(self, H: NDArray, Y: NDArray) -> None:
+        """Take in samples, O(k^2) each."""
+        k, size = self.rows.shape
+        square = np.zeros((size, size), order="F")
+        square[:k] = self.rows
+        square = dtpqrt(0, min(BLOCK, size), square, np.hstack([H, Y]), overwrite_a=1)[0]
+        self.rows = square[:k]
+
+    def remove_row(self, h: NDArray, y: NDArray) -> bool:
+        """Give up a sample; False, and nothing done, where that is too close to singular to be accurate."""
+        if self.singular:
+            return False
+        q = dtrtrs(self.R, h, trans=1)[0]
+        gap = 1 - q @ q
+        if gap < SAFE_GAP:
+            return False
+        t = gap + np.append(np.cumsum(q[::-1] ** 2)[::-1], 0.0)  # t_0 = 1, ..., t_k = gap
+        later = np.zeros_like(self.rows)
+        later[:-1] = np.cumsum((q[:, None] * self.rows)[:0:-1], axis=0)[::-1]
+        later[:, len(q) :] += y - q @ self.z  # the row's target, less what R explains of it, would stand below z
+        self.rows = np.sqrt(t[1:] / t[:-1])[:, None] * self.rows - (q / np.sqrt(t[1:] * t[:-1]))[:, None] * later
+        return True
+
+    def remove_columns(self, at: NDArray[np.intp]) -> None:
+        """Take terms out of the model."""
+        self.penalties = np.delete(self.penalties, at)
+        self.rows = _triangular(np.delete(self.rows, at, axis=1))[: len(self.penalties)]
+
+    def add_columns(self, H: NDArray, Y: NDArray, C: NDArray, penalties: NDArray) -> None:
+        """Put terms with columns C into a model with columns H, orthogonalising them twice against it."""
+        k, m, q = len(self.rows), C.shape[1], Y.shape[1]
+        model = np.vstack([H, np.diag(np.sqrt(self.penalties))])
+        left = np.vstack([C, np.zeros((k, m))])
+        across = np.zeros((k, m))
+        for _ in range(2):
+            step: NDArray = sla.solve_triangular(self.R, model.T @ left, trans="T")
+            left -= model @ sla.solve_triangular(self.R, step)
+            across += step
+        targets = np.vstack([Y, np.zeros((k, q))])
+        corner = _triangular(np.block([[left, targets], [np.diag(np.sqrt(penalties)), np.zeros((m, q))]]))[:m]
+        self.rows = np.block([[self.R, across, self.z], [np.zeros((m, k)), corner]])
+        self.penalties = np.append(self.penalties, penalties)
+
+
+def _triangular(M: NDArray) -> NDArray[np.float64]:
+    """Upper triangular factor of the rows of M."""
+    return sla.qr(M, mode="r", check_finite=False)[0]

@@ -1,0 +1,187 @@
+"""Ridge regression for all penalties at once, from one singular value decomposition.
+
+With `G = U diag(s) V'` (centred, rows scaled), `mu = s^2` and `t = U'y`, everything depends on alpha only through
+
+    psi_j = alpha / (mu_j + alpha),
+
+the part of direction j that the penalty holds back (Orr A.8, A.10):
+
+    residual      r       = r0 + U (psi t)             r0, gap0, freedom0: what no weights can reach
+    leverage gap  gap     = gap0 + U^2 psi
+    sse                   = |r0|^2 + sum psi_j^2 t_j^2
+    freedom     n - dof   = freedom0 + sum psi_j
+
+Written as sums of positive parts, none of these cancels when alpha is tiny and the fit nearly exact. A row, or a whole
+model, that is fitted exactly as alpha -> 0 leaves 0/0 in leave-one-out and GCV; the limit is had by putting
+`psi_j / alpha -> 1/mu_j` for psi_j, since both are ratios that do not see a common factor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from termwise._arrays import row_blocks
+from termwise.selection.criteria import CRITERIA
+from termwise.solution import NO_GAP, Problem, Solution
+
+GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
+STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of that shows every minimum
+ZOOMS = 9  # each narrows a bracket four times
+RESOLVED = np.sqrt(np.finfo(np.float64).eps)  # alpha below RESOLVED^2 mu_1 is lost when added to mu_1 in float64
+
+
+class Spectrum:
+    """Singular values and vectors of a posed problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, rows = problem, problem.rows
+        self.U, self.s, self.V = decompose(problem.G, rank=min(problem.G.shape[1], len(problem.G) - rows.intercept))
+        self.mu = self.s**2
+        self.t = self.U.T @ problem.Y
+        self.rest = problem.Y - self.U @ self.t
+        self.gap0 = rows.gap(np.einsum("ij,ij->i", self.U, self.U))
+        self.freedom0 = rows.n - len(self.s) - rows.intercept
+        self.single = rows.single / rows.counts
+        exact = self.gap0 < NO_GAP  # what is left of such a row is rounding
+        self.gap0[exact], self.rest[exact] = 0.0, 0.0
+        self.interpolates = self.freedom0 < NO_GAP * rows.n
+        if self.interpolates:
+            self.freedom0 = 0.0
+
+    @property
+    def floor(self) -> float:
+        """Smallest penalty that `G'G + alpha I` can show in float64: 0 unless the design is numerically singular."""
+        full = len(self.s) == min(self.problem.G.shape[1], len(self.problem.G) - self.problem.rows.intercept)
+        if full and self.s.min(initial=np.inf) > RESOLVED * self.s.max(initial=0.0):
+            return 0.0
+        return (RESOLVED * self.s.max(initial=0.0)) ** 2
+
+    def score(self, criterion: str, alphas: ArrayLike) -> NDArray[np.float64]:
+        """Value of a criterion (averaged over the outputs) at each alpha, where 0 and infinity mean the limits."""
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        n, psi = self.problem.rows.n, self._psi(alphas)
+        sse, freedom = self.moments(alphas)
+        loo_sse = self._loo_sse(psi) if criterion == "loo" else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):  # at alpha = 0, which is put right next
+            values = CRITERIA[criterion](sse, n - freedom, n, loo_sse)
+        if np.any(alphas == 0):
+            values[alphas == 0] = self._score_at_zero(criterion)
+        return values
+
+    def moments(self, alphas: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return `sse` (averaged over the outputs) and `n - dof` at each alpha."""
+        psi = self._psi(alphas)
+        sse = np.sum(self.rest**2) + np.sum(self.t**2, axis=1) @ psi**2
+        return sse / self.t.shape[1], self.freedom0 + psi.sum(axis=0)
+
+    def solution(self, alpha: float) -> Solution:
+        """Weights at one alpha, which may be 0 (the limit: least norm) or infinite (all weights zero)."""
+        psi = self._psi(alpha)[:, 0]
+        held = 1 / (self.mu + alpha)  # psi / alpha
+        phi = self.mu * held  # 1 - psi, without cancelling
+        return Solution(
+            weights=self._from_left(held[:, None] * self.t),
+            root=self._root(np.sqrt(held)),
+            B=self.U * np.sqrt(phi),
+            sse=np.sum(self.rest**2, axis=0) + psi**2 @ self.t**2,
+            loo=self._loo_residuals(psi, held),
+            dof=float(phi.sum()) + self.problem.rows.intercept,
+            freedom=float(self.freedom0 + psi.sum()),
+        )
+
+    def _psi(self, alphas: ArrayLike) -> NDArray[np.float64]:
+        """Part held back, one row per direction and one column per alpha."""
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        finite = np.where(np.isinf(alphas), 1.0, alphas)
+        return np.where(np.isinf(alphas), 1.0, finite / (self.mu[:, None] + finite))
+
+    def _loo_sse(self, psi: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of squared leave-one-out errors (averaged over the outputs) for each column of psi, by row blocks."""
+        total = np.zeros(psi.shape[1])
+        for rows in row_blocks(len(self.U), max(self.U.shape[1], psi.shape[1])):
+            U = self.U[rows]
+            gap = (U * U) @ psi
+            gap *= self.single[rows, None]
+            gap += self.gap0[rows, None]
+            for t, rest in zip(self.t.T, self.rest.T, strict=True):
+                errors = U @ (psi * t[:, None])
+                errors += rest[rows, None]
+                with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 at alpha = 0 only, where a limit replaces it
+                    errors /= gap
+                total += np.einsum("ij,ij->j", errors, errors)
+        return total / self.t.shape[1]
+
+    def _loo_residuals(self, psi: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
+        gap = self.gap0 + self.single * ((self.U * self.U) @ psi)
+        errors = self.rest + self.U @ (psi[:, None] * self.t)
+        stuck = gap == 0
+        U = self.U[stuck]
+        gap[stuck] = self.single[stuck] * ((U * U) @ held)
+        errors[stuck] = U @ (held[:, None] * self.t)
+        return errors / gap[:, None]
+
+    def _score_at_zero(self, criterion: str) -> float:
+        """Limit of a criterion as alpha -> 0; when all rows are fitted exactly, UEV, FPE and BIC vanish."""
+        n, q = self.problem.rows.n, self.t.shape[1]
+        if criterion == "loo":
+            return float(np.sum(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n)
+        if not self.interpolates:
+            return float(CRITERIA[criterion](np.sum(self.rest**2) / q, n - self.freedom0, n, 0.0))
+        if criterion == "gcv":
+            return float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
+        return 0.0
+
+    def _from_left(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`V diag(s) left = G' U left`."""
+        if self.V is None:
+            return self.problem.G.T @ (self.U @ left)
+        return self.V @ (self.s[:, None] * left)
+
+    def _root(self, scale: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Factors of `K = V diag(scale)`; where V was never formed it is `G' U diag(1/s)`."""
+        if self.V is None:
+            return self.problem.G.T, self.U * (scale / self.s)
+        return (self.V * scale,)
+
+
+def decompose(G: NDArray[np.float64], rank: int) -> tuple[NDArray, NDArray, NDArray | None]:
+    """Return `U, s, V` of rank at most `rank`, with V None where `G' U / s` is cheaper to leave unformed.
+
+    The eigenvectors of the smaller of `G'G` and `G G'` are several times faster than an SVD, but squaring halves the
+    digits of small singular values: only a well-conditioned design keeps them.
+    """
+    n, p = G.shape
+    mu, E = np.linalg.eigh(G.T @ G if p <= n else G @ G.T)
+    mu, E = mu[::-1][:rank], E[:, ::-1][:, :rank]
+    if rank and mu[-1] > GRAM_RANGE * mu[0]:
+        s = np.sqrt(mu)
+        return (G @ E / s, s, np.ascontiguousarray(E)) if p <= n else (np.ascontiguousarray(E), s, None)
+    U, s, Vt = np.linalg.svd(G, full_matrices=False)
+    keep = s > s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps
+    keep[rank:] = False
+    return U[:, keep], s[keep], Vt[keep].T
+
+
+def best_alpha(spectrum: Spectrum, criterion: str) -> float:
+    """Global minimiser of a criterion over alpha in [0, inf]; of equally good penalties the largest.
+
+    A grid in log alpha brackets every minimum, all brackets are narrowed together, and the limits compete. On a
+    numerically singular design the lower limit is the smallest penalty that float64 can tell from others.
+    """
+    if not len(spectrum.mu):
+        return np.inf
+    low, high = np.log(max(spectrum.mu.min() * 1e-5, spectrum.floor)), np.log(spectrum.mu.max() * 1e5)
+    grid = np.linspace(high, low, int((high - low) / STEP) + 2)
+    values = spectrum.score(criterion, np.exp(grid))
+    dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
+    left, right = grid[dips - 1], grid[dips + 1]
+    for _ in range(ZOOMS if len(dips) else 0):
+        points = np.linspace(left, right, 9, axis=1)
+        inner = spectrum.score(criterion, np.exp(points[:, 1:-1]).ravel()).reshape(len(dips), 7)
+        best = inner.argmin(axis=1) + 1
+        left, right = points[np.arange(len(dips)), best - 1], points[np.arange(len(dips)), best + 1]
+    limits = [] if spectrum.floor else [0.0]
+    candidates = np.concatenate([[np.inf], np.exp(grid[:1]), np.exp((left + right) / 2), np.exp(grid[-1:]), limits])
+    return float(candidates[np.argmin(spectrum.score(criterion, candidates))])

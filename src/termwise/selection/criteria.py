@@ -1,0 +1,61 @@
+"""Model selection criteria: estimates of the prediction error, each one small function.
+
+All take the same four numbers, which may be arrays (one entry per model):
+
+sse : sum of squared training errors, `y' P^2 y`
+dof : effective number of parameters, `n - trace P`
+n : number of samples (the sum of their weights)
+loo_sse : sum of squared leave-one-out errors, `sum (r / leverage_gap)^2`
+
+A model that has used up its degrees of freedom (dof >= n) gets an infinite estimate, never a division by zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = Any  # floats or arrays that broadcast against each other
+
+
+class Criterion(Protocol):
+    """A criterion is a pure function of these four."""
+
+    def __call__(self, sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> NDArray[np.float64]:
+        """Estimate the prediction error."""
+
+
+def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> NDArray[np.float64]:
+    """`sse / (n - dof)`, infinite where no degree of freedom is left."""
+    left = np.asarray(n - dof, dtype=np.float64)
+    return np.where(left > 0, sse / np.where(left > 0, left, 1.0), np.inf)
+
+
+def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+    """Unbiased estimate of variance, Orr (5.3): `sse / (n - dof)`."""
+    return _per_freedom(sse, dof, n)
+
+
+def fpe(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+    """Final prediction error, Orr (5.4): `(n + dof) / (n - dof) * sse / n`."""
+    return (n + dof) / n * _per_freedom(sse, dof, n)
+
+
+def gcv(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+    """Generalised cross-validation, Orr (5.6): `n * sse / (n - dof)^2`."""
+    return n * _per_freedom(_per_freedom(sse, dof, n), dof, n)
+
+
+def bic(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+    """Bayesian information criterion, Orr (5.5): `(n + (log n - 1) dof) / (n - dof) * sse / n`."""
+    return (n + (np.log(n) - 1) * dof) / n * _per_freedom(sse, dof, n)
+
+
+def loo(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> NDArray[np.float64]:
+    """Leave-one-out mean squared error, Orr (5.1)."""
+    return np.asarray(loo_sse / n)
+
+
+CRITERIA: dict[str, Criterion] = {f.__name__: f for f in (gcv, loo, uev, fpe, bic)}
