@@ -66,6 +66,15 @@ def check_indices(name: str, indices: ArrayLike, size: int, *, what: str) -> NDA
     return array.astype(np.intp)
 
 
+def check_table(X: Any) -> None:
+    """Raise if X is a vector where a table is needed."""
+    if getattr(X, "ndim", 2) == 1:
+        raise ValueError(
+            f"X must be a table of shape (n, d), got a vector of length {len(X)}. Reshape your data: X.reshape(-1, 1) "
+            "if it has a single input, X.reshape(1, -1) if it is a single sample."
+        )
+
+
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64."""
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
@@ -80,10 +89,9 @@ def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]
     """Return sample weights as repetition counts of `n` rows, ones when None."""
     if sample_weight is None:
         return np.ones(n)
-    if np.ndim(sample_weight) == 0:
-        counts = np.full(n, sample_weight, dtype=np.float64)
-    else:
-        counts = np.asarray(sample_weight, dtype=np.float64)
+    counts = np.asarray(sample_weight, dtype=np.float64)
+    if counts.ndim == 0:
+        counts = np.full(n, counts)
     if counts.shape != (n,):
         raise ValueError(f"sample_weight must have shape ({n},), got {counts.shape}: give one weight per sample.")
     if not np.all(np.isfinite(counts)) or counts.min() < 0:
@@ -91,6 +99,8 @@ def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]
         raise ValueError(
             f"sample_weight must be finite and >= 0, got {worst}: a weight says how often a sample counts."
         )
+    if not counts.any():
+        raise ValueError("sample_weight must not be zero for all samples: give some a positive weight.")
     return counts
 
 

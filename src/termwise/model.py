@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from termwise._arrays import as_columns, densify, row_blocks
-from termwise._checks import check_counts, check_number, check_targets, check_total
+from termwise._checks import check_counts, check_number, check_table, check_targets, check_total
 from termwise.basis import take
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance, pose
 
@@ -78,8 +78,10 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
 
         Whatever the distribution of the data, samples that are exchangeable with those of the fit fall inside with
-        probability at least `2 coverage - 1`, and in practice with about `coverage`. Too few samples for the coverage
-        asked (fewer than about `1 / (1 - coverage)`) make the interval infinite.
+        probability at least `2 coverage - 1`, and in practice with about `coverage`, if terms and penalties were fixed
+        beforehand: their choice is not repeated for each sample left out, and a choice among many makes the intervals
+        somewhat narrow. Too few samples for the coverage asked (fewer than about `1 / (1 - coverage)`) make the
+        interval infinite.
 
         Parameters
         ----------
@@ -195,6 +197,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         if self.basis is None:
             X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
         else:
+            check_table(X)
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
         check_consistent_length(X, y)
@@ -224,6 +227,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         if self.basis_ is None:
             X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=False)
             return densify(X if self._whole else X[:, self.support_])
+        check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         return self._check_design(self._chosen_basis.transform(X))
 
@@ -292,9 +296,9 @@ class BatchModel(TermModel):
         self._check_params()
         X, y = self._validate(X, y, reset=True)
         counts = check_counts(sample_weight, len(y))
-        check_total(counts)
         used = counts > 0
         G = self._fit_design(X, y, used)
+        check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
         Y = as_columns(y)
         if used.all():

@@ -127,7 +127,7 @@ def measure(rows: Rows, solution: Solution) -> dict[str, float]:
     """All criteria of a solution, averaged over the outputs."""
     sse = solution.sse.mean()
     loo_sse = np.sum(solution.loo**2) / len(solution.sse)
-    return {name: float(f(sse, solution.dof, rows.n, loo_sse)) for name, f in CRITERIA.items()}
+    return {name: float(f(sse, rows.n - solution.freedom, rows.n, loo_sse)) for name, f in CRITERIA.items()}
 
 
 def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ from termwise.selection.criteria import gcv
 from termwise.solution import Problem, measure, solve_penalised
 
 TINY = 1e-6  # penalties below this share of |h|^2 are too small for the dual form
+ROUNDING = 1e-14  # share of |y|^2 counted as noise, so that an exact fit still sheds terms it does not need
 DEPENDENT = RESOLVED**2  # a column with less than this share of its square left beside the others says nothing new
 
 
@@ -296,13 +297,16 @@ class LocalRidge(BatchModel):
             return alphas
         spectrum = Spectrum(problem)
         self.alpha_, _ = resolve_alpha(self.alpha, spectrum)
-        return np.full(p, max(self.alpha_, spectrum.floor))
+        # Dependent columns need some penalty to share their weight.
+        least = (RESOLVED * spectrum.s.max(initial=0.0)) ** 2 if len(spectrum.s) < p else spectrum.floor
+        return np.full(p, max(self.alpha_, least))
 
 
 def _triangular(problem: Problem) -> tuple[NDArray, NDArray, float]:
     """Rotate the rows so that only min(n, p) are left; return G, Y and the squared error outside their span."""
+    rounding = ROUNDING * float(np.sum(problem.Y**2))
     if len(problem.G) <= problem.G.shape[1]:
-        return problem.G, problem.Y, 0.0
+        return problem.G, problem.Y, rounding
     Q, R = np.linalg.qr(problem.G)
     Y = Q.T @ problem.Y
-    return R, Y, float(np.sum((problem.Y - Q @ Y) ** 2))
+    return R, Y, float(np.sum((problem.Y - Q @ Y) ** 2)) + rounding

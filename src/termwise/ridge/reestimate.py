@@ -73,7 +73,7 @@ def reestimate_alpha(
     >>> X, y = datasets.make_sine(random_state=0)
     >>> G = RadialBasis(width=0.05).fit_transform(X)
     >>> round(reestimate_alpha(G, y, 0.01, fit_intercept=False), 3)
-    0.143
+    0.027
     """
     check_choice("criterion", criterion, FACTORS, remedy="leave-one-out has none, use BasisRidge(alpha='loo')")
     check_number("alpha", alpha, above=0, remedy="start from a positive penalty")
