@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -76,16 +78,16 @@ def load(name: str, data_home: str | os.PathLike | None = None) -> Bunch:
 
 def _read_csv(name: str, path: Path) -> Bunch:
     try:
-        table = np.genfromtxt(path, delimiter=",", names=True, deletechars="", encoding="utf-8")
-        columns = list(table.dtype.names or ())
-        values = np.column_stack([table[column] for column in columns])
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+        values = np.array(rows, dtype=np.float64).reshape(len(rows), len(header))
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(
             f"{path} must be a gzipped CSV of numbers with a header, but could not be read: {error}."
         ) from error
-    if len(columns) < 2 or not np.all(np.isfinite(values)):
-        raise ValueError(f"{path} must hold at least two columns of finite numbers: check the file.")
-    return Bunch(data=values[:, :-1], target=values[:, -1], feature_names=columns[:-1], name=name)
+    if len(header) < 2 or not len(rows) or not np.all(np.isfinite(values)):
+        raise ValueError(f"{path} must hold rows of at least two finite numbers: check the file.")
+    return Bunch(data=values[:, :-1], target=values[:, -1], feature_names=header[:-1], name=name)
 
 
 def _read_npz(name: str, path: Path) -> Bunch:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from termwise._arrays import as_columns, densify, row_blocks
@@ -49,7 +49,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.basis is None
+        tags.input_tags.sparse = self.basis is None or get_tags(self.basis).input_tags.sparse
         return tags
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:

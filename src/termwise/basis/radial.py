@@ -122,6 +122,8 @@ class RadialBasis(Basis):
 
     def _evaluate(self, X: NDArray) -> NDArray:
         """Fill G block by block: distances by one BLAS product, then the kernel, in float64 whatever the input."""
+        if not len(self.centers_):
+            return np.empty((len(X), 0), dtype=X.dtype)
         phi = KERNELS[self.kernel]
         origin = self.centers_.mean(axis=0, dtype=np.float64)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
         C = _whiten(self.centers_ - origin, self.width_)

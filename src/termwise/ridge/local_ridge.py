@@ -256,9 +256,12 @@ class LocalRidge(BatchModel):
         check_number("max_sweeps", self.max_sweeps, low=1, integer=True, remedy="allow at least one sweep")
 
     def _solve(self, problem: Problem) -> None:
+        spectrum = Spectrum(problem)
+        alphas = self._start(spectrum)
         G, Y, outside = _triangular(problem)
+        if not spectrum.interpolates:
+            outside += ROUNDING * float(np.sum(problem.Y**2))
         n, freedom = problem.rows.n, problem.rows.n - problem.rows.intercept
-        alphas = self._start(problem)
         r, dof = Primal(G, alphas).residual(Y)
         path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
         for _ in range(self.max_sweeps):
@@ -283,30 +286,38 @@ class LocalRidge(BatchModel):
         solution = solve_penalised(problem, support, self.alphas_[support])
         self._settle(problem, solution, support, measure(problem.rows, solution), "gcv")
 
-    def _start(self, problem: Problem) -> NDArray[np.float64]:
-        p, n = problem.G.shape[1], problem.rows.n
-        if self.subset is not None:
-            subset = check_indices("subset", self.subset, p, what="term")
-            if len(subset) >= n - problem.rows.intercept:
-                raise ValueError(
-                    f"subset must leave degrees of freedom, got {len(subset)} terms for {n:g} samples: name fewer."
-                )
-            self.alpha_ = 0.0
-            alphas = np.full(p, np.inf)
-            alphas[subset] = 0.0
-            return alphas
-        spectrum = Spectrum(problem)
-        self.alpha_, _ = resolve_alpha(self.alpha, spectrum)
-        # Dependent columns need some penalty to share their weight.
-        least = (RESOLVED * spectrum.s.max(initial=0.0)) ** 2 if len(spectrum.s) < p else spectrum.floor
-        return np.full(p, max(self.alpha_, least))
+    def _start(self, spectrum: Spectrum) -> NDArray[np.float64]:
+        rows, p = spectrum.problem.rows, spectrum.problem.G.shape[1]
+        if self.subset is None:
+            self.alpha_, _ = resolve_alpha(self.alpha, spectrum)
+            return np.full(p, max(self.alpha_, _least_penalty(spectrum)))
+        subset = check_indices("subset", self.subset, p, what="term")
+        if len(subset) >= rows.n - rows.intercept:
+            raise ValueError(
+                f"subset must leave degrees of freedom, got {len(subset)} terms for {rows.n:g} samples: name fewer."
+            )
+        self.alpha_ = 0.0
+        alphas = np.full(p, np.inf)
+        alphas[subset] = 0.0
+        return alphas
+
+
+def _least_penalty(spectrum: Spectrum) -> float:
+    """Smallest penalty the sweeps can start from.
+
+    Dependent columns need one to share their weight; a fit that would be exact needs enough of it for `n - dof`, here
+    about `alpha sum(1/mu)`, to be more than rounding. GCV has its limiting value there already.
+    """
+    least = spectrum.floor
+    if len(spectrum.s) < spectrum.problem.G.shape[1]:
+        least = (RESOLVED * spectrum.s.max(initial=0.0)) ** 2
+    return max(least, 1e-6 / float(np.sum(1 / spectrum.mu))) if spectrum.interpolates else least
 
 
 def _triangular(problem: Problem) -> tuple[NDArray, NDArray, float]:
     """Rotate the rows so that only min(n, p) are left; return G, Y and the squared error outside their span."""
-    rounding = ROUNDING * float(np.sum(problem.Y**2))
     if len(problem.G) <= problem.G.shape[1]:
-        return problem.G, problem.Y, rounding
+        return problem.G, problem.Y, 0.0
     Q, R = np.linalg.qr(problem.G)
     Y = Q.T @ problem.Y
-    return R, Y, float(np.sum((problem.Y - Q @ Y) ** 2)) + rounding
+    return R, Y, float(np.sum((problem.Y - Q @ Y) ** 2))

@@ -178,7 +178,7 @@ def best_alpha(spectrum: Spectrum, criterion: str) -> float:
     grid = np.linspace(high, low, int((high - low) / STEP) + 2)
     values = spectrum.score(criterion, np.exp(grid))
     dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
-    minima = _minima(lambda x: spectrum.score(criterion, np.exp(x)), grid[dips - 1], grid[dips + 1])
+    minima = _minima(lambda x: spectrum.score(criterion, np.exp(x)), grid[dips + 1], grid[dips - 1])
     limits = [] if spectrum.floor else [0.0]
     candidates = np.concatenate([[np.inf], np.exp(grid[:1]), np.exp(minima), np.exp(grid[-1:]), limits])
     return float(candidates[np.argmin(spectrum.score(criterion, candidates))])

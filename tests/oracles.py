@@ -1,0 +1,102 @@
+"""Slow, obvious implementations straight from the definitions: real retraining, explicit matrices, loops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def augmented(G, alphas, intercept):
+    """Design with a column of ones in front, and the penalties with a zero in front."""
+    n, p = G.shape
+    alphas = np.broadcast_to(np.asarray(alphas, dtype=float), p)
+    if not intercept:
+        return G, alphas
+    return np.column_stack([np.ones(n), G]), np.append(0.0, alphas)
+
+
+def repeat(counts, *arrays):
+    """Write every row as often as it counts."""
+    return tuple(np.repeat(a, counts, axis=0) for a in arrays)
+
+
+def weights(G, y, alphas, intercept=True, counts=None):
+    """Weights (intercept first) of least squares with penalties, by the normal equations' augmented rows."""
+    H, penalties = augmented(G, alphas, intercept)
+    root = np.ones(len(H)) if counts is None else np.sqrt(counts)
+    Y = np.asarray(y, dtype=float).reshape(len(H), -1)
+    rows = np.vstack([H * root[:, None], np.diag(np.sqrt(penalties))])
+    targets = np.vstack([Y * root[:, None], np.zeros((H.shape[1], Y.shape[1]))])
+    return np.linalg.lstsq(rows, targets, rcond=None)[0]
+
+
+def predict(G, w, intercept=True):
+    return augmented(G, 0.0, intercept)[0] @ w
+
+
+def projection(G, alphas, intercept=True):
+    """P = I - H A^-1 H', Orr (4.6)."""
+    H, penalties = augmented(G, alphas, intercept)
+    return np.eye(len(H)) - H @ np.linalg.solve(H.T @ H + np.diag(penalties), H.T)
+
+
+def leave_one_out(G, y, alphas, intercept=True):
+    """Residual of every sample under the model trained without it."""
+    Y = np.asarray(y, dtype=float).reshape(len(G), -1)
+    residuals = np.empty_like(Y)
+    for i in range(len(G)):
+        others = np.arange(len(G)) != i
+        w = weights(G[others], Y[others], alphas, intercept)
+        residuals[i] = Y[i] - predict(G[i : i + 1], w, intercept)[0]
+    return residuals
+
+
+def criteria(G, y, alphas, intercept=True):
+    """Orr (5.1) to (5.5) from the explicit projection matrix and real leave-one-out."""
+    n = len(G)
+    P = projection(G, alphas, intercept)
+    sse, dof = float(y @ P @ P @ y), n - np.trace(P)
+    return {
+        "uev": sse / (n - dof),
+        "fpe": (n + dof) / (n - dof) * sse / n,
+        "gcv": n * sse / np.trace(P) ** 2,
+        "bic": (n + (np.log(n) - 1) * dof) / (n - dof) * sse / n,
+        "loo": float(np.mean(leave_one_out(G, y, alphas, intercept) ** 2)),
+    }
+
+
+def covariance(G, y, alphas, intercept=True):
+    """sigma^2 A^-1 H'H A^-1, Orr A.5, intercept first."""
+    H, penalties = augmented(G, alphas, intercept)
+    P = projection(G, alphas, intercept)
+    A_inv = np.linalg.inv(H.T @ H + np.diag(penalties))
+    return (y @ P @ P @ y) / np.trace(P) * A_inv @ H.T @ H @ A_inv
+
+
+def jackknife_plus(G, y, alphas, G_new, coverage, intercept=True):
+    """Barber et al. (2021), by retraining n times."""
+    n = len(G)
+    lows, highs = np.empty((len(G_new), n)), np.empty((len(G_new), n))
+    for i in range(n):
+        others = np.arange(n) != i
+        w = weights(G[others], y[others], alphas, intercept)
+        error = abs(y[i] - predict(G[i : i + 1], w, intercept)[0, 0])
+        at_new = predict(G_new, w, intercept)[:, 0]
+        lows[:, i], highs[:, i] = at_new - error, at_new + error
+    miss = 1 - coverage
+    low_rank, high_rank = int(np.floor(miss * (n + 1) + 1e-9)), int(np.ceil((1 - miss) * (n + 1) - 1e-9))
+    lower = np.sort(lows, axis=1)[:, low_rank - 1] if low_rank >= 1 else np.full(len(G_new), -np.inf)
+    upper = np.sort(highs, axis=1)[:, high_rank - 1] if high_rank <= n else np.full(len(G_new), np.inf)
+    return lower, upper
+
+
+def gcv(G, Y, alphas, intercept):
+    """GCV of a model with one penalty per column; infinite penalties leave their column out."""
+    finite = np.isfinite(alphas)
+    P = projection(G[:, finite], alphas[finite], intercept)
+    return len(G) * np.sum((P @ Y) ** 2) / np.trace(P) ** 2
+
+
+def radial(X, centers, phi, metric):
+    """One function value at a time."""
+    inverse = np.linalg.inv(metric)
+    return np.array([[phi((x - c) @ inverse @ (x - c)) for c in centers] for x in X])

@@ -1,0 +1,49 @@
+"""Every example in a docstring and every Python block of the README runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import termwise
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted(
+    info.name
+    for info in pkgutil.walk_packages(termwise.__path__, "termwise.")
+    if not info.name.startswith("termwise.benchmarks") and info.name != "termwise.__main__"
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings_run(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_most_modules_have_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = [e for name in MODULES for t in finder.find(importlib.import_module(name)) for e in t.examples]
+    assert len(examples) > 40
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_readme_blocks_run():
+    found = blocks("README.md")
+    assert found
+    names: dict = {}
+    for block in found:
+        exec(compile(block, "README.md", "exec"), names)
+
+
+def test_readme_names_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text

@@ -1,0 +1,261 @@
+"""Every error message: what is wrong, what was got, what to do. A message in the sources without a case here fails."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import termwise
+from termwise import (
+    BasisRidge,
+    FourierBasis,
+    LagBasis,
+    LocalRidge,
+    LogisticBasis,
+    OnlineRidge,
+    RadialBasis,
+    datasets,
+    reestimate_alpha,
+)
+from termwise._checks import import_optional
+
+X = np.random.default_rng(0).normal(size=(12, 3))
+y = X[:, 0] + 1.0
+Y2 = np.column_stack([y, y])
+
+
+def online(**parameters):
+    return OnlineRidge(**{"terms": [0, 1], **parameters}).fit(X, y)
+
+
+def unreachable(**_):
+    raise OSError("no route")
+
+
+# (name, what to do, exception, pattern of the whole message)
+CASES = [
+    # numbers
+    ("negative penalty", lambda: BasisRidge(alpha=-1).fit(X, y), ValueError,
+     r"alpha must be a number >= 0, got -1: give a penalty, or 'gcv' to have it chosen\."),
+    ("penalty of a wrong type", lambda: BasisRidge(alpha=[1.0]).fit(X, y), TypeError,
+     r"alpha must be a number >= 0, got \[1\.0\]: give a penalty"),
+    ("penalty not a number", lambda: BasisRidge(alpha=np.nan).fit(X, y), ValueError, r"alpha must be .*, got nan"),
+    ("unknown criterion", lambda: BasisRidge(alpha="aic").fit(X, y), ValueError,
+     r"alpha must be one of 'gcv', 'loo', 'uev', 'fpe', 'bic', got 'aic': give a number >= 0 or name a criterion\."),
+    ("online penalty", lambda: OnlineRidge(alpha="gcv").fit(X, y), TypeError,
+     r"alpha must be a finite number >= 0, got 'gcv': a small penalty such as 1e-6"),
+    ("tolerance", lambda: LocalRidge(tol=-1).fit(X, y), ValueError, r"tol must be a finite number >= 0, got -1: 1e-4"),
+    ("sweeps", lambda: LocalRidge(max_sweeps=0).fit(X, y), ValueError,
+     r"max_sweeps must be a whole number >= 1, got 0: allow at least one sweep\."),
+    ("sweeps not whole", lambda: LocalRidge(max_sweeps=1.5).fit(X, y),
+     ValueError, r"max_sweeps must be a whole number"),
+    ("coverage", lambda: BasisRidge().fit(X, y).predict_interval(X, coverage=1), ValueError,
+     r"coverage must be a finite number > 0 and < 1, got 1: 0\.9 asks for 90 % intervals\."),
+    ("intercept", lambda: BasisRidge(fit_intercept="yes").fit(X, y), ValueError,
+     r"fit_intercept must be True or False, got 'yes': True fits the mean too\."),
+    # data
+    ("no target", lambda: BasisRidge().fit(X, None),
+     ValueError, r"BasisRidge requires y to be passed, but the target y"),
+    ("target with three axes", lambda: BasisRidge().fit(X, np.zeros((12, 1, 1))), ValueError,
+     r"Found array with dim 3, while dim <= 2 is required|y must have shape \(n,\) or \(n, q\), got"),
+    ("NaN in X", lambda: BasisRidge().fit(np.where(X > 2, np.nan, np.nan), y), ValueError, r"Input X contains NaN"),
+    ("infinity in y", lambda: BasisRidge().fit(X, np.where(y > 0, np.inf, y)),
+     ValueError, r"Input y contains infinity"),
+    ("NaN at prediction", lambda: BasisRidge().fit(X, y).predict(X * np.nan), ValueError, r"Input X contains NaN"),
+    ("empty", lambda: BasisRidge().fit(np.empty((0, 3)), []), ValueError, r"Found array with 0 sample"),
+    ("no columns", lambda: BasisRidge().fit(np.empty((12, 0)), y), ValueError, r"0 feature\(s\)"),
+    ("one sample", lambda: BasisRidge().fit(X[:1], y[:1]), ValueError, r"1 sample\(s\).* minimum of 2 is required"),
+    ("lengths", lambda: BasisRidge().fit(X, y[:5]), ValueError, r"inconsistent numbers of samples: \[12, 5\]"),
+    ("words", lambda: BasisRidge().fit(X.astype(str).tolist() and [["a"]] * 12, y), ValueError, r"could not convert"),
+    ("complex", lambda: BasisRidge().fit(X + 1j, y), ValueError, r"Complex data not supported"),
+    ("columns at prediction", lambda: BasisRidge().fit(X, y).predict(X[:, :2]), ValueError,
+     r"X has 2 features, but BasisRidge is expecting 3 features"),
+    ("vector for a basis", lambda: BasisRidge(RadialBasis()).fit(y, y), ValueError,
+     r"X must be a table of shape \(n, d\), got a vector of length 12\. Reshape your data: X\.reshape\(-1, 1\)"),
+    ("not fitted", lambda: BasisRidge().predict(X), ValueError, r"This BasisRidge instance is not fitted yet"),
+    ("not fitted, attribute", lambda: LocalRidge().weights_cov_,
+     ValueError, r"This LocalRidge instance is not fitted yet"),
+    ("basis gives NaN", lambda: BasisRidge(Broken()).fit(X, y), ValueError,
+     r"The design matrix of Broken contains NaN"),
+    # weights
+    ("weights, length", lambda: BasisRidge().fit(X, y, sample_weight=[1, 2]), ValueError,
+     r"sample_weight must have shape \(12,\), got \(2,\): give one weight per sample\."),
+    ("weights, negative", lambda: BasisRidge().fit(X, y, sample_weight=-np.ones(12)), ValueError,
+     r"sample_weight must be finite and >= 0, got -1\.0: a weight says how often a sample counts\."),
+    ("weights, NaN", lambda: BasisRidge().fit(X, y, sample_weight=np.full(12, np.nan)), ValueError,
+     r"sample_weight must be finite and >= 0, got nan"),
+    ("weights, zero", lambda: BasisRidge().fit(X, y, sample_weight=np.zeros(12)), ValueError,
+     r"sample_weight must not be zero for all samples: give some a positive weight\."),
+    ("weights, too little", lambda: BasisRidge().fit(X, y, sample_weight=np.full(12, 1 / 12)), ValueError,
+     r"sample_weight must add up to at least 2 samples, got 1: weights mean repetitions; scale relative weights"),
+    # local ridge
+    ("subset too large", lambda: LocalRidge(subset=range(3)).fit(X[:4], y[:4]), ValueError,
+     r"subset must leave degrees of freedom, got 3 terms for 4 samples: name fewer\."),
+    ("subset outside", lambda: LocalRidge(subset=[3]).fit(X, y), ValueError,
+     r"subset must lie between 0 and 2, got 3: there are 3 terms\."),
+    ("subset twice", lambda: LocalRidge(subset=[1, 1]).fit(X, y), ValueError,
+     r"subset must not repeat a term, got \[1, 1\]: name each one once\."),
+    ("subset of words", lambda: LocalRidge(subset=["bmi"]).fit(X, y), ValueError,
+     r"subset must be a list of whole numbers, got \['bmi'\]: give positions of terms\."),
+    ("mask of a wrong length", lambda: RadialBasis().fit(X).take([True, False]), ValueError,
+     r"indices as a mask must have length 12, got \(2,\): one entry per function\."),
+    # re-estimation
+    ("no formula", lambda: reestimate_alpha(X, y, criterion="loo"), ValueError,
+     r"criterion must be one of 'gcv', 'uev', 'fpe', 'bic', got 'loo': .* use BasisRidge\(alpha='loo'\)\."),
+    ("start", lambda: reestimate_alpha(X, y, 0), ValueError, r"alpha must be a finite number > 0, got 0: start from"),
+    ("iterations", lambda: reestimate_alpha(X, y, max_iter=0), ValueError, r"max_iter must be a whole number >= 1"),
+    ("re-estimation tolerance", lambda: reestimate_alpha(X, y, tol=-1),
+     ValueError, r"tol must be a finite number >= 0"),
+    ("design with NaN", lambda: reestimate_alpha(X * np.nan, y), ValueError, r"Input G contains NaN"),
+    # bases
+    ("kernel", lambda: RadialBasis("gauss").fit(X), ValueError,
+     r"kernel must be one of 'gaussian', .*'cauchy', got 'gauss': pick one of these\."),
+    ("width in words", lambda: RadialBasis(width="mean").fit(X), ValueError,
+     r"width must be one of 'median', got 'mean': give a number, an array or 'median'\."),
+    ("width zero", lambda: RadialBasis(width=0).fit(X), ValueError,
+     r"width must be finite and > 0, got 0: it is a distance between inputs\."),
+    ("width of a wrong shape", lambda: RadialBasis(width=[1, 2]).fit(X), ValueError,
+     r"width must be a number or have shape \(3,\) or \(3, 3\), got shape \(2,\): the data have 3 inputs\."),
+    ("metric not positive", lambda: RadialBasis(width=-np.eye(3)).fit(X), ValueError,
+     r"width as a matrix must be symmetric and positive definite, got \[\[.*: it is the metric M in"),
+    ("metric not symmetric", lambda: RadialBasis(width=np.eye(3) + np.eye(3, k=1)).fit(X), ValueError,
+     r"width as a matrix must be symmetric and positive definite"),
+    ("centres in words", lambda: RadialBasis(centers="all").fit(X), ValueError,
+     r"centers must be one of 'samples', got 'all': give 'samples', a number or an array\."),
+    ("too many centres", lambda: RadialBasis(centers=13).fit(X), ValueError,
+     r"centers must be a whole number >= 1 and < 13, got 13: there are 12 samples to choose from\."),
+    ("centres of a wrong width", lambda: RadialBasis(centers=[[1.0]]).fit(X), ValueError,
+     r"centers must have 3 columns, got 1: the data have 3 inputs\."),
+    ("centres with NaN", lambda: RadialBasis(centers=X * np.nan).fit(X), ValueError, r"Input centers contains NaN"),
+    ("sparse for a basis", lambda: RadialBasis().fit(sp.csr_array(X)), TypeError, r"dense data is required"),
+    ("harmonics", lambda: FourierBasis(0).fit(X), ValueError, r"n_harmonics must be a whole number >= 1, got 0: ask"),
+    ("period", lambda: FourierBasis(period=-1).fit(X), ValueError,
+     r"period must be finite and > 0, got -1: leave it out to use the data's range\."),
+    ("period of a wrong shape", lambda: FourierBasis(period=[1, 2]).fit(X), ValueError,
+     r"period must be a number or have shape \(3,\), got shape \(2,\): one per input\."),
+    ("units", lambda: LogisticBasis(0).fit(X), ValueError, r"n_units must be a whole number >= 1, got 0: ask"),
+    ("scale", lambda: LogisticBasis(scale=0).fit(X), ValueError, r"scale must be a finite number > 0, got 0: 1 suits"),
+    ("names, number", lambda: RadialBasis().fit(X).get_feature_names_out(["a"]), ValueError,
+     r"input_features should have length equal to number of features \(3\), got 1: give one name per input\."),
+    ("names, different", lambda: RadialBasis().fit(frame()).get_feature_names_out(["a", "b", "d"]), ValueError,
+     r"input_features is not equal to feature_names_in_: leave it out to use those seen in fit\."),
+    ("take outside", lambda: RadialBasis().fit(X).take([12]), ValueError,
+     r"indices must lie between 0 and 11, got 12: there are 12 functions\."),
+    # lags
+    ("lags", lambda: LagBasis(lags=0).fit(X), ValueError,
+     r"lags must be a number >= 1 or a list of different whole numbers >= 1, got 0: say how many steps back to look\."),
+    ("lag of the present output", lambda: LagBasis(lags=[0, 1]).fit(X), ValueError, r"lags must be a number >= 1 or"),
+    ("input lags", lambda: LagBasis(input_lags=[-1]).fit(X), ValueError, r"input_lags must be a number >= 1 or a list"),
+    ("output name", lambda: LagBasis(output="z").fit(frame()), ValueError,
+     r"output must name a column of X, got 'z': the columns are \['a', 'b', 'c'\]\."),
+    ("output position", lambda: LagBasis(output=3).fit(X), ValueError,
+     r"output must be a whole number >= 0 and < 3, got 3: X has 3 columns\."),
+    ("short series", lambda: LagBasis(lags=12).fit(X), ValueError,
+     r"X must have more than 12 rows, the longest lag, got 12 samples: shorten the lags or give a longer series\."),
+    ("simulation start", lambda: LagBasis().fit(X).free_run(None, X, start=0), ValueError,
+     r"start must be a whole number >= 1 and < 13, got 0: simulation begins inside the table of 12 rows"),
+    ("gap in the inputs", lambda: LagBasis().fit(X).free_run(None, np.where(np.arange(12) == 4, np.nan, X.T).T),
+     ValueError,
+     r"X must be complete but for outputs from row 3 on, got NaN in row 4: fill it or choose a later start\."),
+    # online
+    ("a sample never added", lambda: online().remove_samples(X[:1] + 1, y[:1]), ValueError,
+     r"X, y must be samples of the model, but row 0 was never added, or removed already: give the same inputs"),
+    ("all samples", lambda: online().remove_samples(X, y), ValueError,
+     r"remove_samples must leave at least one sample, got all 12: no data, no model\."),
+    ("number of outputs", lambda: online().partial_fit(X, Y2), ValueError,
+     r"y must have 1 output, got 2: the model was begun with 1\."),
+    ("samples not kept", lambda: online(keep_samples=False).remove_samples(X[:1], y[:1]), ValueError,
+     r"remove_samples needs the samples, got keep_samples=False: fit with keep_samples=True\."),
+    ("samples not kept, error bars", lambda: online(keep_samples=False).noise_variance_, ValueError,
+     r"error bars and leave-one-out needs the samples|error bars and leave-one-out need the samples"),
+    ("term already in", lambda: online().add_terms([1, 2]), ValueError,
+     r"terms must not be in the model yet, got \[1\], which are: leave them out\."),
+    ("term not in", lambda: online().remove_terms([2]), ValueError,
+     r"terms must be in the model, got \[2\], which are not: support_ lists those that are\."),
+    ("last term", lambda: online(fit_intercept=False).remove_terms([0, 1]), ValueError,
+     r"remove_terms must leave a term or the intercept, got all 2 terms: leave one in\."),
+    ("nothing to fit", lambda: online(fit_intercept=False, terms=[]), ValueError,
+     r"terms must name at least one term when there is no intercept, got none: give some\."),
+    # data sets
+    ("unknown data set", lambda: datasets.load("iris"), ValueError,
+     r"name must be one of 'ailerons', .*'waveform', got 'iris': these are the papers' data sets\."),
+    ("data set without a folder", lambda: datasets.load("heart"), FileNotFoundError,
+     r"heart must be in a local folder as twoclass/heart\.npz, but neither data_home nor TERMWISE_DATA is set: it is"),
+    ("data set not in the folder", lambda: datasets.load("delta_ailerons", "nowhere"), FileNotFoundError,
+     r"delta_ailerons must be in a local folder as .*, but nowhere.*does not exist: it is not on OpenML"),
+    ("OpenML out of reach", lambda: datasets.load("kin8nm"), OSError,
+     r"kin8nm is not in a local folder and OpenML could not be reached \(no route\): set TERMWISE_DATA"),
+    ("number of samples", lambda: datasets.make_sine(0),
+     ValueError, r"n_samples must be a whole number >= 1, got 0: ask"),
+    ("noise", lambda: datasets.make_sine(noise=-1), ValueError, r"noise must be a finite number >= 0, got -1: it is a"),
+    # optional packages
+    ("missing extra", lambda: import_optional("no_such_module", "plots", "Drawing"), ImportError,
+     r"Drawing needs no_such_module, which is not installed: pip install 'termwise\[plots\]'"),
+]  # fmt: skip
+
+
+class Broken(RadialBasis):
+    def _evaluate(self, X):
+        return X * np.nan
+
+
+def frame():
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list("abc"))
+
+
+@pytest.mark.parametrize(("action", "error", "pattern"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_message(action, error, pattern, monkeypatch):
+    monkeypatch.delenv("TERMWISE_DATA", raising=False)
+    monkeypatch.setattr(datasets, "fetch_openml", unreachable)
+    with pytest.raises(error, match=pattern) as caught:
+        action()
+    assert "{" not in str(caught.value).replace("{'", "")  # nothing left unformatted
+
+
+@pytest.mark.parametrize("content", [b"not gzip", b""], ids=["garbage", "empty"])
+def test_unreadable_files(tmp_path, content):
+    for folder, name in (("regression", "kin8nm.csv.gz"), ("twoclass", "heart.npz")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=r"kin8nm\.csv\.gz must be a gzipped CSV of numbers with a header, but could"):
+        datasets.load("kin8nm", tmp_path)
+    with pytest.raises(ValueError, match=r"heart\.npz must be a NumPy archive with X, y, train, test, realisation"):
+        datasets.load("heart", tmp_path)
+
+
+def test_files_with_holes(tmp_path):
+    import gzip
+
+    (tmp_path / "regression").mkdir()
+    with gzip.open(tmp_path / "regression" / "kin8nm.csv.gz", "wt") as file:
+        file.write("a,target\n1,2\n3,nan\n")
+    with pytest.raises(ValueError, match="must hold rows of at least two finite numbers: check the file"):
+        datasets.load("kin8nm", tmp_path)
+
+
+def raised_messages():
+    """The longest literal piece of every message raised in the sources."""
+    for path in Path(termwise.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                parts = [
+                    p.value for p in ast.walk(node.exc) if isinstance(p, ast.Constant) and isinstance(p.value, str)
+                ]
+                if parts:
+                    yield f"{path.name}:{node.lineno}", max(parts, key=len)
+
+
+@pytest.mark.parametrize(("where", "text"), list(raised_messages()), ids=lambda value: value.split(":")[0])
+def test_every_message_in_the_sources_has_a_case(where, text):
+    tests = " ".join(p.read_text(encoding="utf-8") for p in Path(__file__).parent.glob("test_*.py"))
+    plain = re.sub(r"\\(.)", r"\1", tests)  # patterns, their escapes undone
+    words = text.split()
+    runs = [" ".join(words[i : i + 4]) for i in range(max(1, len(words) - 3))]
+    assert any(run in plain for run in runs), f"{where}: {text!r} is not tested"

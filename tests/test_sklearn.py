@@ -1,0 +1,64 @@
+"""scikit-learn's own checks for every estimator, and its everyday uses."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import termwise
+from termwise import BasisRidge, FourierBasis, LagBasis, LocalRidge, LogisticBasis, OnlineRidge, RadialBasis
+
+ESTIMATORS = [
+    BasisRidge(),
+    BasisRidge(alpha="loo", fit_intercept=False),
+    BasisRidge(PolynomialFeatures(2, include_bias=False), alpha=0.1),
+    LocalRidge(),
+    OnlineRidge(),
+    OnlineRidge(keep_samples=False),
+    RadialBasis(),
+    RadialBasis("cauchy", width="median", centers=3),
+    FourierBasis(),
+    LogisticBasis(),
+    LagBasis(),
+]
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, LagBasis):
+        reason = "lags look at earlier rows: the order of the rows is the order of time"
+        return {"check_methods_sample_order_invariance": reason, "check_methods_subset_invariance": reason}
+    return {}
+
+
+def test_every_public_estimator_is_checked():
+    public = {getattr(termwise, name) for name in termwise.__all__}
+    classes = {thing for thing in public if isinstance(thing, type) and issubclass(thing, BaseEstimator)}
+    assert {type(estimator) for estimator in ESTIMATORS} == classes
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix")  # scikit-learn's own, of what its checks pass in
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("model", [BasisRidge(), LocalRidge(), OnlineRidge()], ids=lambda m: type(m).__name__)
+def test_everyday_use(model, rng):
+    X = rng.uniform(-2, 2, size=(90, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=90)
+    smooth = clone(model).set_params(basis=make_pipeline(StandardScaler(), RadialBasis(width=1.5, centers=30)))
+    assert cross_val_score(smooth, X, y, cv=3).mean() > 0.8
+    fitted = smooth.fit(X, y)
+    restored = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(restored.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(restored.predict_interval(X), fitted.predict_interval(X))
+    assert not hasattr(clone(fitted), "coef_")
+    assert not hasattr(clone(fitted), "noise_variance_")
