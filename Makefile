@@ -20,10 +20,10 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[cli,plots,test]'
 	touch $@
 
-$(FLOOR_VENV)/.ready: pyproject.toml
+$(FLOOR_VENV)/.ready: pyproject.toml Makefile
 	$(PYTHON) -m venv $(FLOOR_VENV)
 	$(FLOOR_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(FLOOR_VENV)/bin/python -m pip install --quiet --editable '.[cli,plots,test]' 'numpy==2.0.*' 'scipy==1.14.*' 'scikit-learn==1.7.*' 'pandas==2.2.*'
+	$(FLOOR_VENV)/bin/python -m pip install --quiet --editable '.[cli,plots,test]' 'numpy==2.0.*' 'scipy==1.14.*' 'scikit-learn==1.7.*' 'pandas==2.2.*' 'polars==1.17.*'
 	touch $@
 
 demo: $(VENV)/.ready

@@ -233,3 +233,10 @@ def test_the_width_of_a_basis_is_a_parameter_of_the_model(rng):
     y = np.sin(3 * X[:, 0])
     search = GridSearchCV(BasisRidge(RadialBasis(centers=30)), {"basis__width": [0.01, 0.7]}, cv=3).fit(X, y)
     assert search.best_params_ == {"basis__width": 0.7}
+
+
+def test_distances_between_far_clusters_do_not_cancel(rng):
+    for gap in (1e2, 1e5, 1e8):
+        X = np.vstack([rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) + gap])
+        exact = radial(X, X, PHI["gaussian"], np.eye(2))
+        np.testing.assert_allclose(RadialBasis().fit_transform(X), exact, atol=1e-9)

@@ -41,11 +41,12 @@ def test_every_coordinate_step_is_the_exact_minimiser(shape, outputs, seed):
     G, Y = rng.normal(size=shape), rng.normal(size=(shape[0], outputs))
     Y += G[:, :1]
     alphas = np.full(shape[1], 0.8)
-    assert isinstance(choose_form(G, alphas), Primal if shape[0] > shape[1] else Dual)
+    largest = np.linalg.norm(G, 2) ** 2
+    assert isinstance(choose_form(G, alphas, largest), Primal if shape[0] > shape[1] else Dual)
     for j in range(shape[1]):  # a sweep, seen after each of its steps
         before = alphas.copy()
         expected = best_by_search(G, Y, before, j)
-        form = choose_form(G, before)
+        form = choose_form(G, before, largest)
         v = form.leave(j)
         P_j = oracles.projection(np.delete(G, j, axis=1)[:, np.isfinite(np.delete(before, j))],
                                  np.delete(before, j)[np.isfinite(np.delete(before, j))], False)  # fmt: skip
@@ -57,7 +58,7 @@ def test_every_coordinate_step_is_the_exact_minimiser(shape, outputs, seed):
         )
         assert oracles.gcv(G, Y, alphas, False) == pytest.approx(expected, rel=1e-8)
     together = np.full(shape[1], 0.8)
-    sse, freedom = sweep(choose_form(G, together), G, Y, 0.0, float(shape[0]), together)
+    sse, freedom = sweep(choose_form(G, together, largest), G, Y, 0.0, float(shape[0]), together)
     np.testing.assert_allclose(together, alphas, rtol=1e-6, atol=1e-9)
     assert shape[0] * sse / freedom**2 == pytest.approx(oracles.gcv(G, Y, alphas, False), rel=1e-8)
 
@@ -206,3 +207,26 @@ def test_says_when_sweeps_run_out(rng):
     X, y = datasets.make_sine(random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"max_sweeps=2 with GCV still falling.*: allow more sweeps"):
         LocalRidge(RadialBasis(width=0.05), max_sweeps=2, tol=0).fit(X, y)
+
+
+def test_subsets_with_dependent_columns(rng):
+    G = rng.normal(size=(30, 4))
+    G[:, 2], G[:, 3] = 7.0, G[:, 0]
+    y = G[:, 0] + 0.1 * rng.normal(size=30)
+    constant = LocalRidge(subset=[0, 2]).fit(G, y)
+    assert 2 not in constant.support_
+    twice = LocalRidge(subset=[0, 3]).fit(G, y)
+    single = np.array([0.0, np.inf, np.inf, np.inf])
+    assert twice.gcv_path_[0] == pytest.approx(oracles.gcv(G, y, single, True), rel=1e-8)
+    assert LocalRidge(subset=[2]).fit(G, y).score(G, y) > 0.9
+
+
+def test_wide_sweeps_keep_their_digits():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(20, 1))
+    G = np.exp(-((x - np.linspace(0, 1, 120)) ** 2) / 0.3**2)
+    Y = np.sin(6 * x) + 0.1 * rng.normal(size=(20, 1))
+    for alpha in (1e-4, 1e-2, 1.0, 10.0):
+        alphas = np.full(120, alpha)
+        sse, freedom = sweep(choose_form(G, alphas, np.linalg.norm(G, 2) ** 2), G, Y, 0.0, 20.0, alphas)
+        assert 20 * sse / freedom**2 == pytest.approx(oracles.gcv(G, Y, alphas, False), rel=1e-6)

@@ -289,3 +289,44 @@ def test_storage_is_reused():
     assert len(samples) == 10
     assert len(samples._table) < 100
     np.testing.assert_array_equal(samples.all()[0].ravel(), np.arange(990, 1000))
+
+
+def test_dependent_columns_without_a_penalty(rng):
+    """However long the stream, rounding is not taken for information."""
+    for seed in range(10):
+        G = np.random.default_rng(seed).normal(size=(300, 4))
+        G[:, 3] = G[:, 0]
+        y = G[:, 0] + np.random.default_rng(seed + 99).normal(size=300)
+        model = OnlineRidge(alpha=0)
+        for i in range(300):
+            model.partial_fit(G[i : i + 1], y[i : i + 1])
+        expected = BasisRidge(alpha=0).fit(G, y)
+        np.testing.assert_allclose(model.weights_, expected.weights_, rtol=1e-6)
+        np.testing.assert_allclose(model.predict(G), expected.predict(G), rtol=1e-6)
+
+
+def test_undetermined_weights_have_least_norm_and_the_intercept_is_free(rng):
+    G, y = rng.normal(size=(6, 8)) + 1.0, rng.normal(size=6)
+    one = OnlineRidge(alpha=0).fit(G[:1], y[:1])
+    assert one.intercept_ == pytest.approx(y[0])
+    np.testing.assert_allclose(one.weights_, 0, atol=1e-12)
+    several = OnlineRidge(alpha=0).fit(G, y)
+    np.testing.assert_allclose(several.weights_, BasisRidge(alpha=0).fit(G, y).weights_, rtol=1e-8)
+    G[:, 2] = 7.0
+    constant = OnlineRidge(alpha=0, terms=[0, 2]).fit(G, y)
+    np.testing.assert_allclose(constant.weights_, BasisRidge(alpha=0).fit(G[:, [0, 2]], y).weights_, atol=1e-9)
+
+
+def test_a_model_keeps_the_parameters_it_began_with(rng):
+    G, y = rng.normal(size=(20, 3)), rng.normal(size=20)
+    model = OnlineRidge(alpha=0.5).fit(G[:15], y[:15])
+    value = model.criterion_value_
+    model.set_params(alpha=100.0, fit_intercept=False)
+    assert model._record().criteria["gcv"] == value
+    model.partial_fit(G[15:], y[15:])
+    np.testing.assert_allclose(model.weights_, OnlineRidge(alpha=0.5).fit(G, y).weights_, rtol=1e-9)
+
+
+def test_criteria_of_a_single_sample_are_not_nan():
+    criteria = OnlineRidge().fit([[1.0]], [2.0]).criteria_
+    assert not any(np.isnan(value) for value in criteria.values())

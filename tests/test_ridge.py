@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -12,10 +13,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
-from termwise import BasisRidge, RadialBasis, datasets, reestimate_alpha
+from termwise import BasisRidge, LocalRidge, OnlineRidge, RadialBasis, datasets, reestimate_alpha
 from termwise.ridge import spectrum as spectrum_module
 from termwise.ridge.reestimate import FACTORS
 from termwise.ridge.spectrum import Spectrum, decompose
@@ -58,10 +60,12 @@ def test_both_decompositions_agree(shape, ill, rng):
         G[:, 1] = G[:, 0] + 1e-5 * G[:, 1]
     G -= G.mean(axis=0)
     rank = min(shape[1], shape[0] - 1)
-    U, s, V = decompose(G, rank)
+    z0 = np.full(shape[0], shape[0] ** -0.5)
+    U, s, V = decompose(G, z0)
     assert U.shape == (shape[0], rank)
     V = G.T @ U / s if V is None else V
     np.testing.assert_allclose(U.T @ U, np.eye(rank), atol=1e-9)
+    np.testing.assert_allclose(U.T @ z0, 0, atol=1e-9)
     np.testing.assert_allclose(s, np.linalg.svd(G)[1][:rank], rtol=1e-8)
     np.testing.assert_allclose(U * s @ V.T, G, atol=1e-10)
 
@@ -357,3 +361,93 @@ def test_leave_one_out_by_blocks(rng, monkeypatch):
     whole = BasisRidge(alpha="loo").fit(G, y)
     monkeypatch.setattr(spectrum_module, "row_blocks", lambda n, width: [slice(0, 90), slice(90, n)])
     np.testing.assert_allclose(BasisRidge(alpha="loo").fit(G, y).coef_, whole.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1e-8, 1e-6, 1e-3, 0.1])
+def test_leave_one_out_of_rows_with_tiny_gaps(alpha):
+    """Isolated Gaussians: rows that almost decide their own fit keep their digits for any penalty."""
+    for seed in range(6):
+        X, y = datasets.make_sine(40, random_state=seed)
+        G = RadialBasis(width=0.05).fit_transform(X)
+        model = BasisRidge(alpha=alpha).fit(G, y)
+        retrained = oracles.leave_one_out(G, y, alpha)[:, 0]
+        np.testing.assert_allclose(model.loo_residuals_, retrained, rtol=1e-5, atol=1e-7 * np.abs(retrained).max())
+
+
+def test_units_of_the_columns_do_not_stop_the_search(rng):
+    """A design that is singular only because of its units is no reason to stay away from alpha = 0."""
+    Z = rng.normal(size=(200, 2))
+    y = Z.sum(axis=1) + 0.1 * rng.normal(size=200)
+    for X in (Z * [1e-5, 1e5], Z * [1e-6, 1e6]):
+        assert BasisRidge().fit(X, y).score(X, y) > 0.99
+
+
+def test_wide_smooth_kernels_are_followed_far_down(rng):
+    X, y = datasets.make_sine(56, 1e-3, random_state=0)
+    model = BasisRidge(RadialBasis(width=1.0)).fit(X, y)
+    assert model.alpha_ < 1e-15
+    grid = np.linspace(0.02, 0.98, 100)[:, None]
+    assert np.abs(model.predict(grid) - np.sin(12 * grid[:, 0])).max() < 0.2
+
+
+def test_fits_share_no_memory_with_the_data(rng):
+    G, y, new = rng.normal(size=(10, 30)), rng.normal(size=10), rng.normal(size=(3, 30))
+    model = BasisRidge(alpha=1.0, fit_intercept=False).fit(G, y)
+    before = model.predict(new, return_std=True)[1]
+    G[:] = 0
+    np.testing.assert_array_equal(model.predict(new, return_std=True)[1], before)
+    centers, widths = rng.normal(size=(4, 2)), np.array([1.0, 2.0])
+    basis = RadialBasis(width=widths, centers=centers).fit(centers)
+    before = basis.transform(new[:, :2])
+    centers[:], widths[:] = 0, 9
+    np.testing.assert_array_equal(basis.transform(new[:, :2]), before)
+
+
+@pytest.mark.parametrize("basis", [RadialBasis(), PolynomialFeatures(2)], ids=["own", "any"])
+def test_a_model_without_terms_predicts_the_mean(basis, rng):
+    X = rng.normal(size=(30, 2))
+    model = LocalRidge(basis).fit(X, np.full(30, 2.5))
+    assert model.n_terms_ == 0
+    np.testing.assert_allclose(model.predict(X), 2.5)
+    np.testing.assert_allclose(model.predict(X, return_std=True)[1], 0, atol=1e-12)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was(rng):
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    for model in (BasisRidge(RadialBasis(centers=5)), OnlineRidge(RadialBasis(centers=5))):
+        with pytest.raises(ValueError, match="contains NaN"):
+            model.fit(X * np.nan, y)
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+        model.fit(pd.DataFrame(X, columns=["a", "b"]), y)
+        before = pickle.dumps(model)
+        with pytest.raises(ValueError, match="contains NaN"):
+            model.fit(X * np.nan, y)
+        assert pickle.dumps(model) == before
+        model.fit(X, y)
+        assert not hasattr(model, "feature_names_in_")
+
+
+def test_lists_with_weights_and_a_basis(rng):
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    counts = np.arange(20) > 2
+    from_lists = BasisRidge(RadialBasis()).fit(X.tolist(), y.tolist(), sample_weight=counts.tolist())
+    np.testing.assert_allclose(from_lists.predict(X.tolist()), BasisRidge(RadialBasis()).fit(X[3:], y[3:]).predict(X))
+
+
+def test_terms_without_names_can_be_listed(rng):
+    X = rng.normal(size=(30, 3))
+    nameless = FunctionTransformer(lambda X: X**2)
+    assert "term0" in LocalRidge(nameless).fit(X, X[:, 0] ** 2 + 0.1 * rng.normal(size=30)).summary()
+
+
+def test_summary_of_a_wide_model_does_not_form_the_covariance(rng):
+    import tracemalloc
+
+    G, y = rng.normal(size=(20, 3000)), rng.normal(size=20)
+    model = BasisRidge().fit(G, y)
+    tracemalloc.start()
+    model.summary()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3000 * 3000

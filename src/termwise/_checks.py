@@ -66,22 +66,40 @@ def check_indices(name: str, indices: ArrayLike, size: int, *, what: str) -> NDA
     return array.astype(np.intp)
 
 
-def check_table(X: Any) -> None:
-    """Raise if X is a vector where a table is needed."""
+def check_bool(name: str, value: Any, *, remedy: str) -> None:
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}: {remedy}.")
+
+
+def check_basis(basis: Any) -> None:
+    """Raise unless `basis` is None or something that transforms."""
+    if basis is not None and not (hasattr(basis, "fit") and hasattr(basis, "transform")):
+        raise TypeError(
+            f"basis must be a transformer or None, got {basis!r}: use one of termwise.basis, such as RadialBasis(), or "
+            "any of scikit-learn's."
+        )
+
+
+def check_table(X: Any) -> Any:
+    """Return X, lists as an array; raise if it is a vector where a table is needed."""
+    X = np.asarray(X) if isinstance(X, list | tuple) else X
     if getattr(X, "ndim", 2) == 1:
         raise ValueError(
             f"X must be a table of shape (n, d), got a vector of length {len(X)}. Reshape your data: X.reshape(-1, 1) "
             "if it has a single input, X.reshape(1, -1) if it is a single sample."
         )
+    return X
 
 
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64."""
+    shape = np.asarray(y).shape
+    if len(shape) > 2:
+        raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
     if not (plain and np.isfinite(y).all()):  # an online model checks one number at a time: keep that quick
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    if y.ndim > 2:
-        raise ValueError(f"y must have shape (n,) or (n, q), got {y.shape}: one column per output.")
     return y
 
 
@@ -89,7 +107,12 @@ def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]
     """Return sample weights as repetition counts of `n` rows, ones when None."""
     if sample_weight is None:
         return np.ones(n)
-    counts = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        counts = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"sample_weight must be numbers, got {sample_weight!r}: say how often each sample counts."
+        ) from None
     if counts.ndim == 0:
         counts = np.full(n, counts)
     if counts.shape != (n,):

@@ -13,7 +13,15 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from termwise._arrays import as_columns, densify, row_blocks
-from termwise._checks import check_counts, check_number, check_table, check_targets, check_total
+from termwise._checks import (
+    check_basis,
+    check_bool,
+    check_counts,
+    check_number,
+    check_table,
+    check_targets,
+    check_total,
+)
 from termwise.basis import take
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance, pose
 
@@ -49,8 +57,19 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.basis is None or get_tags(self.basis).input_tags.sparse
+        takes_sparse = hasattr(self.basis, "__sklearn_tags__") and get_tags(self.basis).input_tags.sparse
+        tags.input_tags.sparse = self.basis is None or takes_sparse
         return tags
+
+    def _become(self, fresh: Self) -> Self:
+        """Take over what a fitted clone has learned, so that a fit that fails leaves everything as it was."""
+        parameters = self.get_params(deep=False)
+        for name in [name for name in vars(self) if name.endswith("_") and name not in vars(fresh)]:
+            delattr(self, name)
+        for name, value in vars(fresh).items():
+            if name not in parameters:
+                setattr(self, name, value)
+        return self
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Predict the targets.
@@ -145,7 +164,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         counted.
         """
         noise = np.atleast_1d(self.noise_variance_)
-        return self._squeeze(noise[:, None, None] * self._record().solution.unit_cov, axis=0)
+        return self._squeeze(noise[:, None, None] * self._record().solution.unit_cov(), axis=0)
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers.
@@ -155,7 +174,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         max_terms : int, default=20
             How many terms to list, the most significant first.
         """
-        check_is_fitted(self)
+        check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         noise = np.sqrt(np.mean(self.noise_variance_))
         criteria = "  ".join(f"{name} {value:.4g}" for name, value in self.criteria_.items())
         lines = [
@@ -169,15 +188,16 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         if not self.n_terms_:
             return ["no terms: the model is the mean"]
         weights = np.atleast_2d(self.weights_)
-        errors = np.sqrt(np.diagonal(self.weights_cov_.reshape(-1, self.n_terms_, self.n_terms_), axis1=1, axis2=2))
+        errors = np.sqrt(np.outer(self.noise_variance_, self._record().solution.unit_variances()))
         size = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
         order = np.argsort(-size.max(axis=0), kind="stable")[:max_terms]
         names = self._term_names()
         width = max(4, *(len(names[j]) for j in order))
         lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11}"]
         for j in order:
-            for weight, error in zip(weights[:, j], errors[:, j], strict=True):
-                lines.append(f"{names[j]:<{width}}  {weight:>11.4g}  {error:>11.4g}")
+            for output, (weight, error) in enumerate(zip(weights[:, j], errors[:, j], strict=True)):
+                which = "" if self._one_output else f"  output {output}"
+                lines.append(f"{names[j]:<{width}}  {weight:>11.4g}  {error:>11.4g}{which}")
         if len(order) < self.n_terms_:
             lines.append(f"... and {self.n_terms_ - len(order)} more")
         return lines
@@ -186,10 +206,8 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
 
     def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X (checked here unless a basis will check it) and y of shape (n,) or (n, q)."""
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(
-                f"fit_intercept must be True or False, got {self.fit_intercept!r}: True fits the mean too."
-            )
+        check_basis(self.basis)
+        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
@@ -197,7 +215,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         if self.basis is None:
             X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
         else:
-            check_table(X)
+            X = check_table(X)
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
         check_consistent_length(X, y)
@@ -227,8 +245,10 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         if self.basis_ is None:
             X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=False)
             return densify(X if self._whole else X[:, self.support_])
-        check_table(X)
+        X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
+        if not self.n_terms_:
+            return np.empty((X.shape[0], 0))
         return self._check_design(self._chosen_basis.transform(X))
 
     def _term_names(self) -> list[str]:
@@ -293,6 +313,11 @@ class BatchModel(TermModel):
         sample_weight : array-like of shape (n,), default=None
             How often each sample counts. Weights mean repetitions: leave-one-out leaves out one repeat.
         """
+        fresh = clone(self)
+        fresh._fit(X, y, sample_weight)
+        return self._become(fresh)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_params()
         X, y = self._validate(X, y, reset=True)
         counts = check_counts(sample_weight, len(y))
@@ -309,7 +334,6 @@ class BatchModel(TermModel):
             residuals = Y - (G @ np.atleast_2d(self.coef_).T + self.intercept_)
             residuals[used] = self._fitted.residuals
             self._fitted = replace(self._fitted, residuals=residuals)
-        return self
 
     def _record(self) -> Record:
         check_is_fitted(self)

@@ -49,17 +49,19 @@ class Rows:
 
 @dataclass(frozen=True)
 class Problem:
-    """Centred, row-scaled data in float64. Never written to: `G` may be the caller's own array."""
+    """Centred, row-scaled data in float64. Never written to: unless `owned`, G is the caller's array."""
 
     G: NDArray[np.float64]
     Y: NDArray[np.float64]
     rows: Rows
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
+    owned: bool
 
 
 def pose(G: NDArray, Y: NDArray, counts: NDArray[np.float64], intercept: bool) -> Problem:
     """Centre the columns and scale the rows."""
+    given = G
     G, Y = G.astype(np.float64, copy=False), Y.astype(np.float64, copy=False)
     G_mean, Y_mean = np.zeros(G.shape[1]), np.zeros(Y.shape[1])
     if intercept:
@@ -68,7 +70,7 @@ def pose(G: NDArray, Y: NDArray, counts: NDArray[np.float64], intercept: bool) -
     if np.any(counts != 1):
         root = np.sqrt(counts)[:, None]
         G, Y = G * root, Y * root
-    return Problem(G, Y, Rows(counts, intercept), G_mean, Y_mean)
+    return Problem(G, Y, Rows(counts, intercept), G_mean, Y_mean, owned=G is not given)
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,15 @@ class Solution:
         """Rows of `g K` for centred rows g of the chosen columns."""
         return reduce(np.matmul, self.root, g)
 
-    @property
     def unit_cov(self) -> NDArray[np.float64]:
         """Covariance of the weights for noise of variance one, `K B'B K'` (Orr A.5)."""
         K = reduce(np.matmul, self.root)
         return K @ (self.B.T @ self.B) @ K.T
+
+    def unit_variances(self) -> NDArray[np.float64]:
+        """Its diagonal, without forming the rest."""
+        K = reduce(np.matmul, self.root)
+        return np.einsum("ij,ij->i", K @ (self.B.T @ self.B), K)
 
 
 def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray[np.float64]) -> Solution:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import densify
@@ -126,6 +127,7 @@ class TakenColumns(TransformerMixin, BaseEstimator):
         """Evaluate the transformer and keep the columns in question."""
         return densify(self.transformer.transform(X))[:, self.indices]
 
+    @available_if(lambda self: hasattr(self.transformer, "get_feature_names_out"))
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the transformer's own names of these columns."""
         return self.transformer.get_feature_names_out(input_features)[self.indices]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._checks import check_number
@@ -73,6 +72,9 @@ class LagBasis(Basis):
         self.columns_ = np.repeat([self.output_, *inputs], [len(own)] + [len(other)] * len(inputs))
         self.lags_ = np.concatenate([own] + [other] * len(inputs))
         self.max_lag_ = int(self.lags_.max())
+        self._check_length(X)
+
+    def _check_length(self, X: NDArray) -> None:
         if len(X) <= self.max_lag_:
             raise ValueError(
                 f"X must have more than {self.max_lag_} rows, the longest lag, got {len(X)} "
@@ -116,6 +118,7 @@ class LagBasis(Basis):
         """
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        self._check_length(table)
         return self._evaluate(table)[self.max_lag_ :], table[self.max_lag_ :, self.output_]
 
     def free_run(self, model: Any, X: ArrayLike, start: int | None = None) -> NDArray[np.float64]:
@@ -137,7 +140,7 @@ class LagBasis(Basis):
             Measured outputs before `start`, simulated ones from there on.
         """
         check_is_fitted(self)
-        table = check_array(X, dtype=np.float64, copy=True, ensure_all_finite="allow-nan")
+        table = validate_data(self, X, reset=False, dtype=np.float64, copy=True, ensure_all_finite="allow-nan")
         remedy = f"simulation begins inside the table of {len(table)} rows, after at least one measured output"
         start = self.max_lag_ if start is None else start
         check_number("start", start, low=1, below=len(table) + 1, integer=True, remedy=remedy)

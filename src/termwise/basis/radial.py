@@ -9,7 +9,7 @@ import scipy.linalg as sla
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist
 from sklearn.cluster import kmeans_plusplus
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import row_blocks
 from termwise._checks import check_choice, check_number
@@ -23,6 +23,7 @@ KERNELS: dict[str, Callable[[NDArray], NDArray]] = {
     "cauchy": lambda z: 1 / (1 + z),
 }
 
+FAR = 1000.0  # widths from the middle of the centres: beyond, distances by products lose ten digits to cancellation
 MEDIAN_ROWS = 1000  # half a million pairs settle a median to well under a percent
 
 
@@ -91,7 +92,12 @@ class RadialBasis(Basis):
         if isinstance(self.width, str):
             check_choice("width", self.width, ["median"], remedy="give a number, an array or 'median'")
             return median_distance(X)
-        width = np.asarray(self.width, dtype=np.float64)
+        try:
+            width = np.array(self.width, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"width must be made of numbers, got {self.width!r}: give a number, an array or 'median'."
+            ) from None
         d = X.shape[1]
         if width.shape not in ((), (d,), (d, d)):
             raise ValueError(
@@ -110,14 +116,17 @@ class RadialBasis(Basis):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
             return X.copy(), np.arange(n)
         if np.ndim(self.centers) == 0:
-            remedy = f"there are {n} samples to choose from"
-            count = check_number("centers", self.centers, low=1, below=n + 1, integer=True, remedy=remedy)
-            _, rows = kmeans_plusplus(X, int(count), random_state=self.random_state)
-            rows = np.sort(rows)
+            different = np.sort(np.unique(X, axis=0, return_index=True)[1])
+            remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
+            count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
+            rng = check_random_state(self.random_state)
+            rows = different[np.sort(kmeans_plusplus(X[different], int(count), random_state=rng)[1])]
             return X[rows], rows
-        centers = check_array(self.centers, dtype=X.dtype, input_name="centers")
-        if centers.shape[1] != d:
-            raise ValueError(f"centers must have {d} columns, got {centers.shape[1]}: the data have {d} inputs.")
+        if np.ndim(self.centers) != 2 or np.shape(self.centers)[1] != d:
+            raise ValueError(
+                f"centers must have shape (p, {d}), got shape {np.shape(self.centers)}: the data have {d} inputs."
+            )
+        centers = check_array(self.centers, dtype=X.dtype, copy=True, input_name="centers")
         return centers, np.arange(len(centers))
 
     def _evaluate(self, X: NDArray) -> NDArray:
@@ -128,19 +137,30 @@ class RadialBasis(Basis):
         origin = self.centers_.mean(axis=0, dtype=np.float64)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
         C = _whiten(self.centers_ - origin, self.width_)
         A = _whiten(X - origin, self.width_)
-        aa, cc = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", C, C)
-        C *= -2
         G = np.empty((len(X), len(C)), dtype=X.dtype)
+        distances = _direct if max(np.abs(A).max(initial=0), np.abs(C).max()) > FAR else _by_products
         for rows in row_blocks(*G.shape):
-            z = A[rows] @ C.T
-            z += aa[rows, None]
-            z += cc
-            np.maximum(z, 0, out=z)
-            G[rows] = phi(z)
+            G[rows] = phi(distances(A[rows], C))
         return G
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         return [f"{self.kernel}_{row}" for row in self.center_rows_]
+
+
+def _by_products(A: NDArray, C: NDArray) -> NDArray[np.float64]:
+    """Squared distances `|a|^2 + |c|^2 - 2 a'c`, the product by BLAS."""
+    z = A @ (-2 * C.T)
+    z += np.einsum("ij,ij->i", A, A)[:, None]
+    z += np.einsum("ij,ij->i", C, C)
+    return np.maximum(z, 0, out=z)
+
+
+def _direct(A: NDArray, C: NDArray) -> NDArray[np.float64]:
+    """Squared distances one input at a time, where the terms of the product form would cancel."""
+    z = np.zeros((len(A), len(C)))
+    for a, c in zip(A.T, C.T, strict=True):
+        z += np.subtract.outer(a, c) ** 2
+    return z
 
 
 def median_distance(X: NDArray) -> float:

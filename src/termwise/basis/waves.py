@@ -64,7 +64,12 @@ class FourierBasis(Basis):
         if self.period is None:
             spread = np.ptp(X, axis=0).astype(np.float64)
             return np.where(spread > 0, 2 * spread, 1.0)
-        period = np.asarray(self.period, dtype=np.float64)
+        try:
+            period = np.array(self.period, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"period must be made of numbers, got {self.period!r}: leave it out to use the range."
+            ) from None
         if period.shape not in ((), (d,)):
             raise ValueError(f"period must be a number or have shape ({d},), got shape {period.shape}: one per input.")
         if not np.all(np.isfinite(period)) or np.any(period <= 0):

@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_counts, check_indices, check_number
+from termwise._checks import check_bool, check_counts, check_indices, check_number
 from termwise.model import Record, TermModel
 from termwise.online.factor import Factor
 from termwise.online.samples import Samples, sample_keys
@@ -104,7 +105,9 @@ class OnlineRidge(TermModel):
         sample_weight : array-like of shape (n,), default=None
             How often each sample counts.
         """
-        return self._take_in(X, y, sample_weight, first=True)
+        fresh = clone(self)
+        fresh._take_in(X, y, sample_weight, first=True)
+        return self._become(fresh)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add samples.
@@ -118,7 +121,10 @@ class OnlineRidge(TermModel):
         sample_weight : array-like of shape (n,), default=None
             How often each sample counts.
         """
-        return self._take_in(X, y, sample_weight, first=not hasattr(self, "_factor"))
+        if not hasattr(self, "_factor"):
+            return self.fit(X, y, sample_weight)
+        self._take_in(X, y, sample_weight, first=False)
+        return self
 
     def remove_samples(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Remove samples that were added before, each with the weight it came with.
@@ -173,7 +179,7 @@ class OnlineRidge(TermModel):
             G, Y, counts = samples.all()
             root = np.sqrt(counts)[:, None]
             H, C = self._columns(G, self.support_) * root, G[:, new] * root
-            self._factor.add_columns(H, Y * root, C, np.full(len(new), float(self.alpha)))
+            self._factor.add_columns(H, Y * root, C, np.full(len(new), self._alpha))
             self.support_ = np.append(self.support_, new)
         return self._update()
 
@@ -192,12 +198,12 @@ class OnlineRidge(TermModel):
                 f"terms must be in the model, got {old[~np.isin(old, self.support_)].tolist()}, which are not: "
                 "support_ lists those that are."
             )
-        if len(old) == len(self.support_) and not self.fit_intercept:
+        if len(old) == len(self.support_) and not self._intercept:
             raise ValueError(
                 f"remove_terms must leave a term or the intercept, got all {len(old)} terms: leave one in."
             )
         at = np.flatnonzero(np.isin(self.support_, old))
-        self._factor.remove_columns(at + self.fit_intercept)
+        self._factor.remove_columns(at + self._intercept)
         self.support_ = np.delete(self.support_, at)
         return self._update()
 
@@ -209,18 +215,20 @@ class OnlineRidge(TermModel):
 
     def _record(self) -> Record:
         """Error bars and leave-one-out from the samples, kept until the model changes."""
-        samples = self._need_samples("error bars and leave-one-out")
+        samples = self._need_samples("an error bar or leave-one-out residual")
         if self._known is None:
             G, Y, counts = samples.all()
-            problem = pose(G[:, self.support_], Y, counts, self.fit_intercept)
-            solution = solve_penalised(problem, np.arange(self.n_terms_), np.full(self.n_terms_, float(self.alpha)))
+            problem = pose(G[:, self.support_], Y, counts, bool(self._intercept))
+            solution = solve_penalised(problem, np.arange(self.n_terms_), self._factor.penalties[self._intercept :])
             residuals = solution.loo / np.sqrt(counts)[:, None]
             criteria = measure(problem.rows, solution)
             self._known = Record(problem.rows, solution, problem.G_mean, criteria, "gcv", residuals)
         return self._known
 
-    def _take_in(self, X: Any, y: Any, sample_weight: Any, first: bool) -> Self:
-        check_number("alpha", self.alpha, low=0, remedy="a small penalty such as 1e-6 keeps the weights determined")
+    def _take_in(self, X: Any, y: Any, sample_weight: Any, first: bool) -> None:
+        if first:
+            check_number("alpha", self.alpha, low=0, remedy="a small penalty such as 1e-6 keeps the weights determined")
+            check_bool("keep_samples", self.keep_samples, remedy="True allows removing samples and adding terms")
         X, y = self._validate(X, y, reset=first)
         counts = check_counts(sample_weight, len(y))
         if first:
@@ -236,7 +244,7 @@ class OnlineRidge(TermModel):
         root = np.sqrt(counts)[:, None]
         self._factor.add_rows(self._columns(G, self.support_) * root, Y * root)
         self._n_samples += len(Y)
-        return self._update()
+        self._update()
 
     def _begin(self, p: int, y: NDArray) -> None:
         """Start from an empty model."""
@@ -244,6 +252,7 @@ class OnlineRidge(TermModel):
         if not len(terms) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
         self._n_candidates, self._one_output, self._n_samples = p, y.ndim == 1, 0
+        self._alpha, self._intercept = float(self.alpha), int(self.fit_intercept)  # a model keeps those it began with
         q = as_columns(y).shape[1]
         self._samples = Samples(p, q) if self.keep_samples else None
         self.support_, self.n_terms_ = terms, len(terms)
@@ -251,9 +260,9 @@ class OnlineRidge(TermModel):
 
     def _update(self) -> Self:
         """Read the weights off the factor."""
-        weights = self._factor.weights()
-        intercept = weights[0] if self.fit_intercept else np.zeros(weights.shape[1])
-        self._set_weights(self.support_, weights[int(self.fit_intercept) :], intercept)
+        weights = self._factor.weights(free=self._intercept)
+        intercept = weights[0] if self._intercept else np.zeros(weights.shape[1])
+        self._set_weights(self.support_, weights[self._intercept :], intercept)
         self._known = None
         return self
 
@@ -269,11 +278,11 @@ class OnlineRidge(TermModel):
         return self._factor.remove_row(np.sqrt(count) * h, np.sqrt(count) * y)
 
     def _penalties(self, k: int) -> NDArray[np.float64]:
-        return np.append(np.zeros(int(self.fit_intercept)), np.full(k, float(self.alpha)))
+        return np.append(np.zeros(self._intercept), np.full(k, self._alpha))
 
     def _columns(self, G: NDArray, terms: NDArray[np.intp]) -> NDArray[np.float64]:
         """Columns of the model: the intercept's, if any, then the terms'."""
-        ones = np.ones((len(G), int(self.fit_intercept)))
+        ones = np.ones((len(G), self._intercept))
         return np.hstack([ones, G[:, terms]])
 
     def _check_outputs(self, y: NDArray) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
 SAFE_GAP = 1e-4  # removing a row loses about eps / gap
+DEPENDENT = 1e-12  # a column with less than this share of its length left beside those before it follows from them
 BLOCK = 16  # columns a Householder block takes: the fastest for one row and for thousands
 
 
@@ -43,14 +44,19 @@ class Factor:
     @property
     def singular(self) -> bool:
         """Whether the data and the penalties leave some weight undetermined."""
-        diagonal = np.abs(np.diagonal(self.R))
-        return bool(diagonal.min(initial=np.inf) <= len(diagonal) * np.finfo(np.float64).eps * diagonal.max(initial=0))
+        R = self.R
+        return bool(np.any(np.diagonal(R) ** 2 <= DEPENDENT**2 * np.einsum("ij,ij->j", R, R)))
 
-    def weights(self) -> NDArray[np.float64]:
-        """Solve `R w = z`, with least norm where weights are undetermined."""
-        if self.singular:
-            return np.asarray(np.linalg.lstsq(self.R, self.z)[0], dtype=np.float64)
-        return dtrtrs(self.R, self.z)[0]
+    def weights(self, free: int = 0) -> NDArray[np.float64]:
+        """Solve `R w = z`.
+
+        Where weights are undetermined, those after the first `free` ones (the intercept) get the least norm.
+        """
+        if not self.singular:
+            return dtrtrs(self.R, self.z)[0]
+        last = np.linalg.lstsq(self.R[free:, free:], self.z[free:], rcond=DEPENDENT)[0]
+        first = np.linalg.lstsq(self.R[:free, :free], self.z[:free] - self.R[:free, free:] @ last)[0]
+        return np.vstack([first, last])
 
     def add_rows(self, H: NDArray, Y: NDArray) -> None:
         """Take in samples, O(k^2) each."""

@@ -19,6 +19,12 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
     """Return the penalty, given or found, and the criterion it is judged by."""
     if not isinstance(alpha, str):
         return float(alpha), "gcv"
+    rows, used = spectrum.problem.rows, len(spectrum.s) + spectrum.problem.rows.intercept
+    if rows.n <= used < len(rows.counts):
+        raise ValueError(
+            f"sample_weight must add up to more than the {used} parameters of the model for alpha={alpha!r}, got "
+            f"{rows.n:g}: weights mean repetitions; scale relative weights so that they average one."
+        )
     found = best_alpha(spectrum, alpha)
     if found == 0 and spectrum.interpolates and alpha in ("uev", "fpe", "bic"):
         warnings.warn(
@@ -114,6 +120,7 @@ class BasisRidge(BatchModel):
         self.alpha_, criterion = resolve_alpha(self.alpha, spectrum)
         everything: NDArray[np.intp] = np.arange(problem.G.shape[1])
         solution = spectrum.solution(self.alpha_)
-        # GCV by its limit, which a fit without residual freedom needs.
-        criteria = measure(problem.rows, solution) | {"gcv": float(spectrum.score("gcv", self.alpha_)[0])}
+        criteria = measure(problem.rows, solution)
+        for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual freedom needs
+            criteria[name] = float(spectrum.score(name, self.alpha_)[0])
         self._settle(problem, solution, everything, criteria, criterion)

@@ -12,7 +12,8 @@ triangular factor of G, so that nothing of size n x n is formed for long data:
 - `Primal` keeps orthogonal factors of the k terms in the model and takes a column out of them: O((m + p) k) a term.
 - `Dual` keeps P, where `P h_j = v alpha_j / den` as long as no penalty is tiny: O(m^2) a term. For k > m.
 
-A sweep over p terms therefore costs O(n p^2) at most.
+A sweep over p terms therefore costs O(n p^2) at most, but for wide designs with penalties that are tiny from the start,
+which stay primal until all but m terms are gone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from termwise.ridge.spectrum import RESOLVED, Spectrum
 from termwise.selection.criteria import gcv
 from termwise.solution import Problem, measure, solve_penalised
 
-TINY = 1e-6  # penalties below this share of |h|^2 are too small for the dual form
+TINY = 1e-4  # the dual form loses digits as penalties fall below this share of the largest eigenvalue
 ROUNDING = 1e-14  # share of |y|^2 counted as noise, so that an exact fit still sheds terms it does not need
 DEPENDENT = RESOLVED**2  # a column with less than this share of its square left beside the others says nothing new
 
@@ -166,12 +167,10 @@ def sweep(form: Form, G: NDArray, Y: NDArray, outside: float, freedom: float, al
     return float(outside + np.sum(r * r)), float(freedom)
 
 
-def choose_form(G: NDArray, alphas: NDArray) -> Form:
-    """Dual while there are more terms than rows and no penalty is tiny, else primal."""
+def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Form:
+    """Dual while there are more terms than rows and no penalty is tiny beside the largest eigenvalue, else primal."""
     crowded = np.isfinite(alphas).sum() > len(G)
-    if crowded and np.all(alphas > TINY * np.einsum("ij,ij->j", G, G)):
-        return Dual(G, alphas)
-    return Primal(G, alphas)
+    return Dual(G, alphas) if crowded and alphas.min() > TINY * largest else Primal(G, alphas)
 
 
 class LocalRidge(BatchModel):
@@ -188,7 +187,7 @@ class LocalRidge(BatchModel):
         Penalty all terms start from: a number, or the global optimum of a criterion.
     tol : float, default=1e-4
         The sweeps stop when GCV falls by less than this share of itself.
-    max_sweeps : int, default=1000
+    max_sweeps : int, default=100
         Most sweeps.
     subset : array-like of int or None, default=None
         Start from these terms, unpenalised, and no others, instead of from `alpha`.
@@ -221,7 +220,8 @@ class LocalRidge(BatchModel):
     Notes
     -----
     The optimum found is a local one; it depends on the start and on the order of the terms. GCV has many penalties to
-    overfit with: the criterion values after pruning are optimistic.
+    overfit with: the criterion values after pruning are optimistic, and with more terms than samples GCV can fall all
+    the way to an exact fit. Have fewer terms than samples, or centres fewer than samples.
 
     Examples
     --------
@@ -239,7 +239,7 @@ class LocalRidge(BatchModel):
         basis: Any = None,
         alpha: float | str = "gcv",
         tol: float = 1e-4,
-        max_sweeps: int = 1000,
+        max_sweeps: int = 100,
         subset: ArrayLike | None = None,
         fit_intercept: bool = True,
     ) -> None:
@@ -262,11 +262,12 @@ class LocalRidge(BatchModel):
         if not spectrum.interpolates:
             outside += ROUNDING * float(np.sum(problem.Y**2))
         n, freedom = problem.rows.n, problem.rows.n - problem.rows.intercept
+        largest = spectrum.mu.max(initial=0.0)
         r, dof = Primal(G, alphas).residual(Y)
         path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
         for _ in range(self.max_sweeps):
             self.alphas_ = alphas.copy()
-            sse, left = sweep(choose_form(G, alphas), G, Y, outside, freedom, alphas)
+            sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas)
             value = float(gcv(sse, n - left, n))
             if value > path[-1]:  # only rounding can raise it: the last sweep was the end
                 break
@@ -298,8 +299,18 @@ class LocalRidge(BatchModel):
             )
         self.alpha_ = 0.0
         alphas = np.full(p, np.inf)
-        alphas[subset] = 0.0
+        alphas[_independent_columns(spectrum.problem.G, subset)] = 0.0
         return alphas
+
+
+def _independent_columns(G: NDArray, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Leave out columns that are constant or follow from the others: without a penalty they mean nothing."""
+    norms = np.sqrt(np.einsum("ij,ij->j", G, G))
+    chosen = chosen[norms[chosen] > RESOLVED * norms.max(initial=0.0)]
+    if not len(chosen):
+        return chosen
+    _, R, order = sla.qr(G[:, chosen] / norms[chosen], mode="economic", pivoting=True)
+    return chosen[order[: np.count_nonzero(np.abs(np.diagonal(R)) > RESOLVED)]]
 
 
 def _least_penalty(spectrum: Spectrum) -> float:
@@ -310,7 +321,7 @@ def _least_penalty(spectrum: Spectrum) -> float:
     """
     least = spectrum.floor
     if len(spectrum.s) < spectrum.problem.G.shape[1]:
-        least = (RESOLVED * spectrum.s.max(initial=0.0)) ** 2
+        least = RESOLVED**2 * float(spectrum.mu.max(initial=0.0))
     return max(least, 1e-6 / float(np.sum(1 / spectrum.mu))) if spectrum.interpolates else least
 
 

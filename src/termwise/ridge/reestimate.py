@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_choice, check_counts, check_number, check_targets, check_total
+from termwise._checks import check_bool, check_choice, check_counts, check_number, check_targets, check_total
 from termwise.ridge.spectrum import Spectrum
 from termwise.solution import pose
 
@@ -76,6 +76,7 @@ def reestimate_alpha(
     0.027
     """
     check_choice("criterion", criterion, FACTORS, remedy="leave-one-out has none, use BasisRidge(alpha='loo')")
+    check_bool("fit_intercept", fit_intercept, remedy="True fits the mean too")
     check_number("alpha", alpha, above=0, remedy="start from a positive penalty")
     check_number("tol", tol, low=0, remedy="1e-8 is tight")
     check_number("max_iter", max_iter, low=1, integer=True, remedy="allow at least one iteration")

@@ -32,7 +32,8 @@ STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of 
 ZOOMS = 3  # each narrows a bracket four times
 POLISH = 3  # Newton steps after that, by central differences of NUDGE
 NUDGE = 1e-4
-RESOLVED = np.sqrt(np.finfo(np.float64).eps)  # alpha below RESOLVED^2 mu_1 is lost when added to mu_1 in float64
+ROUNDING = 1e-13  # a row whose gap and residual are both below this is fitted exactly
+RESOLVED = 1e-10  # below this share of the largest, the rounding of G shows in its singular values
 
 
 class Spectrum:
@@ -40,24 +41,27 @@ class Spectrum:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, rows = problem, problem.rows
-        self.U, self.s, self.V = decompose(problem.G, rank=min(problem.G.shape[1], len(problem.G) - rows.intercept))
+        self.U, self.s, self.V = decompose(problem.G, np.sqrt(rows.counts / rows.n) if rows.intercept else None)
         self.mu = self.s**2
         self.t = self.U.T @ problem.Y
         self.rest = problem.Y - self.U @ self.t
-        self.gap0 = rows.gap(np.einsum("ij,ij->i", self.U, self.U))
-        self.freedom0 = rows.n - len(self.s) - rows.intercept
-        self.single = rows.single / rows.counts
-        exact = self.gap0 < NO_GAP  # what is left of such a row is rounding
+        self.gap0 = np.maximum(0, rows.gap(np.einsum("ij,ij->i", self.U, self.U)))
+        exact = (self.gap0 < ROUNDING) & np.all(np.abs(self.rest) <= ROUNDING * np.abs(problem.Y).max(axis=0), axis=1)
         self.gap0[exact], self.rest[exact] = 0.0, 0.0
+        self.single = rows.single / rows.counts
+        self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
         self.interpolates = self.freedom0 < NO_GAP * rows.n
-        if self.interpolates:
-            self.freedom0 = 0.0
 
     @property
     def floor(self) -> float:
-        """Smallest penalty `G'G + alpha I` can show in float64; 0 if the singular values end well above rounding."""
+        """Smallest penalty worth trying: 0, or where the design is numerically singular what its rounding allows.
+
+        Columns of very different size are no such case: what counts is whether they are nearly dependent.
+        """
         resolved = RESOLVED * self.s.max(initial=0.0)
-        return 0.0 if self.s.min(initial=np.inf) > resolved else float(resolved**2)
+        if self.s.min(initial=np.inf) > resolved or _independent(self.problem.G, len(self.s)):
+            return 0.0
+        return float(resolved**2)
 
     def score(self, criterion: str, alphas: ArrayLike) -> NDArray[np.float64]:
         """Value of a criterion (averaged over the outputs) at each alpha, where 0 and infinity mean the limits."""
@@ -118,7 +122,7 @@ class Spectrum:
         """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
         gap = self.gap0 + self.single * ((self.U * self.U) @ psi)
         errors = self.rest + self.U @ (psi[:, None] * self.t)
-        stuck = gap == 0
+        stuck = gap < (NO_GAP if not psi.any() else np.finfo(np.float64).tiny)
         U = self.U[stuck]
         gap[stuck] = self.single[stuck] * ((U * U) @ held)
         errors[stuck] = U @ (held[:, None] * self.t)
@@ -144,17 +148,21 @@ class Spectrum:
     def _root(self, scale: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Factors of `K = V diag(scale)`; where V was never formed it is `G' U diag(1/s)`."""
         if self.V is None:
-            return self.problem.G.T, self.U * (scale / self.s)
+            G = self.problem.G
+            return (G if self.problem.owned else G.copy()).T, self.U * (scale / self.s)
         return (self.V * scale,)
 
 
-def decompose(G: NDArray[np.float64], rank: int) -> tuple[NDArray, NDArray, NDArray | None]:
-    """Return `U, s, V` of rank at most `rank`, with V None where `G' U / s` is cheaper to leave unformed.
+def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[NDArray, NDArray, NDArray | None]:
+    """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
+
+    The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
 
     The eigenvectors of the smaller of `G'G` and `G G'` are several times faster than an SVD, but squaring halves the
     digits of small singular values: only a well-conditioned design keeps them.
     """
     n, p = G.shape
+    rank = min(p, n - (z0 is not None))
     mu, E = np.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = mu[::-1][:rank], E[:, ::-1][:, :rank]
     if rank and mu[-1] > GRAM_RANGE * mu[0]:
@@ -163,7 +171,19 @@ def decompose(G: NDArray[np.float64], rank: int) -> tuple[NDArray, NDArray, NDAr
     U, s, Vt = np.linalg.svd(G, full_matrices=False)
     keep = s > s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps
     keep[rank:] = False
-    return U[:, keep], s[keep], Vt[keep].T
+    U = U[:, keep]
+    if z0 is not None:  # directions of tiny singular values are orthogonal to z0 only up to eps s_1 / s
+        Q, R = np.linalg.qr(np.column_stack([z0, U]))
+        U = Q[:, 1:] * np.copysign(1.0, np.diagonal(R)[1:])
+    return U, s[keep], Vt[keep].T
+
+
+def _independent(G: NDArray[np.float64], rank: int) -> bool:
+    """Whether the columns, brought to one size, are far from dependent (rows take their place in a wide design)."""
+    norms = np.sqrt(np.einsum("ij,ij->j", G, G))
+    unit = G / np.where(norms > 0, norms, 1.0)
+    mu = np.linalg.eigvalsh(unit.T @ unit if G.shape[1] <= len(G) else unit @ unit.T)[::-1][:rank]
+    return bool(mu[-1] > GRAM_RANGE**2 * mu[0])
 
 
 def best_alpha(spectrum: Spectrum, criterion: str) -> float:
@@ -174,12 +194,13 @@ def best_alpha(spectrum: Spectrum, criterion: str) -> float:
     """
     if not len(spectrum.mu):
         return np.inf
-    low, high = np.log(max(spectrum.mu.min() * 1e-5, spectrum.floor)), np.log(spectrum.mu.max() * 1e5)
+    floor = spectrum.floor
+    low, high = np.log(max(spectrum.mu.min() * 1e-5, floor)), np.log(spectrum.mu.max() * 1e5)
     grid = np.linspace(high, low, int((high - low) / STEP) + 2)
     values = spectrum.score(criterion, np.exp(grid))
     dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
     minima = _minima(lambda x: spectrum.score(criterion, np.exp(x)), grid[dips + 1], grid[dips - 1])
-    limits = [] if spectrum.floor else [0.0]
+    limits = [] if floor else [0.0]
     candidates = np.concatenate([[np.inf], np.exp(grid[:1]), np.exp(minima), np.exp(grid[-1:]), limits])
     return float(candidates[np.argmin(spectrum.score(criterion, candidates))])
 

@@ -40,7 +40,7 @@ def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArra
 
 def fpe(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
     """Final prediction error, Orr (5.4): `(n + dof) / (n - dof) * sse / n`."""
-    return (n + dof) / n * _per_freedom(sse, dof, n)
+    return _per_freedom((n + dof) / n * sse, dof, n)
 
 
 def gcv(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def gcv(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArra
 
 def bic(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
     """Bayesian information criterion, Orr (5.5): `(n + (log n - 1) dof) / (n - dof) * sse / n`."""
-    return (n + (np.log(n) - 1) * dof) / n * _per_freedom(sse, dof, n)
+    return _per_freedom((n + (np.log(n) - 1) * dof) / n * sse, dof, n)
 
 
 def loo(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> NDArray[np.float64]:
