@@ -213,13 +213,21 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
             )
         if self.basis is None:
-            X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
+            X = self._check_columns(X, reset)
         else:
             X = check_table(X)
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
         check_consistent_length(X, y)
         return X, y
+
+    def _check_columns(self, X: Any, reset: bool) -> Any:
+        """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
+        known = plain and not reset and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
+        if known and np.isfinite(X).all():
+            return X
+        return validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
     def _fit_design(self, X: Any, y: NDArray, used: NDArray[np.bool_], min_samples: int = 2) -> NDArray:
         """Fit the basis on the samples that count and evaluate it on all."""
@@ -243,7 +251,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         """Columns of the chosen terms for new inputs."""
         check_is_fitted(self)
         if self.basis_ is None:
-            X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=False)
+            X = self._check_columns(X, reset=False)
             return densify(X if self._whole else X[:, self.support_])
         X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
