@@ -100,3 +100,71 @@ def radial(X, centers, phi, metric):
     """One function value at a time."""
     inverse = np.linalg.inv(metric)
     return np.array([[phi((x - c) @ inverse @ (x - c)) for c in centers] for x in X])
+
+
+def orthogonal_columns(G):
+    """Gram-Schmidt without normalisation: H = H~ U, Orr (7.3)."""
+    Q = np.array(G, dtype=float)
+    for k in range(Q.shape[1]):
+        for _ in range(2):
+            for j in range(k):
+                Q[:, k] -= Q[:, j] * (Q[:, j] @ Q[:, k]) / (Q[:, j] @ Q[:, j])
+    return Q
+
+
+def smoother(G, alpha, intercept, penalty):
+    """P for some columns, with the weights or the orthogonalised weights penalised, Orr (6.4) and (7.8)."""
+    if penalty == "weights" or not G.shape[1]:
+        return projection(G, alpha, intercept) if G.shape[1] or intercept else np.eye(len(G))
+    ones = np.ones((len(G), 1))
+    H = orthogonal_columns(np.hstack([ones, G]) if intercept else G)
+    P = np.eye(len(G))
+    for k in range(H.shape[1]):
+        shrink = 0.0 if intercept and k == 0 else alpha
+        P -= np.outer(H[:, k], H[:, k]) / (shrink + H[:, k] @ H[:, k])
+    return P
+
+
+def score(G, Y, chosen, j, rule, alpha, intercept, penalty, beta=1e-6):
+    """Score of adding candidate j, bigger is better, from explicit projection matrices before and after."""
+    n = len(G)
+    before = smoother(G[:, chosen], alpha, intercept, penalty)
+    after = smoother(G[:, [*chosen, j]], alpha, intercept, penalty)
+    g = G[:, j]
+    if rule == "sse":
+        return np.sum((before @ Y) ** 2) - np.sum((after @ Y) ** 2)
+    if rule == "cost":
+        return np.sum(Y * (before @ Y)) - np.sum(Y * (after @ Y))
+    if rule == "gcv":
+        return -n * np.sum((after @ Y) ** 2) / np.trace(after) ** 2
+    if rule == "loo":
+        return -np.sum((after @ Y / np.diag(after)[:, None]) ** 2)
+    plain = before if penalty == "weights" else smoother(G[:, chosen], 0.0, intercept, "weights")
+    if rule == "norm":
+        return g @ plain @ g
+    s = g @ plain @ g
+    return (np.sum((g @ plain @ Y) ** 2) / s + beta * np.log(s)) / np.sum(Y**2)
+
+
+def forward(G, y, rule, alpha, steps, intercept=True, penalty="weights", tie=1e-9, usable=1e-10):
+    """Greedy selection by trying every candidate at every step."""
+    Y = np.asarray(y, dtype=float).reshape(len(G), -1)
+    chosen = []
+    for _ in range(steps):
+        plain = (
+            smoother(G[:, chosen], 0.0, intercept, "weights")
+            if penalty == "orthogonal"
+            else smoother(G[:, chosen], alpha, intercept, "weights")
+        )
+        free = [
+            j
+            for j in range(G.shape[1])
+            if j not in chosen and np.sum((plain @ G[:, j]) ** 2) > usable * (G[:, j] @ G[:, j])
+        ]
+        if not free:
+            break
+        scores = np.array([score(G, Y, chosen, j, rule, alpha, intercept, penalty) for j in free])
+        if rule == "d_optimal" and scores.max() <= 0:
+            break
+        chosen.append(free[int(np.flatnonzero(scores >= scores.max() - tie * abs(scores.max()))[0])])
+    return chosen

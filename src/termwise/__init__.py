@@ -4,6 +4,7 @@ from termwise import basis, datasets
 from termwise.basis import FourierBasis, LagBasis, LogisticBasis, RadialBasis
 from termwise.online import OnlineRidge
 from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
+from termwise.selection import SelectionPath, forward_path
 
 __version__ = "0.1.0"
 
@@ -15,7 +16,9 @@ __all__ = [
     "LogisticBasis",
     "OnlineRidge",
     "RadialBasis",
+    "SelectionPath",
     "basis",
     "datasets",
+    "forward_path",
     "reestimate_alpha",
 ]

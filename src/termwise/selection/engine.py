@@ -1,0 +1,235 @@
+"""Forward selection: the one loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_consistent_length
+
+from termwise._arrays import as_columns
+from termwise._checks import (
+    check_bool,
+    check_choice,
+    check_counts,
+    check_indices,
+    check_number,
+    check_targets,
+    check_total,
+)
+from termwise.selection.blocks import RowBlock
+from termwise.selection.criteria import CRITERIA
+from termwise.selection.leave_one_out import NO_GAP, LooRule
+from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
+from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
+from termwise.selection.state import State
+
+RULES = {rule.name: rule for rule in (SseRule, CostRule, GcvRule, LooRule, DOptimalRule, NormRule)}
+PENALTIES = ("weights", "orthogonal")
+
+
+def forward_path(
+    G: Any,
+    y: ArrayLike,
+    *,
+    rule: str = "loo",
+    alpha: float | str = 1e-6,
+    penalty: str = "weights",
+    max_terms: int | None = None,
+    criterion: str | None = None,
+    patience: int | None = None,
+    max_seconds: float | None = None,
+    include: ArrayLike = (),
+    beta: float = 1e-6,
+    fit_intercept: bool = True,
+    sample_weight: ArrayLike | None = None,
+    block_rows: int | None = None,
+    callback: Callable[[SelectionPath], bool | None] | None = None,
+) -> SelectionPath:
+    """Choose terms one by one.
+
+    Each step adds the candidate the rule likes best to a model with penalised weights, and records every criterion.
+    One pass over G per term; G is never copied nor written to (sparse rows are turned into sparse columns once).
+
+    Parameters
+    ----------
+    G : array-like, sparse matrix or memory map of shape (n, p)
+        Candidates, one per column, in float32 or float64.
+    y : array-like of shape (n,) or (n, q)
+        Targets; several outputs share their terms.
+    rule : {"loo", "cost", "sse", "gcv", "d_optimal", "norm"}, default="loo"
+        What the next term is chosen by: the exact leave-one-out error, the drop of the regularised cost or of the
+        squared error, GCV, error reduction with D-optimality, or the rest of the column alone.
+    alpha : float or "reestimate", default=1e-6
+        The penalty, or have it re-estimated by GCV after each term (Orr 7.2).
+    penalty : {"weights", "orthogonal"}, default="weights"
+        What is penalised: the weights, or those of the orthogonalised terms (ROLS).
+    max_terms : int or None, default=None
+        Most terms; None: as many as the data can determine.
+    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr"} or None, default=None
+        Only used with `patience`.
+    patience : int or None, default=None
+        End the path once the criterion's choice has not changed for that many terms.
+    max_seconds : float or None, default=None
+        End the path after that time, with what there is.
+    include : array-like of int, default=()
+        Candidates that are always in, taken first.
+    beta : float, default=1e-6
+        Weight of D-optimality in the rule "d_optimal".
+    fit_intercept : bool, default=True
+        Whether the models have an unpenalised intercept.
+    sample_weight : array-like of shape (n,), default=None
+        How often each sample counts.
+    block_rows : int or None, default=None
+        Work on that many rows at a time; None: on all at once.
+    callback : callable or None, default=None
+        Called with the path after each term; a true answer ends it.
+
+    Returns
+    -------
+    path : SelectionPath
+        The terms in order, the criteria of every size and the weights of every size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import forward_path
+    >>> rng = np.random.default_rng(0)
+    >>> G = rng.normal(size=(200, 50))
+    >>> y = 3 * G[:, 10] + G[:, 20] + rng.normal(size=200)
+    >>> path = forward_path(G, y, max_terms=5)
+    >>> path.terms[:2].tolist(), path.stop_reason
+    ([10, 20], 'max_terms=5 reached')
+    """
+    design, Y, counts, one_output = _read(G, y, sample_weight)
+    p = design.shape[1]
+    check_choice("rule", rule, RULES)
+    check_choice("penalty", penalty, PENALTIES)
+    check_bool("fit_intercept", fit_intercept, remedy="True fits the mean too")
+    if criterion is not None:
+        check_choice("criterion", criterion, SIZES, remedy="None keeps every term")
+    reestimated = isinstance(alpha, str)
+    if reestimated:
+        check_choice("alpha", alpha, ["reestimate"], remedy="give a number >= 0 or 'reestimate'")
+        if penalty == "orthogonal":
+            raise ValueError(
+                "penalty must be 'weights' with alpha='reestimate', got 'orthogonal': the formula is for the weights."
+            )
+    else:
+        check_number("alpha", alpha, low=0, remedy="give a small penalty such as 1e-6, or 'reestimate'")
+    for name, value in {"max_terms": max_terms, "patience": patience, "block_rows": block_rows}.items():
+        if value is not None:
+            check_number(name, value, low=1, integer=True, remedy="None sets no limit")
+    if max_seconds is not None:
+        check_number("max_seconds", max_seconds, above=0, remedy="None sets no limit")
+    check_number("beta", beta, low=0, remedy="1e-6 is Hong's")
+    forced = check_indices("include", include, p, what="term")
+
+    started = time.perf_counter()
+    step = block_rows or len(Y)
+    blocks = [RowBlock(design[i : i + step], Y[i : i + step], counts[i : i + step]) for i in range(0, len(Y), step)]
+    tol = 1e-10 if design.dtype == np.float64 else 1e-5
+    state = State(blocks, 0.0 if reestimated else float(alpha), penalty == "orthogonal", fit_intercept, tol)
+    if reestimated and state.usable.any():
+        state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
+    path = SelectionPath(state.n, p, fit_intercept, one_output)
+    chooser: Rule = DOptimalRule(beta) if rule == "d_optimal" else RULES[rule]()
+    limit = min(p, len(Y) - fit_intercept, *([] if max_terms is None else [max(max_terms, len(forced))]))
+
+    _record(path, state, Choice(-1, np.nan), 0.0, started)
+    sizes: list[int] = []
+    while not path.stop_reason:
+        path.stop_reason = _reason_to_stop(path, limit, max_terms, max_seconds, started)
+        if path.stop_reason:
+            break
+        choice = Choice(int(forced[len(path)]), np.nan) if len(path) < len(forced) else chooser.choose(state)
+        if choice is None:
+            path.stop_reason = chooser.end
+            break
+        cost = state.cost
+        if not state.append(choice.index):
+            continue
+        reduction = cost - state.cost
+        if reestimated:
+            state.set_alpha(_reestimate(state))
+        _record(path, state, choice, reduction, started)
+        sizes.append(choose_size(path, criterion))
+        if callback is not None and callback(path):
+            path.stop_reason = "stopped by a callback"
+        elif patience is not None and len(path) >= len(forced) + patience and len(set(sizes[-patience - 1 :])) == 1:
+            path.stop_reason = f"the choice of {criterion!r} has not changed for {patience} terms"
+    return path
+
+
+def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bool]:
+    """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
+    design = check_array(
+        G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
+    )
+    y = check_targets(y)
+    check_consistent_length(design, y)
+    counts = check_counts(sample_weight, len(y))
+    check_total(counts)
+    Y, used = as_columns(y), counts > 0
+    if not used.all():
+        design, Y, counts = design[used], Y[used], counts[used]
+    return (sp.csc_array(design) if sp.issparse(design) else design), Y, counts, y.ndim == 1
+
+
+def _record(path: SelectionPath, state: State, choice: Choice, reduction: float, started: float) -> None:
+    """Add a row to the path."""
+    q, n = state.c.shape[1], state.n
+    squares = np.concatenate([np.sum(b.r**2, axis=1) / q / np.maximum(b.gap, NO_GAP) ** 2 for b in state.blocks])
+    counts = np.concatenate([np.ones(len(b.Y)) if b.root is None else b.root**2 for b in state.blocks])
+    loo_sse, sse = float(squares.sum()), state.sse / q
+    if min(b.gap.min() for b in state.blocks) < NO_GAP:
+        loo_sse = np.inf
+    spread = (
+        np.sqrt(max(float(np.sum(squares**2 / counts)) / n - (loo_sse / n) ** 2, 0.0)) if loo_sse < np.inf else np.inf
+    )
+    values = {name: float(f(sse, state.dof, n, loo_sse)) for name, f in CRITERIA.items()}
+    path.steps.append(
+        Step(
+            term=choice.index,
+            score=choice.score,
+            sse=sse,
+            cost=state.cost / q,
+            dof=state.dof,
+            alpha=state.alpha,
+            loo_se=spread / np.sqrt(n),
+            reduction=reduction / q,
+            verified=choice.verified,
+            seconds=time.perf_counter() - started,
+            **values,
+        )
+    )
+    path._weights.append(state.weights())
+
+
+def _reason_to_stop(
+    path: SelectionPath, limit: int, max_terms: int | None, max_seconds: float | None, started: float
+) -> str:
+    """Say why no further term is to be taken, if that is so."""
+    if len(path) >= limit:
+        return f"max_terms={max_terms} reached" if limit == max_terms else "as many terms as the data can determine"
+    if max_seconds is not None and time.perf_counter() - started > max_seconds:
+        return f"max_seconds={max_seconds:g} are over"
+    return ""
+
+
+def _reestimate(state: State) -> float:
+    """One application of Orr (6.5) to the terms chosen so far."""
+    first = state.intercept
+    R_inv = np.linalg.inv(state.R[first:, first:])
+    A_inv = R_inv @ R_inv.T
+    w = state.weights()[0]
+    trace = np.trace(A_inv) - state.alpha * np.sum(A_inv * A_inv)
+    curvature = np.sum(w * (A_inv @ w))
+    freedom = state.n - state.dof
+    if curvature <= 0 or freedom <= 0:
+        return state.alpha
+    return float(np.clip(state.sse * trace / (curvature * freedom), 1e-12, 1e12) if trace > 0 else state.alpha)

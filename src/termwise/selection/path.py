@@ -1,0 +1,163 @@
+"""The record of a selection: one row per step, every criterion along it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._checks import check_number, import_optional
+from termwise.selection.criteria import CRITERIA
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row of the path: the model after a term was added. Row 0 is the model without terms."""
+
+    term: int  # the candidate added, -1 in row 0
+    score: float  # what the rule gave it
+    sse: float
+    cost: float
+    dof: float
+    alpha: float
+    loo: float
+    loo_se: float  # standard error of loo
+    gcv: float
+    uev: float
+    fpe: float
+    bic: float
+    reduction: float  # drop of the cost the term brought
+    verified: int  # candidates verified exactly
+    seconds: float  # since the start
+
+
+@dataclass
+class SelectionPath:
+    """The path of a forward selection.
+
+    Attributes
+    ----------
+    steps : list of Step
+        One per size, row 0 the model without terms (the mean, with an intercept). Squared errors and criteria are
+        averaged over the outputs.
+    stop_reason : str
+        Why the path ended.
+    n_samples : float
+        Number of samples, repetitions counted.
+    n_candidates : int
+        Number of candidates.
+    fit_intercept : bool
+        Whether the models have an intercept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import forward_path
+    >>> rng = np.random.default_rng(0)
+    >>> G = rng.normal(size=(100, 20))
+    >>> path = forward_path(G, G[:, 3] - 2 * G[:, 7] + 0.1 * rng.normal(size=100), max_terms=4)
+    >>> path.terms[:2].tolist()
+    [7, 3]
+    >>> path.choose("tcr")
+    2
+    >>> w, intercept = path.coef(2)
+    >>> w.round(1).tolist()
+    [-2.0, 1.0]
+    """
+
+    n_samples: float
+    n_candidates: int
+    fit_intercept: bool
+    one_output: bool
+    steps: list[Step] = field(default_factory=list)
+    stop_reason: str = ""
+    _weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=list, repr=False)
+
+    def __len__(self) -> int:
+        """Number of terms at the end of the path."""
+        return len(self.steps) - 1
+
+    @property
+    def terms(self) -> NDArray[np.intp]:
+        """The candidates in the order they were taken."""
+        return np.array([step.term for step in self.steps[1:]], dtype=np.intp)
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """Return one quantity along the path, row 0 first.
+
+        Parameters
+        ----------
+        name : str
+            A field of `Step`, such as "loo".
+        """
+        return np.array([getattr(step, name) for step in self.steps])
+
+    def coef(self, k: int) -> tuple[NDArray[np.float64], Any]:
+        """Return the weights of the first k terms, in the order they were taken, and the intercept.
+
+        Parameters
+        ----------
+        k : int
+            Number of terms, at most `len(path)`.
+        """
+        check_number("k", k, low=0, below=len(self) + 1, integer=True, remedy=f"the path has {len(self)} terms")
+        w, intercept = self._weights[k]
+        return (w[:, 0], float(intercept[0])) if self.one_output else (w.T, intercept)
+
+    def choose(self, criterion: str | None) -> int:
+        """Return how many terms a criterion keeps.
+
+        Parameters
+        ----------
+        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr"} or None
+            None keeps all.
+        """
+        return choose_size(self, criterion)
+
+    def to_frame(self) -> Any:
+        """Return the path as a pandas data frame, one row per step."""
+        pandas = import_optional("pandas", "test", "to_frame")
+        return pandas.DataFrame([vars(step) for step in self.steps])
+
+
+def choose_size(path: SelectionPath, criterion: str | None) -> int:
+    """Apply a criterion to a path: how many terms to keep."""
+    if criterion is None:
+        return len(path)
+    return SIZES[criterion](path)
+
+
+def _minimum(name: str) -> Any:
+    def size(path: SelectionPath) -> int:
+        first = 0 if path.fit_intercept else 1
+        values = path.column(name)[first:]
+        return first + int(np.argmin(values)) if len(values) else 0
+
+    return size
+
+
+def one_se(path: SelectionPath) -> int:
+    """Smallest size whose leave-one-out error is within one standard error of the minimum."""
+    best = _minimum("loo")(path)
+    error, first = path.column("loo"), 0 if path.fit_intercept else 1
+    limit = error[best] + path.column("loo_se")[best]
+    return first + int(np.argmax(error[first:] <= limit)) if len(path) >= first else 0
+
+
+def tcr(path: SelectionPath) -> int:
+    """Last term, up to the leave-one-out minimum, whose cost reduction is significant (Hagiwara 2014, section 3.3).
+
+    Term k was the best of `p - k + 1` candidates: pure noise would bring `|c| / sqrt(den)` below
+    `sigma sqrt(2 log(p - k + 1))`, with `sigma^2` the leave-one-out error.
+    """
+    best = _minimum("loo")(path)
+    k = np.arange(1, best + 1)
+    noise = 2 * path.steps[best].loo * np.log(np.maximum(path.n_candidates - k + 1, 1))
+    significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= noise)
+    least = 0 if path.fit_intercept else min(1, len(path))
+    return int(significant[-1]) + 1 if len(significant) else least
+
+
+SIZES = {name: _minimum(name) for name in CRITERIA} | {"one_se": one_se, "tcr": tcr}

@@ -1,0 +1,122 @@
+"""Rules: which candidate to take next. Each is a small class; the loop knows none of them by name.
+
+A rule looks at the driver's statistics (see `state`) and returns a choice, or None to end the path. Ties go to the
+lower index: scores that differ by rounding only count as equal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise.selection.criteria import gcv
+from termwise.selection.state import State
+
+Floats = NDArray[np.float64]
+TIE = 1e-10  # relative difference below which two scores are the same
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A candidate, its score, and how many candidates were verified exactly to find it."""
+
+    index: int
+    score: float
+    verified: int = 0
+
+
+class Rule(ABC):
+    """Base of the rules; `end` says why the path ended when `choose` returned None."""
+
+    name: ClassVar[str]
+    end: ClassVar[str] = "no candidate is left that is not a combination of the chosen ones"
+
+    @abstractmethod
+    def choose(self, state: State) -> Choice | None:
+        """Return the next candidate."""
+
+
+class ClosedForm(Rule):
+    """A rule whose score is a closed form in the statistics; bigger is better."""
+
+    @abstractmethod
+    def scores(self, state: State) -> Floats:
+        """Score every candidate."""
+
+    def accepts(self, score: float) -> bool:
+        """Whether the best score is worth taking."""
+        return True
+
+    def choose(self, state: State) -> Choice | None:
+        """Return the best candidate by its score."""
+        if not state.usable.any():
+            return None
+        scores = np.where(state.usable, self.scores(state), -np.inf)
+        best = scores.max()
+        first = int(np.flatnonzero(scores >= best - TIE * abs(best))[0])
+        return Choice(first, float(scores[first])) if self.accepts(best) else None
+
+
+class SseRule(ClosedForm):
+    """Largest drop of the squared error: Orr (7.2), (7.4), (7.6), and (7.9) with the orthogonal penalty."""
+
+    name = "sse"
+
+    def scores(self, state: State) -> Floats:
+        """`2 rv c / den - vv c^2 / den^2`."""
+        den = state.den
+        return (2 * np.sum(state.rv * state.c, axis=1) - state.vv * np.sum(state.c**2, axis=1) / den) / den
+
+
+class CostRule(ClosedForm):
+    """Largest drop of the regularised cost: Orr (7.7), and (7.10) with the orthogonal penalty."""
+
+    name = "cost"
+
+    def scores(self, state: State) -> Floats:
+        """`c^2 / den`."""
+        return np.sum(state.c**2, axis=1) / state.den
+
+
+class GcvRule(ClosedForm):
+    """Smallest generalised cross-validation after adding the candidate."""
+
+    name = "gcv"
+
+    def scores(self, state: State) -> Floats:
+        """Minus GCV, from the squared error and the trace after the candidate."""
+        after = state.sse - SseRule().scores(state)
+        return -gcv(np.maximum(after, 0), state.dof + state.vv / state.den, state.n)
+
+
+class NormRule(ClosedForm):
+    """Largest rest of the column beside the chosen ones, without a look at y: pivoted Gram-Schmidt."""
+
+    name = "norm"
+
+    def scores(self, state: State) -> Floats:
+        """`s`."""
+        return state.s
+
+
+class DOptimalRule(ClosedForm):
+    """Error reduction and D-optimality, Hong et al. appendix A; ends when no candidate has a positive score."""
+
+    name = "d_optimal"
+    end = "no candidate has a positive score"
+
+    def __init__(self, beta: float = 1e-6) -> None:
+        self.beta = beta
+
+    def scores(self, state: State) -> Floats:
+        """`(c^2 / s + beta log s) / y'y`."""
+        s = np.where(state.usable, state.s, 1.0)
+        return (np.sum(state.c**2, axis=1) / s + self.beta * np.log(s)) / max(state.yy.sum(), np.finfo(float).tiny)
+
+    def accepts(self, score: float) -> bool:
+        """Only what is worth its place."""
+        return score > 0

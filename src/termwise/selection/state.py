@@ -1,0 +1,162 @@
+"""What the driver knows of a growing model: O(k p) numbers, whatever the number of rows.
+
+With `v = P g` for a candidate g (P of the model so far, the penalty included) the statistics are
+
+    c = g'P y    s = g'P g    vv = v'v = g'P^2 g    rv = r'v = y'P^2 g    den = alpha + s
+
+and adding the candidate changes `r` by `-v c / den`, the leverage gap by `-v^2 / den`, dof by `vv / den` and the cost
+by `-c^2 / den` (Orr (7.5) to (7.7)). A new `z = v / sqrt(alpha + s)` with `t = G'z` updates them in O(p k):
+
+    c -= t z'y    s -= t^2    vv -= 2 t z'v - t^2 z'z    rv -= t z'r + (z'y) z'v - (z'y) t z'z
+
+where `z'v = t - (Z'z)'T`. With `penalty="orthogonal"` (Orr 7.3) the columns of Z are orthonormal whatever alpha is, v
+is orthogonal to all of them, `vv = s` and `rv = c`.
+
+The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them
+twice, and `Z'z = -B'b` costs no pass over the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+
+from termwise.selection.blocks import RowBlock
+
+Floats = NDArray[np.float64]
+
+
+class State:
+    """Statistics of all candidates and the factors of the model, over any number of row blocks."""
+
+    def __init__(self, blocks: Sequence[RowBlock], alpha: float, orthogonal: bool, intercept: bool, tol: float) -> None:
+        self.blocks, self.alpha, self.orthogonal, self.tol = blocks, alpha, orthogonal, tol
+        self.n = float(sum(block.n for block in blocks))
+        self.yy = self._sum(lambda block: np.einsum("ij,ij->j", block.Y, block.Y))
+        self.norms = self._sum(RowBlock.norms)
+        self.gy = self._sum(lambda block: block.products(block.Y))
+        self.c, self.s = self.gy.copy(), self.norms.copy()
+        self.vv, self.rv = self.norms.copy(), self.gy.copy()
+        p, q = self.c.shape
+        self._T, self.k = np.empty((8, p)), 0
+        self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, q))
+        self.shrinkage = np.empty(0)
+        self.usable = np.ones(p, dtype=bool)
+        self.chosen: list[int] = []
+        self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
+        if intercept:
+            self._take_in([block.scale(np.ones(len(block.Y))) for block in blocks], np.empty(0), np.empty(0), 0.0)
+        self._drop_dependent()
+
+    @property
+    def T(self) -> Floats:
+        """`Z' G`."""
+        return self._T[: self.k]
+
+    @property
+    def den(self) -> Floats:
+        """`alpha + s` of every candidate; one where it is of no use."""
+        return np.where(self.usable, self.alpha + self.s, 1.0)
+
+    @property
+    def sse(self) -> float:
+        """Sum of squared errors, over all outputs."""
+        return float(sum(np.sum(block.r**2) for block in self.blocks))
+
+    def append(self, j: int) -> bool:
+        """Put candidate j into the model; False, and nothing done, if it turns out to depend on the others."""
+        xs = [block.columns(np.array([j]))[:, 0] for block in self.blocks]
+        first, below = self.T[:, j].copy(), np.zeros(len(self.B))
+        second = self._orthogonalise(xs, below, first)
+        self._orthogonalise(xs, below, second)
+        self.usable[j] = False
+        if sum(x @ x for x in xs) <= self.tol * self.norms[j]:
+            return False
+        self._take_in(xs, below, first + second, self.alpha)
+        self.chosen.append(j)
+        self._drop_dependent()
+        return True
+
+    def weights(self, k: int | None = None) -> tuple[Floats, Floats]:
+        """Weights of the first k terms, of shape (k, q), and the intercept, (q,)."""
+        last = self.k if k is None else self.intercept + k
+        first = self.intercept
+        w = sla.solve_triangular(self.R[first:last, first:last], (self.shrinkage[:, None] * self.zy)[first:last])
+        if not first:
+            return w, np.zeros(self.zy.shape[1])
+        return w, (self.zy[0] - self.R[0, first:last] @ w) / np.sqrt(self.n)
+
+    def set_alpha(self, alpha: float) -> None:
+        """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data."""
+        products, self.alpha = self.R.T @ self.T, alpha
+        penalties = np.append(np.zeros(self.intercept), np.full(len(self.chosen), alpha))
+        H = np.vstack([block.model_columns(self.chosen, self.intercept) for block in self.blocks])
+        Q, self.R = np.linalg.qr(np.vstack([H, np.diag(np.sqrt(penalties))]))
+        Z, self.B = Q[: len(H)], Q[len(H) + self.intercept :]
+        self._T[: self.k] = sla.solve_triangular(self.R, products, trans="T")
+        self.zy = Z.T @ np.vstack([block.Y for block in self.blocks])
+        start = 0
+        for block in self.blocks:
+            block.replace(Z[start : start + len(block.Y)], self.zy)
+            start += len(block.Y)
+        T, zr = self.T, self._sum(lambda block: block.Z.T @ block.r)
+        squares = np.einsum("ij,ij->j", T, T)
+        self.c, self.s = self.gy - T.T @ self.zy, self.norms - squares
+        self.vv = self.s - squares + np.einsum("ij,ij->j", T, (Z.T @ Z) @ T)
+        self.rv = self.c - T.T @ zr
+        self.dof, self.cost = float(np.sum(Z * Z)), float(self.yy.sum() - np.sum(self.zy**2))
+        self._drop_dependent()
+
+    def _sum(self, part: Callable[..., Any], *columns: Sequence[Floats]) -> Any:
+        """Add up what the blocks answer: the map and the reduction."""
+        total = None
+        for answers in zip(self.blocks, *columns, strict=True):
+            answer = part(*answers)
+            total = answer if total is None else total + answer
+        return total
+
+    def _orthogonalise(self, xs: list[Floats], below: Floats, take: Floats) -> Floats:
+        """Take `[Z; B] take` off an augmented column, in place; return what is left to take off."""
+        below -= self.B @ take
+        return self._sum(lambda block, x: block.orthogonalise(x, take), xs) + below @ self.B
+
+    def _take_in(self, xs: list[Floats], below: Floats, column: Floats, alpha: float) -> None:
+        """Append an orthogonalised column to the model and bring all statistics up to date, with one pass over G."""
+        vv, c = self._sum(lambda block, x: x @ x, xs), self._sum(lambda block, x: x @ block.Y, xs)
+        zr = self._sum(lambda block, x: x @ block.r, xs)
+        s = vv + below @ below
+        den = alpha + s
+        length = np.sqrt(s if self.orthogonal else den)
+        for block, x in zip(self.blocks, xs, strict=True):
+            block.append(x, length, c, den)
+        t = self._sum(lambda block: block.products(block.Z[:, -1]))
+        zy, zr, zz = c / length, zr / length, vv / length**2
+        zv = t + (below / length) @ self.B @ self.T
+        self.c -= np.outer(t, zy)
+        self.s -= t * t
+        if self.orthogonal:
+            self.vv, self.rv = self.s.copy(), self.c.copy()
+        else:
+            self.vv -= 2 * t * zv - t * t * zz
+            self.rv -= np.outer(t, zr) + np.outer(zv - t * zz, zy)
+        penalised = 0 if self.orthogonal or not alpha else 1
+        m, k = self.B.shape
+        B, R = np.zeros((m + penalised, k + 1)), np.zeros((k + 1, k + 1))
+        B[:m, :k], B[:m, k], B[m:, k] = self.B, below / length, np.sqrt(alpha) / length
+        R[:k, :k], R[:k, k], R[k, k] = self.R, column, length
+        if self.k == len(self._T):
+            self._T = np.vstack([self._T, np.empty_like(self._T)])
+        self._T[self.k] = t
+        self.B, self.R, self.k = B, R, self.k + 1
+        self.zy = np.vstack([self.zy, zy])
+        self.shrinkage = np.append(self.shrinkage, length**2 / den)
+        self.dof += float(vv / den)
+        self.cost -= float(np.sum(c * c) / den)
+
+    def _drop_dependent(self) -> None:
+        """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
+        self.usable &= self.vv > self.tol * self.norms
