@@ -7,11 +7,8 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
-
-import numpy as np
-import scipy
-import sklearn
 
 
 def best_of(run: Callable[[], Any], repeats: int) -> dict[str, float]:
@@ -30,9 +27,9 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "processor": _processor(),
         "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit_learn": sklearn.__version__,
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+        "scikit_learn": version("scikit-learn"),
     }
 
 

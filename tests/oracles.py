@@ -139,6 +139,15 @@ def score(G, Y, chosen, j, rule, alpha, intercept, penalty, beta=1e-6):
         return -n * np.sum((after @ Y) ** 2) / np.trace(after) ** 2
     if rule == "loo":
         return -np.sum((after @ Y / np.diag(after)[:, None]) ** 2)
+    if rule == "kfold":  # five contiguous folds
+        return -sum(
+            np.sum(np.linalg.solve(after[np.ix_(F, F)], (after @ Y)[F]) ** 2) for F in np.array_split(np.arange(n), 5)
+        )
+    if rule == "loo_error":
+        predicted = Y - after @ Y / np.diag(after)[:, None]
+        if Y.shape[1] == 1:
+            return -np.sum((predicted >= -1e-12) != (Y > 0))
+        return -np.sum(predicted.argmax(axis=1) != Y.argmax(axis=1))
     plain = before if penalty == "weights" else smoother(G[:, chosen], 0.0, intercept, "weights")
     if rule == "norm":
         return g @ plain @ g

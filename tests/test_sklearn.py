@@ -13,12 +13,27 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import termwise
-from termwise import BasisRidge, FourierBasis, LagBasis, LocalRidge, LogisticBasis, OnlineRidge, RadialBasis
+from termwise import (
+    BasisRidge,
+    CriterionSearch,
+    ForwardClassifier,
+    ForwardRegressor,
+    FourierBasis,
+    LagBasis,
+    LocalRidge,
+    LogisticBasis,
+    OnlineRidge,
+    RadialBasis,
+)
 
 ESTIMATORS = [
     BasisRidge(),
     BasisRidge(alpha="loo", fit_intercept=False),
     BasisRidge(PolynomialFeatures(2, include_bias=False), alpha=0.1),
+    CriterionSearch(BasisRidge(), {"alpha": [0.1, 1.0]}),
+    ForwardRegressor(),
+    ForwardRegressor(rule="cost", criterion="gcv", alpha=0.1, penalty="orthogonal"),
+    ForwardClassifier(),
     LocalRidge(),
     OnlineRidge(),
     OnlineRidge(keep_samples=False),

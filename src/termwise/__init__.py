@@ -2,14 +2,19 @@
 
 from termwise import basis, datasets
 from termwise.basis import FourierBasis, LagBasis, LogisticBasis, RadialBasis
+from termwise.forward import ForwardClassifier, ForwardRegressor
 from termwise.online import OnlineRidge
 from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
+from termwise.search import CriterionSearch
 from termwise.selection import SelectionPath, forward_path
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BasisRidge",
+    "CriterionSearch",
+    "ForwardClassifier",
+    "ForwardRegressor",
     "FourierBasis",
     "LagBasis",
     "LocalRidge",

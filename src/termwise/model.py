@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -23,7 +23,7 @@ from termwise._checks import (
     check_total,
 )
 from termwise.basis import take
-from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance, pose
+from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
 FLOATS = [np.float64, np.float32]
 
@@ -40,7 +40,7 @@ class Record:
     residuals: NDArray[np.float64]  # (n, q), leave-one-out, for every sample in the order of the data
 
 
-class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
+class TermModel(BaseEstimator, ABC):
     """A model linear in its terms: what all estimators share once they are fitted.
 
     A subclass has the parameters `basis` and `fit_intercept`.
@@ -48,6 +48,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
 
     basis: Any
     fit_intercept: bool
+    keeps_sparse: ClassVar[bool] = False  # whether a sparse design matrix stays sparse
     basis_: Any
     _chosen_basis: Any
 
@@ -241,11 +242,18 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
             self.basis_ = clone(self.basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
         return self._check_design(X if self.basis is None else self.basis_.transform(X), min_samples)
 
-    def _check_design(self, G: Any, min_samples: int = 1) -> NDArray:
+    def _check_design(self, G: Any, min_samples: int = 1) -> Any:
+        G = G if self.keeps_sparse else densify(G)
         if self.basis is None and G.shape[0] >= min_samples:  # checked as X already
-            return densify(G)
-        name = "X" if self.basis is None else f"The design matrix of {type(self.basis).__name__}"
-        return check_array(densify(G), dtype=FLOATS, ensure_min_samples=min_samples, input_name=name, estimator=self)
+            return G
+        return check_array(
+            G,
+            accept_sparse=["csr", "csc"],
+            dtype=FLOATS,
+            ensure_min_samples=min_samples,
+            input_name="X" if self.basis is None else f"The design matrix of {type(self.basis).__name__}",
+            estimator=self,
+        )
 
     def _terms(self, X: Any) -> NDArray:
         """Columns of the chosen terms for new inputs."""
@@ -257,7 +265,7 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         validate_data(self, X, skip_check_array=True, reset=False)
         if not self.n_terms_:
             return np.empty((X.shape[0], 0))
-        return self._check_design(self._chosen_basis.transform(X))
+        return densify(self._check_design(self._chosen_basis.transform(X)))
 
     def _term_names(self) -> list[str]:
         if self.basis_ is None:
@@ -295,8 +303,8 @@ class TermModel(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
 class BatchModel(TermModel):
     """A model fitted to all samples at once.
 
-    A subclass says in `_check_params` what its parameters may be; its `_solve` finds a solution of the posed problem
-    and hands it to `_settle`.
+    A subclass says in `_check_params` what its parameters may be; its `_solve` finds a solution and hands it to
+    `_settle`.
     """
 
     _fitted: Record
@@ -306,8 +314,8 @@ class BatchModel(TermModel):
         """Raise on the first bad parameter, before the data are touched."""
 
     @abstractmethod
-    def _solve(self, problem: Problem) -> None:
-        """Find the weights; end with `_settle`."""
+    def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        """Find the weights for samples that all count; end with `_settle`."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -335,9 +343,9 @@ class BatchModel(TermModel):
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
         Y = as_columns(y)
         if used.all():
-            self._solve(pose(G, Y, counts, self.fit_intercept))
+            self._solve(G, Y, counts)
         else:
-            self._solve(pose(G[used], Y[used], counts[used], self.fit_intercept))
+            self._solve(G[used], Y[used], counts[used])
             # Leaving out a sample of weight zero changes nothing.
             residuals = Y - (G @ np.atleast_2d(self.coef_).T + self.intercept_)
             residuals[used] = self._fitted.residuals
@@ -355,8 +363,8 @@ class BatchModel(TermModel):
         criteria: dict[str, float],
         criterion: str,
     ) -> None:
-        """Keep a solution."""
-        G_mean = problem.G_mean[support]
+        """Keep a solution of a problem posed on all candidates, or on the chosen ones alone."""
+        G_mean = problem.G_mean[support] if len(problem.G_mean) == self._n_candidates else problem.G_mean
         self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
         residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
         self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)

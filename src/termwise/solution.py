@@ -105,11 +105,28 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
 
     Directions the data and the penalties leave undetermined get weight zero.
     """
-    G, Y, rows = problem.G[:, support], problem.Y, problem.rows
+    G = problem.G[:, support]
     R = np.linalg.qr(np.vstack([G, np.diag(np.sqrt(alphas))]), mode="r")
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
-    K = Vt[keep].T / s[keep]
+    return solution_from_root(problem, G, Vt[keep].T / s[keep])
+
+
+def solve_orthogonal(problem: Problem, alpha: float) -> Solution:
+    """Least squares with the weights of the orthogonalised columns penalised, `|y - G w|^2 + alpha |U w|^2` (Orr 7.3).
+
+    With `G = Q R` the orthogonalised columns are those of Q times the diagonal of R, and `A^-1 = K K'` with
+    `K = R^-1 diag(r_kk / sqrt(alpha + r_kk^2))`.
+    """
+    R = np.linalg.qr(problem.G, mode="r")
+    diagonal = np.diagonal(R)
+    K = np.linalg.solve(R, np.diag(diagonal / np.sqrt(alpha + diagonal**2)))
+    return solution_from_root(problem, problem.G, K)
+
+
+def solution_from_root(problem: Problem, G: NDArray[np.float64], K: NDArray[np.float64]) -> Solution:
+    """Return the solution on columns G with `A^-1 = K K'`."""
+    Y, rows = problem.Y, problem.rows
     B = G @ K
     projected = B.T @ Y
     residual = Y - B @ projected

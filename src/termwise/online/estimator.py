@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
@@ -17,7 +17,7 @@ from termwise.online.samples import Samples, sample_keys
 from termwise.solution import measure, pose, solve_penalised
 
 
-class OnlineRidge(TermModel):
+class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
     """Ridge regression kept current: samples and terms come and go without refitting.
 
     Works on the triangular factor of the problem, never on an inverse. A sample costs O(k^2) for k terms, however many

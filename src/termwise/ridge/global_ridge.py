@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
 from termwise.model import BatchModel
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.selection.criteria import CRITERIA
-from termwise.solution import Problem, measure
+from termwise.solution import measure, pose
 
 
 def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
@@ -44,7 +45,7 @@ def check_alpha(alpha: Any) -> None:
         check_number("alpha", alpha, low=0, infinite=True, remedy="give a penalty, or 'gcv' to have it chosen")
 
 
-class BasisRidge(BatchModel):
+class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
     """Ridge regression on a basis, with the penalty chosen in closed form.
 
     Minimises `|y - G w|^2 + alpha |w|^2` for the design matrix G of a basis. The penalty is given, or the *global*
@@ -115,7 +116,8 @@ class BasisRidge(BatchModel):
     def _check_params(self) -> None:
         check_alpha(self.alpha)
 
-    def _solve(self, problem: Problem) -> None:
+    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        problem = pose(G, Y, counts, self.fit_intercept)
         spectrum = Spectrum(problem)
         self.alpha_, criterion = resolve_alpha(self.alpha, spectrum)
         everything: NDArray[np.intp] = np.arange(problem.G.shape[1])

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from termwise._checks import check_indices, check_number
@@ -31,7 +32,7 @@ from termwise.model import BatchModel
 from termwise.ridge.global_ridge import check_alpha, resolve_alpha
 from termwise.ridge.spectrum import RESOLVED, Spectrum
 from termwise.selection.criteria import gcv
-from termwise.solution import Problem, measure, solve_penalised
+from termwise.solution import Problem, measure, pose, solve_penalised
 
 TINY = 1e-4  # the dual form loses digits as penalties fall below this share of the largest eigenvalue
 ROUNDING = 1e-14  # share of |y|^2 counted as noise, so that an exact fit still sheds terms it does not need
@@ -173,7 +174,7 @@ def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Form:
     return Dual(G, alphas) if crowded and alphas.min() > TINY * largest else Primal(G, alphas)
 
 
-class LocalRidge(BatchModel):
+class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
     """Ridge regression with one penalty per term, which prunes the terms it does not need.
 
     Minimises `|y - G w|^2 + sum_j alpha_j w_j^2`. Each penalty in turn is set to the exact minimiser of GCV, given the
@@ -255,7 +256,8 @@ class LocalRidge(BatchModel):
         check_number("tol", self.tol, low=0, remedy="1e-4 stops when GCV has settled to four digits")
         check_number("max_sweeps", self.max_sweeps, low=1, integer=True, remedy="allow at least one sweep")
 
-    def _solve(self, problem: Problem) -> None:
+    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        problem = pose(G, Y, counts, self.fit_intercept)
         spectrum = Spectrum(problem)
         alphas = self._start(spectrum)
         G, Y, outside = _triangular(problem)

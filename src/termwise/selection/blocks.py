@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from termwise._arrays import row_blocks
+
 Floats = NDArray[np.float64]
 
 
@@ -19,7 +21,7 @@ class RowBlock:
     """Some rows of the problem and of the growing model."""
 
     def __init__(self, G: Any, Y: Floats, counts: Floats) -> None:
-        self.G, self.Y = G, Y * np.sqrt(counts)[:, None]
+        self.G, self.counts, self.Y = G, counts, Y * np.sqrt(counts)[:, None]
         self.root = None if np.all(counts == 1) else np.sqrt(counts)
         self.share = np.minimum(1, counts) / counts
         self.r = self.Y.copy()
@@ -69,6 +71,29 @@ class RowBlock:
             return np.asarray(squares.T @ weights, dtype=np.float64).ravel()
         G = self.G if self.root is None else self.G * self.root[:, None].astype(self.G.dtype)
         return np.einsum("ij,ij->j", G, G, dtype=np.float64)
+
+    def squares(self, a: Floats, means: Floats) -> tuple[Floats, Floats]:
+        """`sum a g^2` and `sum g^4` (at least) of every scaled column less its mean, by row tiles."""
+        p = self.G.shape[1]
+        weights = np.ones(len(a)) if self.root is None else self.root**2
+        if sp.issparse(self.G):
+            return self._sparse_squares(a * weights, means, weights)
+        second, fourth = np.zeros(p), np.zeros(p)
+        for rows in row_blocks(len(a), p):
+            X = np.subtract(self.G[rows], means, dtype=np.float64)
+            X *= X
+            if self.root is not None:
+                X *= weights[rows, None]
+            second += a[rows] @ X
+            fourth += np.einsum("ij,ij->j", X, X)
+        return second, fourth
+
+    def _sparse_squares(self, a: Floats, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """The same without filling in the zeros; the fourth powers by the triangle inequality."""
+        squared = self.G.multiply(self.G)
+        second = squared.T @ a - 2 * means * (self.G.T @ a) + means**2 * a.sum()
+        fourth = (squared.multiply(squared).T @ weights**2) ** 0.25 + np.abs(means) * np.sum(weights**2) ** 0.25
+        return np.maximum(np.asarray(second, dtype=np.float64), 0), np.asarray(fourth, dtype=np.float64) ** 4
 
     def orthogonalise(self, x: Floats, against: Floats) -> Floats:
         """Take `Z against` off a column in place; return `Z' x`, what is left to take off."""

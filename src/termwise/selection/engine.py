@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,24 @@ from termwise._checks import (
 )
 from termwise.selection.blocks import RowBlock
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import NO_GAP, LooRule
+from termwise.selection.loo_error import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
 from termwise.selection.state import State
 
-RULES = {rule.name: rule for rule in (SseRule, CostRule, GcvRule, LooRule, DOptimalRule, NormRule)}
+ALL_RULES: tuple[type[Rule], ...] = (
+    LooRule,
+    CostRule,
+    SseRule,
+    GcvRule,
+    KFoldRule,
+    LooErrorRule,
+    DOptimalRule,
+    NormRule,
+)
+RULES = {rule.name: rule for rule in ALL_RULES}
 PENALTIES = ("weights", "orthogonal")
 
 
@@ -45,6 +58,7 @@ def forward_path(
     max_seconds: float | None = None,
     include: ArrayLike = (),
     beta: float = 1e-6,
+    cv: Any = 5,
     fit_intercept: bool = True,
     sample_weight: ArrayLike | None = None,
     block_rows: int | None = None,
@@ -61,9 +75,10 @@ def forward_path(
         Candidates, one per column, in float32 or float64.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
-    rule : {"loo", "cost", "sse", "gcv", "d_optimal", "norm"}, default="loo"
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
         What the next term is chosen by: the exact leave-one-out error, the drop of the regularised cost or of the
-        squared error, GCV, error reduction with D-optimality, or the rest of the column alone.
+        squared error, GCV, the exact K-fold error, the number of leave-one-out misclassifications (of targets -1 and
+        +1), error reduction with D-optimality, or the rest of the column alone.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated by GCV after each term (Orr 7.2).
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -80,6 +95,9 @@ def forward_path(
         Candidates that are always in, taken first.
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
+    cv : int, splitter or iterable, default=5
+        Folds of the rule "kfold": a number, any scikit-learn splitter whose folds partition the rows, or pairs
+        (train, test).
     fit_intercept : bool, default=True
         Whether the models have an unpenalised intercept.
     sample_weight : array-like of shape (n,), default=None
@@ -106,63 +124,116 @@ def forward_path(
     ([10, 20], 'max_terms=5 reached')
     """
     design, Y, counts, one_output = _read(G, y, sample_weight)
-    p = design.shape[1]
-    check_choice("rule", rule, RULES)
-    check_choice("penalty", penalty, PENALTIES)
-    check_bool("fit_intercept", fit_intercept, remedy="True fits the mean too")
-    if criterion is not None:
-        check_choice("criterion", criterion, SIZES, remedy="None keeps every term")
-    reestimated = isinstance(alpha, str)
-    if reestimated:
-        check_choice("alpha", alpha, ["reestimate"], remedy="give a number >= 0 or 'reestimate'")
-        if penalty == "orthogonal":
+    settings = Settings(
+        rule, alpha, penalty, max_terms, criterion, patience, max_seconds, include, beta, cv, fit_intercept, block_rows
+    )
+    settings.check()
+    return grow(design, Y, counts, settings, one_output, callback)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a path is to grow; `forward_path` says what each means."""
+
+    rule: str
+    alpha: Any
+    penalty: str
+    max_terms: int | None
+    criterion: str | None
+    patience: int | None
+    max_seconds: float | None
+    include: Any
+    beta: float
+    cv: Any
+    fit_intercept: bool
+    block_rows: int | None = None
+
+    def check(self) -> None:
+        """Raise on the first bad one."""
+        check_choice("rule", self.rule, RULES)
+        check_choice("penalty", self.penalty, PENALTIES)
+        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
+        if self.criterion is not None:
+            check_choice("criterion", self.criterion, SIZES, remedy="None keeps every term")
+        self._check_alpha()
+        for name in ("max_terms", "patience", "block_rows"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=1, integer=True, remedy="None sets no limit")
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
+        check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
+
+    def _check_alpha(self) -> None:
+        if not isinstance(self.alpha, str):
+            check_number("alpha", self.alpha, low=0, remedy="give a small penalty such as 1e-6, or 'reestimate'")
+            return
+        check_choice("alpha", self.alpha, ["reestimate"], remedy="give a number >= 0 or 'reestimate'")
+        if self.penalty != "weights":
             raise ValueError(
-                "penalty must be 'weights' with alpha='reestimate', got 'orthogonal': the formula is for the weights."
+                f"penalty must be 'weights' with alpha='reestimate', got {self.penalty!r}: the formula is for the "
+                "weights themselves."
             )
-    else:
-        check_number("alpha", alpha, low=0, remedy="give a small penalty such as 1e-6, or 'reestimate'")
-    for name, value in {"max_terms": max_terms, "patience": patience, "block_rows": block_rows}.items():
-        if value is not None:
-            check_number(name, value, low=1, integer=True, remedy="None sets no limit")
-    if max_seconds is not None:
-        check_number("max_seconds", max_seconds, above=0, remedy="None sets no limit")
-    check_number("beta", beta, low=0, remedy="1e-6 is Hong's")
-    forced = check_indices("include", include, p, what="term")
 
-    started = time.perf_counter()
-    step = block_rows or len(Y)
-    blocks = [RowBlock(design[i : i + step], Y[i : i + step], counts[i : i + step]) for i in range(0, len(Y), step)]
-    tol = 1e-10 if design.dtype == np.float64 else 1e-5
-    state = State(blocks, 0.0 if reestimated else float(alpha), penalty == "orthogonal", fit_intercept, tol)
-    if reestimated and state.usable.any():
-        state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
-    path = SelectionPath(state.n, p, fit_intercept, one_output)
-    chooser: Rule = DOptimalRule(beta) if rule == "d_optimal" else RULES[rule]()
-    limit = min(p, len(Y) - fit_intercept, *([] if max_terms is None else [max(max_terms, len(forced))]))
 
+def grow(
+    G: Any,
+    Y: NDArray,
+    counts: NDArray,
+    settings: Settings,
+    one_output: bool,
+    callback: Callable[[SelectionPath], bool | None] | None = None,
+) -> SelectionPath:
+    """Grow a path on checked data: the loop."""
+    started, p = time.perf_counter(), G.shape[1]
+    forced = check_indices("include", settings.include, p, what="term")
+    state = _begin(G, Y, counts, settings)
+    path = SelectionPath(state.n, p, settings.fit_intercept, one_output)
+    rule = RULES[settings.rule].build(settings, Y)
+    most = p if settings.max_terms is None else max(settings.max_terms, len(forced))
+    limit = min(most, p, int(state.n) - settings.fit_intercept)
     _record(path, state, Choice(-1, np.nan), 0.0, started)
     sizes: list[int] = []
     while not path.stop_reason:
-        path.stop_reason = _reason_to_stop(path, limit, max_terms, max_seconds, started)
+        path.stop_reason = _reason_to_stop(path, limit, settings, started)
         if path.stop_reason:
             break
-        choice = Choice(int(forced[len(path)]), np.nan) if len(path) < len(forced) else chooser.choose(state)
+        choice = Choice(int(forced[len(path)]), np.nan) if len(path) < len(forced) else rule.choose(state)
         if choice is None:
-            path.stop_reason = chooser.end
+            path.stop_reason = rule.end
             break
         cost = state.cost
         if not state.append(choice.index):
+            forced = forced[forced != choice.index]
             continue
         reduction = cost - state.cost
-        if reestimated:
+        if settings.alpha == "reestimate":
             state.set_alpha(_reestimate(state))
         _record(path, state, choice, reduction, started)
-        sizes.append(choose_size(path, criterion))
+        sizes.append(choose_size(path, settings.criterion))
         if callback is not None and callback(path):
             path.stop_reason = "stopped by a callback"
-        elif patience is not None and len(path) >= len(forced) + patience and len(set(sizes[-patience - 1 :])) == 1:
-            path.stop_reason = f"the choice of {criterion!r} has not changed for {patience} terms"
+        elif _settled(sizes, len(forced), settings.patience):
+            path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
+    path._training = state.training()
     return path
+
+
+def _begin(G: Any, Y: NDArray, counts: NDArray, settings: Settings) -> State:
+    """Cut the rows into blocks and start from the model without terms."""
+    step = settings.block_rows or len(Y)
+    blocks = [RowBlock(G[i : i + step], Y[i : i + step], counts[i : i + step]) for i in range(0, len(Y), step)]
+    tol = 1e-10 if G.dtype == np.float64 else 1e-5
+    reestimated = settings.alpha == "reestimate"
+    orthogonal = settings.penalty == "orthogonal"
+    state = State(blocks, 0.0 if reestimated else float(settings.alpha), orthogonal, settings.fit_intercept, tol)
+    if reestimated and state.usable.any():
+        state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
+    return state
+
+
+def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
+    """Whether the choice has stayed the same for `patience` terms."""
+    return patience is not None and len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1
 
 
 def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bool]:
@@ -177,7 +248,12 @@ def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bo
     Y, used = as_columns(y), counts > 0
     if not used.all():
         design, Y, counts = design[used], Y[used], counts[used]
-    return (sp.csc_array(design) if sp.issparse(design) else design), Y, counts, y.ndim == 1
+    return sparse_columns(design), Y, counts, y.ndim == 1
+
+
+def sparse_columns(G: Any) -> Any:
+    """Return sparse G by columns, which the rules look at one by one; dense G as it is."""
+    return sp.csc_array(G) if sp.issparse(G) else G
 
 
 def _record(path: SelectionPath, state: State, choice: Choice, reduction: float, started: float) -> None:
@@ -210,14 +286,13 @@ def _record(path: SelectionPath, state: State, choice: Choice, reduction: float,
     path._weights.append(state.weights())
 
 
-def _reason_to_stop(
-    path: SelectionPath, limit: int, max_terms: int | None, max_seconds: float | None, started: float
-) -> str:
+def _reason_to_stop(path: SelectionPath, limit: int, settings: Settings, started: float) -> str:
     """Say why no further term is to be taken, if that is so."""
     if len(path) >= limit:
-        return f"max_terms={max_terms} reached" if limit == max_terms else "as many terms as the data can determine"
-    if max_seconds is not None and time.perf_counter() - started > max_seconds:
-        return f"max_seconds={max_seconds:g} are over"
+        most = settings.max_terms
+        return f"max_terms={most} reached" if limit == most else "as many terms as the data can determine"
+    if settings.max_seconds is not None and time.perf_counter() - started > settings.max_seconds:
+        return f"max_seconds={settings.max_seconds:g} are over"
     return ""
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise.selection.blocks import RowBlock
+from termwise.selection.curvature import Curvature
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 
@@ -27,6 +28,8 @@ Floats = NDArray[np.float64]
 
 FIRST = 8  # candidates verified for the incumbent
 WORTH_TIGHTENING = 32  # survivors for which the second bound pays
+CROWD = 24  # verified candidates in a step that make a look at the squares of G worth it
+FRESH = 12  # steps such a look serves at least
 NO_GAP = 1e-10  # a leverage gap below this is rounding
 
 
@@ -34,6 +37,10 @@ class LooRule(Rule):
     """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al., Algorithm 2)."""
 
     name = "loo"
+
+    def __init__(self) -> None:
+        self.curvature: Curvature | None = None
+        self.crowd, self.age = 0, FRESH
 
     def choose(self, state: State) -> Choice | None:
         """Return exactly the candidate brute force would, verifying as few as the bounds allow."""
@@ -46,7 +53,8 @@ class LooRule(Rule):
         floor = terms.total - terms.slack
         curve = np.sum(beta**2, axis=1) * terms.w_min * vv
         loose = np.abs(beta) @ terms.deviation * np.sqrt(vv)
-        bound = floor - 2 * terms.w0 * np.sum(beta * state.rv[candidates], axis=1) - 2 * loose + curve
+        extra = self._extra(state, candidates, beta, den)
+        bound = floor - 2 * terms.w0 * np.sum(beta * state.rv[candidates], axis=1) - 2 * loose + curve + extra
         errors = np.full(len(candidates), np.inf)
 
         def verify(batch: NDArray[np.intp]) -> None:
@@ -63,12 +71,22 @@ class LooRule(Rule):
         while np.any(bound <= errors.min()):
             batch = smallest(bound, size)
             verify(batch[bound[batch] <= errors.min()])
-            size = min(2 * size, 64)
+            size = min(2 * size, state.directions.capacity)
         best = errors.min()
         if not np.isfinite(best):
             return None
         first = int(np.flatnonzero(errors <= best * (1 + TIE))[0])
-        return Choice(int(candidates[first]), float(errors[first]), int(np.isinf(bound).sum()))
+        self.crowd = int(np.isinf(bound).sum())
+        return Choice(int(candidates[first]), float(errors[first]), self.crowd)
+
+    def _extra(self, state: State, candidates: NDArray[np.intp], beta: Floats, den: Floats) -> Floats:
+        """The candidates' own leverage, once many had to be verified and it pays to look at the squares of G."""
+        self.age += 1
+        if self.crowd > CROWD and self.age > FRESH:
+            self.curvature, self.age = Curvature(state), 0
+        if self.curvature is None:
+            return np.zeros(len(candidates))
+        return self.curvature.least(state, candidates, beta, den)
 
 
 class BoundTerms:
@@ -99,22 +117,26 @@ class BoundTerms:
 
 def leave_one_out_errors(state: State, batch: NDArray[np.intp], beta: Floats, den: Floats) -> Floats:
     """Exact leave-one-out squared error of the model with each candidate of a batch added; infinite if undefined."""
-    T = np.ascontiguousarray(state.T[:, batch])
+    slots = state.directions.fetch(batch, state.T)
     total = np.zeros(len(batch))
-    for block in state.blocks:
-        for rows in row_blocks(len(block.Y), 8 * len(batch)):
-            V = block.columns_of_rows(rows, batch)
-            V -= block.Z[rows] @ T
+    for block, table in zip(state.blocks, state.directions.tables, strict=True):
+        r = np.ascontiguousarray(block.r.T)
+        for rows in row_blocks(len(block.Y), 4 * len(batch)):
+            V = table[slots, rows]
             gap = V * V
-            gap *= block.share[rows, None] / -den
-            gap += block.gap[rows, None]
-            undefined = np.any(gap < NO_GAP, axis=0)
-            np.maximum(gap, NO_GAP, out=gap)
-            for r, b in zip(block.r[rows].T, beta.T, strict=True):
-                error = r[:, None] - V * b
+            gap *= -1 / den[:, None]
+            if block.root is not None:
+                gap *= block.share[rows]
+            gap += block.gap[rows]
+            undefined = gap.min(axis=1) < NO_GAP
+            if undefined.any():
+                np.maximum(gap, NO_GAP, out=gap)
+                total[undefined] = np.inf
+            for part, b in zip(r[:, rows], beta.T, strict=True):
+                error = V * -b[:, None]
+                error += part
                 error /= gap
-                total += np.einsum("ij,ij->j", error, error)
-            total[undefined] = np.inf
+                total += np.einsum("ij,ij->i", error, error)
     return total
 
 

@@ -33,6 +33,17 @@ class Step:
     seconds: float  # since the start
 
 
+@dataclass(frozen=True)
+class Training:
+    """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again."""
+
+    columns: NDArray[np.float64]  # (n, k)
+    Y: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    G_mean: NDArray[np.float64]
+    Y_mean: NDArray[np.float64]
+
+
 @dataclass
 class SelectionPath:
     """The path of a forward selection.
@@ -74,6 +85,7 @@ class SelectionPath:
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
     _weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=list, repr=False)
+    _training: Training | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         """Number of terms at the end of the path."""
@@ -115,6 +127,11 @@ class SelectionPath:
             None keeps all.
         """
         return choose_size(self, criterion)
+
+    def training(self) -> Training:
+        """Return the chosen columns and the targets as the path has seen them, for posing any of its sizes again."""
+        assert self._training is not None, "set when the path has ended"
+        return self._training
 
     def to_frame(self) -> Any:
         """Return the path as a pandas data frame, one row per step."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,11 @@ class Rule(ABC):
 
     name: ClassVar[str]
     end: ClassVar[str] = "no candidate is left that is not a combination of the chosen ones"
+
+    @classmethod
+    def build(cls, settings: Any, Y: Floats) -> Self:
+        """Make the rule for a path with these settings and targets."""
+        return cls()
 
     @abstractmethod
     def choose(self, state: State) -> Choice | None:
@@ -109,8 +114,13 @@ class DOptimalRule(ClosedForm):
     name = "d_optimal"
     end = "no candidate has a positive score"
 
-    def __init__(self, beta: float = 1e-6) -> None:
+    def __init__(self, beta: float) -> None:
         self.beta = beta
+
+    @classmethod
+    def build(cls, settings: Any, Y: Floats) -> Self:
+        """Take the weight of D-optimality from the settings."""
+        return cls(settings.beta)
 
     def scores(self, state: State) -> Floats:
         """`(c^2 / s + beta log s) / y'y`."""

@@ -26,6 +26,8 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from termwise.selection.blocks import RowBlock
+from termwise.selection.directions import Directions
+from termwise.selection.path import Training
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +48,7 @@ class State:
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, q))
         self.shrinkage = np.empty(0)
         self.usable = np.ones(p, dtype=bool)
+        self.directions = Directions(blocks)
         self.chosen: list[int] = []
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:
@@ -90,6 +93,14 @@ class State:
             return w, np.zeros(self.zy.shape[1])
         return w, (self.zy[0] - self.R[0, first:last] @ w) / np.sqrt(self.n)
 
+    def training(self) -> Training:
+        """The chosen columns `G_S = Z R`, less their part along the intercept."""
+        first, n = self.intercept, np.sqrt(self.n)
+        Z, counts = np.vstack([b.Z for b in self.blocks]), np.concatenate([b.counts for b in self.blocks])
+        Y = np.vstack([b.Y for b in self.blocks]) - Z[:, :first] @ self.zy[:first]
+        means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
+        return Training(Z[:, first:] @ self.R[first:, first:], Y, counts, *means)
+
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data."""
         products, self.alpha = self.R.T @ self.T, alpha
@@ -109,6 +120,7 @@ class State:
         self.vv = self.s - squares + np.einsum("ij,ij->j", T, (Z.T @ Z) @ T)
         self.rv = self.c - T.T @ zr
         self.dof, self.cost = float(np.sum(Z * Z)), float(self.yy.sum() - np.sum(self.zy**2))
+        self.directions.forget()
         self._drop_dependent()
 
     def _sum(self, part: Callable[..., Any], *columns: Sequence[Floats]) -> Any:
@@ -135,7 +147,9 @@ class State:
             block.append(x, length, c, den)
         t = self._sum(lambda block: block.products(block.Z[:, -1]))
         zy, zr, zz = c / length, zr / length, vv / length**2
-        zv = t + (below / length) @ self.B @ self.T
+        overlap = (below / length) @ self.B @ self.T
+        zv = t + overlap
+        self.directions.update(overlap)
         self.c -= np.outer(t, zy)
         self.s -= t * t
         if self.orthogonal:

@@ -1,0 +1,324 @@
+"""Forward selection as estimators: terms chosen one by one, as many as a criterion keeps."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from termwise._checks import check_choice, check_number
+from termwise.model import BatchModel
+from termwise.ridge.spectrum import Spectrum, best_alpha
+from termwise.selection.engine import Settings, grow, sparse_columns
+from termwise.selection.path import SelectionPath
+from termwise.solution import Problem, Rows, measure, solve_orthogonal, solve_penalised
+
+
+class ForwardModel(TransformerMixin, BatchModel):
+    """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
+
+    keeps_sparse = True
+
+    def __init__(
+        self,
+        basis: Any = None,
+        *,
+        rule: str = "loo",
+        criterion: str | None = "tcr",
+        alpha: float | str = 1e-6,
+        penalty: str = "weights",
+        max_terms: int | None = None,
+        patience: int | None = 10,
+        max_seconds: float | None = None,
+        include: ArrayLike = (),
+        refit_alpha: str | None = None,
+        beta: float = 1e-6,
+        cv: Any = 5,
+        fit_intercept: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.basis = basis
+        self.rule = rule
+        self.criterion = criterion
+        self.alpha = alpha
+        self.penalty = penalty
+        self.max_terms = max_terms
+        self.patience = patience
+        self.max_seconds = max_seconds
+        self.include = include
+        self.refit_alpha = refit_alpha
+        self.beta = beta
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self.rule,
+            self.alpha,
+            self.penalty,
+            self.max_terms,
+            self.criterion,
+            self.patience,
+            self.max_seconds,
+            self.include,
+            self.beta,
+            self.cv,
+            self.fit_intercept,
+        )
+
+    def _check_params(self) -> None:
+        self._settings().check()
+        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
+        if self.refit_alpha is not None:
+            check_choice("refit_alpha", self.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
+
+    def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        report = _report if self.verbose else None
+        self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, report)
+        self.stop_reason_ = self.path_.stop_reason
+        self._cut(max(self.path_.choose(self.criterion), min(len(np.atleast_1d(self.include)), len(self.path_))))
+
+    def _cut(self, k: int) -> None:
+        """Settle on the first k terms of the path."""
+        data, support = self.path_.training(), self.path_.terms[:k]
+        rows = Rows(data.counts, self.fit_intercept)
+        problem = Problem(data.columns[:, :k], data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        self.alpha_ = self.path_.steps[k].alpha
+        if self.refit_alpha is not None and k:
+            self.alpha_ = best_alpha(Spectrum(problem), self.refit_alpha)
+        if np.isinf(self.alpha_):  # nothing generalises: the weights are zero
+            solution = Spectrum(problem).solution(np.inf)
+        elif self.penalty == "orthogonal" and k and self.refit_alpha is None:
+            solution = solve_orthogonal(problem, self.alpha_)
+        else:
+            solution = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
+        criterion = self.criterion if self.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
+        self._settle(problem, solution, support, measure(rows, solution), criterion)
+
+    def at(self, n_terms: int) -> Self:
+        """Return the same model cut at another size of its path, without refitting.
+
+        Parameters
+        ----------
+        n_terms : int
+            Number of terms, at most the length of the path.
+        """
+        check_is_fitted(self)
+        most = len(self.path_)
+        check_number("n_terms", n_terms, low=0, below=most + 1, integer=True, remedy=f"the path has {most} terms")
+        other = copy.copy(self)
+        other._cut(n_terms)
+        return other
+
+    def get_support(self, indices: bool = False) -> NDArray:
+        """Return which candidates are in the model.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Return their numbers, in ascending order, instead of a mask.
+        """
+        check_is_fitted(self)
+        mask = np.zeros(self._n_candidates, dtype=bool)
+        mask[self.support_] = True
+        return np.flatnonzero(mask) if indices else mask
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Return the columns of the chosen terms, in the order of the candidates.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            Inputs.
+        """
+        return self._terms(X)[:, np.argsort(self.support_)]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the chosen terms, in the order of the candidates.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for scikit-learn's conventions.
+        """
+        check_is_fitted(self)
+        return np.array(self._term_names(), dtype=object)[np.argsort(self.support_)]
+
+
+def _report(path: SelectionPath) -> None:
+    """Say what the last step did."""
+    step = path.steps[-1]
+    print(f"{len(path):4d}  candidate {step.term:6d}  loo {step.loo:.6g}  gcv {step.gcv:.6g}  {step.seconds:.2f} s")
+
+
+class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
+    """Regression on a few terms, chosen one by one.
+
+    Grows a path by adding, each time, the candidate the rule likes best, and keeps as many terms as the criterion says.
+
+    Parameters
+    ----------
+    basis : transformer or None, default=None
+        Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"}, default="loo"
+        What the next term is chosen by; see `forward_path`.
+    criterion : {"tcr", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all.
+    alpha : float or "reestimate", default=1e-6
+        The penalty, or have it re-estimated after each term.
+    penalty : {"weights", "orthogonal"}, default="weights"
+        What is penalised.
+    max_terms : int or None, default=None
+        Most terms on the path.
+    patience : int or None, default=10
+        End the path once the criterion's choice has not changed for that many terms; None: never.
+    max_seconds : float or None, default=None
+        End the path after that time, with the model there is.
+    include : array-like of int, default=()
+        Candidates that are always in.
+    refit_alpha : {"loo", "gcv"} or None, default=None
+        Choose the penalty of the final weights anew on the chosen terms, as the global optimum of this criterion.
+    beta : float, default=1e-6
+        Weight of D-optimality in the rule "d_optimal".
+    cv : int, splitter or iterable, default=5
+        Folds of the rule "kfold"; they must partition the rows.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    verbose : int, default=0
+        1 prints a line per term.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (k,)
+        The chosen candidates, in the order they were taken.
+    weights_, n_terms_ : ndarray, int
+        Their weights and number.
+    coef_ : ndarray of shape (p,) or (q, p)
+        Weights of all candidates.
+    path_ : SelectionPath
+        The whole path, with every criterion along it.
+    stop_reason_ : str
+        Why the path ended.
+    alpha_ : float
+        The penalty of the weights.
+    intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
+        As in `BasisRidge`; the criterion is leave-one-out for "tcr", "one_se" and None.
+
+    See Also
+    --------
+    forward_path : The functional core.
+
+    Notes
+    -----
+    Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from termwise import ForwardRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = ForwardRegressor().fit(X, y)
+    >>> list(model.get_feature_names_out())
+    ['sex', 'bmi', 'bp', 's1', 's2', 's5']
+    >>> model.at(2).n_terms_
+    2
+    """
+
+
+class ForwardClassifier(ClassifierMixin, ForwardModel):
+    """Classification on a few terms, chosen one by one.
+
+    `ForwardRegressor` on labels coded -1 and +1 (one column per class for more than two); the class with the largest
+    output is predicted.
+
+    Parameters
+    ----------
+    basis : transformer or None, default=None
+        Yields the candidates. None: the columns of X.
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
+        What the next term is chosen by; see `forward_path`.
+    criterion : {"tcr", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all.
+    alpha : float or "reestimate", default=1e-6
+        The penalty, or have it re-estimated after each term.
+    penalty : {"weights", "orthogonal"}, default="weights"
+        What is penalised.
+    max_terms : int or None, default=None
+        Most terms on the path.
+    patience : int or None, default=10
+        End the path once the criterion's choice has not changed for that many terms; None: never.
+    max_seconds : float or None, default=None
+        End the path after that time, with the model there is.
+    include : array-like of int, default=()
+        Candidates that are always in.
+    refit_alpha : {"loo", "gcv"} or None, default=None
+        Choose the penalty of the final weights anew on the chosen terms.
+    beta : float, default=1e-6
+        Weight of D-optimality in the rule "d_optimal".
+    cv : int, splitter or iterable, default=5
+        Folds of the rule "kfold"; they must partition the rows.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    verbose : int, default=0
+        1 prints a line per term.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+    support_, weights_, n_terms_, coef_, intercept_, path_, stop_reason_, alpha_
+        As in `ForwardRegressor`; one row of weights per class for more than two classes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from termwise import ForwardClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ForwardClassifier().fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
+        if y is not None:
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
+            check_classification_targets(y)
+            binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
+            coded = binarizer.fit_transform(y).astype(np.float64)
+            self.classes_ = binarizer.classes_
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"y must have at least two classes, got one class {self.classes_[0]!r}: give samples of another."
+                )
+            y = coded[:, 0] if len(self.classes_) == 2 else coded
+        return super()._validate(X, y, reset)
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """Return the output of the model: positive for the second class, or one column per class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            Inputs.
+        """
+        return super().predict(X)
+
+    def predict(self, X: ArrayLike) -> NDArray:  # type: ignore[override]
+        """Predict the class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            Inputs.
+        """
+        scores = self.decision_function(X)
+        return self.classes_[(scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

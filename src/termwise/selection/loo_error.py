@@ -1,0 +1,108 @@
+"""Selection by the exact number of leave-one-out misclassifications.
+
+With `beta = c / den` the model with a candidate added predicts, for a sample it was not trained on,
+
+    f = y - (r - beta v) / (leverage_gap - v^2 / den)
+
+in every output. Signs and order are all that counts, and those of f times the new leverage gap are the same, without
+a division; so are those of rows scaled by the square roots of their weights. Counts cannot be bounded as squared errors
+can (see `leave_one_out`): every candidate is verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._arrays import row_blocks
+from termwise.selection.leave_one_out import NO_GAP
+from termwise.selection.rules import TIE, Choice, Rule
+from termwise.selection.state import State
+
+Floats = NDArray[np.float64]
+
+BATCH = 64  # candidates verified at a time
+ROUNDING = 64  # units in the last place by which outputs of size one may be off
+
+
+class LooErrorRule(Rule):
+    """Fewest leave-one-out misclassifications after adding the candidate (Pahikkala et al.), weights counted.
+
+    Targets are -1 and +1: in one output, or in one output per class.
+    """
+
+    name = "loo_error"
+
+    @classmethod
+    def build(cls, settings: Any, Y: Floats) -> Self:
+        """Make the rule, for coded classes only."""
+        if not np.all(np.abs(Y) == 1):
+            raise ValueError(
+                f"rule must not be 'loo_error' for targets other than -1 and +1, got {Y[np.abs(Y) != 1][0]:g}: "
+                "use ForwardClassifier, which codes the classes, or rule='loo'."
+            )
+        return cls()
+
+    def choose(self, state: State) -> Choice | None:
+        """Return the candidate with the fewest misclassifications; of equal ones, and many are, the first."""
+        candidates = np.flatnonzero(state.usable)
+        if not len(candidates):
+            return None
+        batches = [candidates[i : i + BATCH] for i in range(0, len(candidates), BATCH)]
+        errors = np.concatenate([_misclassifications(state, batch) for batch in batches])
+        best = errors.min()
+        if not np.isfinite(best):
+            return None
+        first = int(np.flatnonzero(errors <= best * (1 + TIE))[0])
+        return Choice(int(candidates[first]), float(errors[first]), len(candidates))
+
+
+def _misclassifications(state: State, batch: NDArray[np.intp]) -> Floats:
+    """Weighted leave-one-out misclassifications of the model with each candidate added; infinite if undefined.
+
+    Candidates are the rows of a tile here, for chosen columns of G come out of it transposed.
+    """
+    T, den = np.ascontiguousarray(state.T[:, batch].T), state.den[batch, None]
+    beta = state.c[batch] / den
+    total = np.zeros(len(batch))
+    for block in state.blocks:
+        root = np.ones(len(block.Y)) if block.root is None else block.root
+        slack = ROUNDING * np.finfo(block.G.dtype).eps * root
+        for rows in row_blocks(len(block.Y), 8 * len(batch)):
+            V = np.ascontiguousarray(block.columns_of_rows(rows, batch).T)
+            V -= T @ block.Z[rows].T
+            gap = V * V
+            gap *= block.share[rows] / -den
+            gap += block.gap[rows]
+            outputs = zip(block.Y[rows].T, block.r[rows].T, beta.T, strict=True)
+            predicted = _classes([_output(V, gap, *columns) for columns in outputs], slack[rows])
+            wrong = predicted != _classes(block.Y[rows].T, slack[rows])
+            total += wrong @ root[rows] ** 2
+            total[gap.min(axis=1) < NO_GAP] = np.inf
+    return total
+
+
+def _output(V: Floats, gap: Floats, y: Floats, r: Floats, beta: Floats) -> Floats:
+    """`gap f = gap y + beta v - r` of a tile."""
+    f = gap * y
+    f += V * beta[:, None]
+    f -= r
+    return f
+
+
+def _classes(outputs: Sequence[Floats] | Floats, slack: Floats) -> NDArray:
+    """Number of the largest output, of equal ones the first; of a single output 0 for +1 and 1 for -1.
+
+    What differs by rounding only, less than `slack`, is equal: binary columns make predictions of exactly zero common.
+    """
+    if len(outputs) == 1:
+        return outputs[0] < -slack
+    largest, number = outputs[0], np.zeros(outputs[0].shape, dtype=np.intp)
+    for k, output in enumerate(outputs[1:], start=1):
+        larger = output > largest + slack
+        number = np.where(larger, k, number)
+        largest = np.where(larger, output, largest)
+    return number

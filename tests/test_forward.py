@@ -1,0 +1,188 @@
+"""ForwardRegressor and ForwardClassifier: models on a path, and selectors."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import oracles
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+
+from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis, datasets, forward_path
+
+
+def linear(rng, n=80, p=30, outputs=1):
+    G = rng.normal(size=(n, p)) + 1.0
+    y = 2 * G[:, 4] - G[:, 11] + 0.5 * rng.normal(size=n)
+    return G, y if outputs == 1 else np.column_stack([y, y + rng.normal(size=n)])
+
+
+@pytest.mark.parametrize("penalty", ["weights", "orthogonal"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 1e-6, 0.5])
+def test_the_model_is_the_path_at_the_chosen_size(penalty, intercept, alpha, rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(penalty=penalty, fit_intercept=intercept, alpha=alpha).fit(G, y)
+    path = forward_path(G, y, penalty=penalty, fit_intercept=intercept, alpha=alpha, criterion="tcr", patience=10)
+    assert model.path_.terms.tolist() == path.terms.tolist()
+    k = path.choose("tcr")
+    assert model.support_.tolist() == path.terms[:k].tolist()
+    for size in (k, 1, len(path)):
+        cut = model.at(size)
+        w, b = path.coef(size)
+        np.testing.assert_allclose(cut.weights_, w, rtol=1e-8)
+        np.testing.assert_allclose(cut.intercept_, b, rtol=1e-7, atol=1e-9)
+        S = path.terms[:size]
+        P = oracles.smoother(G[:, S], alpha, intercept, penalty)
+        np.testing.assert_allclose(cut.predict(G), y - P @ y, atol=1e-8)
+        np.testing.assert_allclose(cut.loo_residuals_, P @ y / np.diag(P), rtol=1e-7)
+        assert cut.effective_dof_ == pytest.approx(len(G) - np.trace(P), rel=1e-8)
+        assert cut.criteria_["loo"] == pytest.approx(path.steps[size].loo, rel=1e-8)
+        assert cut.criteria_["gcv"] == pytest.approx(path.steps[size].gcv, rel=1e-8)
+    assert model.at(0).n_terms_ == 0
+    assert model.n_terms_ == k
+
+
+def test_error_bars_equal_ridge_on_the_chosen_terms(rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(alpha=0.3).fit(G, y)
+    ridge = BasisRidge(alpha=0.3).fit(G[:, model.support_], y)
+    np.testing.assert_allclose(model.weights_cov_, ridge.weights_cov_, rtol=1e-7)
+    np.testing.assert_allclose(
+        model.predict(G, return_std=True)[1], ridge.predict(G[:, model.support_], return_std=True)[1], rtol=1e-7
+    )
+    np.testing.assert_allclose(
+        model.predict_interval(G), ridge.predict_interval(G[:, model.support_]), rtol=1e-7, atol=1e-9
+    )
+    assert model.summary().startswith(f"ForwardRegressor: {model.n_terms_} of 30 terms, 80 samples")
+
+
+@pytest.mark.parametrize("criterion", ["tcr", "loo", "one_se", "gcv", "uev", "fpe", "bic", None])
+def test_criteria_choose_the_size(criterion, rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(criterion=criterion, max_terms=12, patience=None).fit(G, y)
+    assert model.n_terms_ == model.path_.choose(criterion)
+    name = criterion if criterion in ("gcv", "uev", "fpe", "bic") else "loo"
+    assert model.criterion_value_ == model.criteria_[name]
+
+
+def test_refit_alpha_is_the_global_optimum_on_the_chosen_terms(rng):
+    G, y = linear(rng)
+    for criterion in ("loo", "gcv"):
+        model = ForwardRegressor(refit_alpha=criterion).fit(G, y)
+        ridge = BasisRidge(alpha=criterion).fit(G[:, model.support_], y)
+        assert model.alpha_ == pytest.approx(ridge.alpha_, rel=1e-6)
+        np.testing.assert_allclose(model.weights_, ridge.weights_, rtol=1e-6)
+    noise = ForwardRegressor(refit_alpha="loo", include=[0], max_terms=1).fit(G, rng.normal(size=80))
+    assert noise.n_terms_ == 1
+
+
+def test_it_is_a_selector(rng):
+    G, y = linear(rng)
+    frame = pd.DataFrame(G, columns=[f"c{j}" for j in range(30)])
+    model = ForwardRegressor().fit(frame, y)
+    chosen = np.sort(model.support_)
+    np.testing.assert_array_equal(model.get_support(indices=True), chosen)
+    assert model.get_support().sum() == model.n_terms_
+    np.testing.assert_array_equal(model.transform(frame), G[:, chosen])
+    assert list(model.get_feature_names_out()) == [f"c{j}" for j in chosen]
+    named = clone(model).set_output(transform="pandas").fit_transform(frame, y)
+    assert list(named.columns) == [f"c{j}" for j in chosen]
+    pipeline = make_pipeline(ForwardRegressor(), LinearRegression()).fit(G, y)
+    assert pipeline.score(G, y) > 0.9
+    assert SelectFromModel(ForwardRegressor()).fit(G, y).get_support().any()
+
+
+def test_with_a_basis_only_the_chosen_functions_remain():
+    X, y = datasets.make_hermite(200, random_state=0)
+    model = ForwardRegressor(RadialBasis(width=0.7)).fit(X, y)
+    assert model.n_terms_ < 20
+    assert model.score(X, y) > 0.7
+    assert model._chosen_basis.centers_.shape == (model.n_terms_, 1)
+    assert all(name.startswith("gaussian_") for name in model.get_feature_names_out())
+    assert model.transform(X).shape == (200, model.n_terms_)
+
+
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csc_array])
+def test_sparse_designs_stay_sparse(container, rng, monkeypatch):
+    G, y = rng.normal(size=(100, 40)) * (rng.random(size=(100, 40)) < 0.2), rng.normal(size=100)
+    y += 3 * G[:, 5]
+    sparse = container(G)
+    dense = ForwardRegressor().fit(G, y)
+    original = sp.csc_array.toarray
+
+    def only_parts(self, *options, **more):
+        assert self.shape[1] < 40, "all columns were made dense"
+        return original(self, *options, **more)
+
+    monkeypatch.setattr(sp.csc_array, "toarray", only_parts)
+    model = ForwardRegressor().fit(sparse, y)
+    assert model.support_.tolist() == dense.support_.tolist()
+    np.testing.assert_allclose(model.predict(sparse), dense.predict(G), rtol=1e-8)
+
+
+def test_weights_outputs_and_float32(rng):
+    G, Y = linear(rng, outputs=2)
+    counts = rng.integers(0, 3, size=80)
+    weighted = ForwardRegressor().fit(G, Y, sample_weight=counts)
+    repeated = ForwardRegressor().fit(*oracles.repeat(counts, G, Y))
+    assert weighted.support_.tolist() == repeated.support_.tolist()
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-7, atol=1e-10)
+    single = ForwardRegressor().fit(G.astype(np.float32), Y)
+    assert single.predict(G.astype(np.float32)).dtype == np.float32
+    assert single.support_.tolist() == ForwardRegressor().fit(G, Y).support_.tolist()
+
+
+def test_included_terms_are_always_kept(rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(include=[20, 3]).fit(G, y)
+    assert model.support_[:2].tolist() == [20, 3]
+    assert {4, 11} <= set(model.support_)
+    useless = ForwardRegressor(include=[20]).fit(G, rng.normal(size=80))
+    assert 20 in useless.support_
+
+
+def test_budgets_and_reports(rng, capsys):
+    G, y = linear(rng)
+    model = ForwardRegressor(max_seconds=1e-9).fit(G, y)
+    assert model.stop_reason_ == "max_seconds=1e-09 are over"
+    assert np.isfinite(model.predict(G)).all()
+    ForwardRegressor(verbose=1, max_terms=2, criterion=None).fit(G, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "candidate      4" in lines[0]
+
+
+def test_pickle_does_not_carry_the_data(rng):
+    G, y = rng.normal(size=(300, 400)), rng.normal(size=300)
+    model = ForwardRegressor(max_terms=3, criterion=None).fit(G, y)
+    stored = pickle.dumps(model)
+    assert len(stored) < G.nbytes / 10
+    np.testing.assert_array_equal(pickle.loads(stored).predict(G), model.predict(G))
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [3, 7], ["a", "b", "c"]], ids=["words", "numbers", "three"])
+def test_classifier(labels, rng):
+    X = rng.normal(size=(150, 6))
+    score = X[:, 1] - X[:, 4]
+    edges = np.quantile(score, np.linspace(0, 1, len(labels) + 1)[1:-1])
+    y = np.array(labels)[np.digitize(score, edges)]
+    model = ForwardClassifier().fit(X, y)
+    assert list(model.classes_) == sorted(labels)
+    assert model.score(X, y) > (0.9 if len(labels) == 2 else 0.6)
+    assert {1, 4} <= set(model.support_)
+    scores = model.decision_function(X)
+    if len(labels) == 2:
+        np.testing.assert_array_equal(model.predict(X) == labels[1], scores >= 0)
+        coded = np.where(y == sorted(labels)[1], 1.0, -1.0)
+        np.testing.assert_allclose(scores, ForwardRegressor().fit(X, coded).predict(X))
+    else:
+        assert scores.shape == (150, 3)
+        np.testing.assert_array_equal(model.predict(X), model.classes_[scores.argmax(axis=1)])
+    assert model.at(1).n_terms_ == 1
