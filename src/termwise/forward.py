@@ -90,7 +90,7 @@ class ForwardModel(TransformerMixin, BatchModel):
         """Settle on the first k terms of the path."""
         data, support = self.path_.training(), self.path_.terms[:k]
         rows = Rows(data.counts, self.fit_intercept)
-        problem = Problem(data.columns[:, :k], data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
         self.alpha_ = self.path_.steps[k].alpha
         if self.refit_alpha is not None and k:
             self.alpha_ = best_alpha(Spectrum(problem), self.refit_alpha)

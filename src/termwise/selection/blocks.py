@@ -6,6 +6,7 @@ written to: a product `G_b' (root * u)` does instead. The column of the intercep
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,38 +73,47 @@ class RowBlock:
         G = self.G if self.root is None else self.G * self.root[:, None].astype(self.G.dtype)
         return np.einsum("ij,ij->j", G, G, dtype=np.float64)
 
-    def squares(self, a: Floats, means: Floats) -> tuple[Floats, Floats]:
-        """`sum a g^2` and `sum g^4` (at least) of every scaled column less its mean, by row tiles."""
-        p = self.G.shape[1]
-        weights = np.ones(len(a)) if self.root is None else self.root**2
+    def weighted_squares(self, a: Floats, means: Floats) -> Floats:
+        """`sum a (g - mean)^2` of every scaled column, by row tiles."""
+        weights = a if self.root is None else a * self.root**2
         if sp.issparse(self.G):
-            return self._sparse_squares(a * weights, means, weights)
-        second, fourth = np.zeros(p), np.zeros(p)
-        for rows in row_blocks(len(a), p):
-            X = np.subtract(self.G[rows], means, dtype=np.float64)
+            squares = np.asarray(self.G.multiply(self.G).T @ weights, dtype=np.float64)
+        else:
+            squares, root = np.zeros(self.G.shape[1]), np.sqrt(weights)[:, None]
+            for X, rows in self._tiles():
+                np.multiply(self.G[rows], root[rows], out=X)
+                squares += np.einsum("ij,ij->j", X, X)
+        along = np.asarray(self.G.T @ weights.astype(self.G.dtype), dtype=np.float64)
+        return np.maximum(squares - 2 * means * along + means**2 * weights.sum(), 0)
+
+    def fourth_powers(self, means: Floats) -> Floats:
+        """`sum (g - mean)^4` of every scaled column, or more (by the triangle inequality) where G is sparse."""
+        weights = np.ones(len(self.Y)) if self.root is None else self.root**2
+        if sp.issparse(self.G):
+            squares = self.G.multiply(self.G)
+            fourth = np.asarray(squares.multiply(squares).T @ weights**2, dtype=np.float64) ** 0.25
+            return (fourth + np.abs(means) * np.sum(weights**2) ** 0.25) ** 4
+        fourth = np.zeros(self.G.shape[1])
+        for X, rows in self._tiles():
+            np.subtract(self.G[rows], means, out=X)
             X *= X
             if self.root is not None:
                 X *= weights[rows, None]
-            second += a[rows] @ X
             fourth += np.einsum("ij,ij->j", X, X)
-        return second, fourth
+        return fourth
 
-    def _sparse_squares(self, a: Floats, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """The same without filling in the zeros; the fourth powers by the triangle inequality."""
-        squared = self.G.multiply(self.G)
-        second = squared.T @ a - 2 * means * (self.G.T @ a) + means**2 * a.sum()
-        fourth = (squared.multiply(squared).T @ weights**2) ** 0.25 + np.abs(means) * np.sum(weights**2) ** 0.25
-        return np.maximum(np.asarray(second, dtype=np.float64), 0), np.asarray(fourth, dtype=np.float64) ** 4
-
-    def orthogonalise(self, x: Floats, against: Floats) -> Floats:
-        """Take `Z against` off a column in place; return `Z' x`, what is left to take off."""
-        x -= self.Z @ against
-        return x @ self.Z
+    def _tiles(self) -> Iterator[tuple[Floats, slice]]:
+        """Row tiles of dense G, each with room for as many numbers that is used again and again."""
+        n, p = self.G.shape
+        room = None
+        for rows in row_blocks(n, p):
+            room = np.empty((rows.stop - rows.start, p)) if room is None else room
+            yield room[: rows.stop - rows.start], rows
 
     def append(self, x: Floats, length: float, c: Floats, den: float) -> None:
         """Take in a column: Z grows by `x / length`, the residual and the leverage gap shrink by `x c / den`."""
         if self.k == self._Z.shape[1]:
-            grown = np.empty((len(x), max(8, 2 * self.k)), order="F")
+            grown = np.empty((len(x), self.k + max(64, self.k // 2)), order="F")  # touched as it fills
             grown[:, : self.k] = self.Z
             self._Z = grown
         np.divide(x, length, out=self._Z[:, self.k])

@@ -31,12 +31,15 @@ class Curvature:
 
     def __init__(self, state: State) -> None:
         self.first = state.intercept
+        self.means = state.T[0] / np.sqrt(state.n) if self.first else np.zeros(len(state.s))
+        self.fourth = sum(block.fourth_powers(self.means) for block in state.blocks) ** 0.25
+        self.look(state)
+
+    def look(self, state: State) -> None:
+        """Weigh the squares of all columns with the present residual."""
         self.a = [_weights(block)[1] for block in state.blocks]
-        means = state.T[0] / np.sqrt(state.n) if self.first else np.zeros(state.T.shape[1])
         pairs = zip(state.blocks, self.a, strict=True)
-        parts = [block.squares(a, means) for block, a in pairs]
-        self.root = np.sqrt(sum(part[0] for part in parts))
-        self.fourth = sum(part[1] for part in parts) ** 0.25
+        self.root = np.sqrt(sum(block.weighted_squares(a, self.means) for block, a in pairs))
         self.M = np.empty((0, 0))
         self.z_fourth = np.empty(0)
 

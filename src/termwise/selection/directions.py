@@ -15,8 +15,9 @@ from termwise.selection.blocks import RowBlock
 
 Floats = NDArray[np.float64]
 
-SHARE = 0.08  # of the size of G
+SHARE = 0.04  # of the size of G
 FEWEST, MOST = 16, 256
+IDLE = 3  # steps after which a direction that was not looked at is given up
 
 
 class Directions:
@@ -34,7 +35,6 @@ class Directions:
 
     def fetch(self, batch: NDArray[np.intp], T: Floats) -> NDArray[np.intp]:
         """Return the rows of the tables that hold a batch, filling in what is missing; at most `capacity` at a time."""
-        self.clock += 1
         kept = np.isin(self.owners, batch)
         self.used[kept] = self.clock
         missing = batch[~np.isin(batch, self.owners)]
@@ -50,6 +50,8 @@ class Directions:
 
     def update(self, overlap: Floats) -> None:
         """Follow the model by its newest column z; `overlap` holds `z'v - z'g` of every candidate."""
+        self.clock += 1
+        self._give_up()
         if not len(self.owners):
             return
         filled = [
@@ -63,6 +65,17 @@ class Directions:
     def forget(self) -> None:
         """Empty the table: the penalty has changed."""
         self.owners, self.used = self.owners[:0], self.used[:0]
+
+    def _give_up(self) -> None:
+        """Close the gaps of directions that were idle for too long."""
+        lively = np.flatnonzero(self.used >= self.clock - IDLE)
+        movers = lively[lively >= len(lively)]
+        if len(movers):
+            holes = np.setdiff1d(np.arange(len(lively)), lively)
+            for table in self.tables:
+                table[holes] = table[movers]
+            self.owners[holes], self.used[holes] = self.owners[movers], self.used[movers]
+        self.owners, self.used = self.owners[: len(lively)], self.used[: len(lively)]
 
     def _make_room(self, count: int) -> NDArray[np.intp]:
         """Rows for new directions: empty ones while the table may grow, else the least recently used."""

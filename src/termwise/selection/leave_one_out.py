@@ -26,7 +26,7 @@ from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
 
-FIRST = 8  # candidates verified for the incumbent
+FIRST = 4  # candidates verified for the incumbent
 WORTH_TIGHTENING = 32  # survivors for which the second bound pays
 CROWD = 24  # verified candidates in a step that make a look at the squares of G worth it
 FRESH = 12  # steps such a look serves at least
@@ -83,7 +83,11 @@ class LooRule(Rule):
         """The candidates' own leverage, once many had to be verified and it pays to look at the squares of G."""
         self.age += 1
         if self.crowd > CROWD and self.age > FRESH:
-            self.curvature, self.age = Curvature(state), 0
+            if self.curvature is None:
+                self.curvature = Curvature(state)
+            else:
+                self.curvature.look(state)
+            self.age = 0
         if self.curvature is None:
             return np.zeros(len(candidates))
         return self.curvature.least(state, candidates, beta, den)

@@ -37,11 +37,16 @@ class Step:
 class Training:
     """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again."""
 
-    columns: NDArray[np.float64]  # (n, k)
+    Z: NDArray[np.float64]  # (n, k); the columns are Z R
+    R: NDArray[np.float64]
     Y: NDArray[np.float64]
     counts: NDArray[np.float64]
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
+
+    def columns(self, k: int) -> NDArray[np.float64]:
+        """Return the first k columns."""
+        return self.Z[:, :k] @ self.R[:k, :k]
 
 
 @dataclass

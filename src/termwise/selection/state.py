@@ -12,8 +12,8 @@ by `-c^2 / den` (Orr (7.5) to (7.7)). A new `z = v / sqrt(alpha + s)` with `t = 
 where `z'v = t - (Z'z)'T`. With `penalty="orthogonal"` (Orr 7.3) the columns of Z are orthonormal whatever alpha is, v
 is orthogonal to all of them, `vv = s` and `rv = c`.
 
-The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them
-twice, and `Z'z = -B'b` costs no pass over the data.
+The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them,
+twice if the first time took most of it away, and `Z'z = -B'b` costs no pass over the data.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from termwise.selection.directions import Directions
 from termwise.selection.path import Training
 
 Floats = NDArray[np.float64]
+
+ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
 
 class State:
@@ -73,13 +75,16 @@ class State:
     def append(self, j: int) -> bool:
         """Put candidate j into the model; False, and nothing done, if it turns out to depend on the others."""
         xs = [block.columns(np.array([j]))[:, 0] for block in self.blocks]
-        first, below = self.T[:, j].copy(), np.zeros(len(self.B))
-        second = self._orthogonalise(xs, below, first)
-        self._orthogonalise(xs, below, second)
+        column, below = self.T[:, j].copy(), np.zeros(len(self.B))
+        self._take_off(xs, below, column)
+        if sum(x @ x for x in xs) < ENOUGH * self.norms[j]:
+            again = self._left_over(xs, below)
+            self._take_off(xs, below, again)
+            column += again
         self.usable[j] = False
         if sum(x @ x for x in xs) <= self.tol * self.norms[j]:
             return False
-        self._take_in(xs, below, first + second, self.alpha)
+        self._take_in(xs, below, column, self.alpha)
         self.chosen.append(j)
         self._drop_dependent()
         return True
@@ -96,10 +101,11 @@ class State:
     def training(self) -> Training:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
         first, n = self.intercept, np.sqrt(self.n)
-        Z, counts = np.vstack([b.Z for b in self.blocks]), np.concatenate([b.counts for b in self.blocks])
+        Z = self.blocks[0].Z if len(self.blocks) == 1 else np.vstack([b.Z for b in self.blocks])
+        counts = np.concatenate([b.counts for b in self.blocks])
         Y = np.vstack([b.Y for b in self.blocks]) - Z[:, :first] @ self.zy[:first]
         means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
-        return Training(Z[:, first:] @ self.R[first:, first:], Y, counts, *means)
+        return Training(Z[:, first:], self.R[first:, first:], Y, counts, *means)
 
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data."""
@@ -131,10 +137,15 @@ class State:
             total = answer if total is None else total + answer
         return total
 
-    def _orthogonalise(self, xs: list[Floats], below: Floats, take: Floats) -> Floats:
-        """Take `[Z; B] take` off an augmented column, in place; return what is left to take off."""
-        below -= self.B @ take
-        return self._sum(lambda block, x: block.orthogonalise(x, take), xs) + below @ self.B
+    def _take_off(self, xs: list[Floats], below: Floats, amounts: Floats) -> None:
+        """Take `[Z; B] amounts` off an augmented column, in place."""
+        below -= self.B @ amounts
+        for block, x in zip(self.blocks, xs, strict=True):
+            x -= block.Z @ amounts
+
+    def _left_over(self, xs: list[Floats], below: Floats) -> Floats:
+        """What rounding has left of an augmented column along `[Z; B]`."""
+        return self._sum(lambda block, x: x @ block.Z, xs) + below @ self.B
 
     def _take_in(self, xs: list[Floats], below: Floats, column: Floats, alpha: float) -> None:
         """Append an orthogonalised column to the model and bring all statistics up to date, with one pass over G."""
