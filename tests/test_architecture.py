@@ -19,6 +19,7 @@ SOURCE = Path(termwise.__file__).parent
 ORDER = [
     "_arrays",
     "_checks",
+    "_callbacks",
     "datasets",
     "basis._terms",
     "basis.radial",

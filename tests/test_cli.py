@@ -45,7 +45,7 @@ def test_bench_prints_json_lines():
 def test_bench_refuses_an_unknown_name():
     result = CliRunner().invoke(termwise.cli.app, ["bench", "nope"])
     assert result.exit_code == 2
-    assert "must be 'all' or one of forward, ridge" in result.output.replace("\n", " ")
+    assert "must be 'all' or one of forward, hagiwara," in result.output.replace("\n", " ")
 
 
 def test_bench_passes_failure_on(monkeypatch, tmp_path):

@@ -186,3 +186,40 @@ def test_classifier(labels, rng):
         assert scores.shape == (150, 3)
         np.testing.assert_array_equal(model.predict(X), model.classes_[scores.argmax(axis=1)])
     assert model.at(1).n_terms_ == 1
+
+
+class StopAfter:
+    """A callback of scikit-learn's kind that ends the fit after some terms."""
+
+    def __init__(self, terms):
+        self.terms, self.seen, self.ended = terms, 0, 0
+
+    def setup(self, estimator, context):
+        self.seen = 0
+
+    def teardown(self, estimator, context):
+        self.ended += 1
+
+    def on_fit_task_begin(self, estimator, context, **_):
+        pass
+
+    def on_fit_task_end(self, estimator, context, **_):
+        self.seen += context.task_name == "term"
+        return self.seen >= self.terms
+
+
+def test_scikit_learns_callbacks(rng):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    from sklearn.callback import ProgressBar
+
+    G, y = linear(rng)
+    callback = StopAfter(3)
+    model = ForwardRegressor(criterion=None).set_callbacks(callback).fit(G, y)
+    assert model.n_terms_ == 3
+    assert model.stop_reason_ == "stopped by a callback"
+    assert callback.ended == 1
+    assert np.isfinite(model.predict(G)).all()
+    pytest.importorskip("rich", reason="scikit-learn's progress bar draws with rich")
+    shown = ForwardRegressor(max_terms=4).set_callbacks(ProgressBar()).fit(G, y)
+    assert len(shown.path_) == 4
+    assert pickle.loads(pickle.dumps(shown)).n_terms_ == shown.n_terms_

@@ -53,8 +53,16 @@ def test_every_rule_chooses_as_brute_force(rule, penalty, alpha, kind):
             for outputs in (1, 2):
                 G, Y = make(kind, seed, outputs)
                 Y = classes(Y) if rule == "loo_error" else Y
+                gram = bool(seed % 2)
                 path = forward_path(
-                    G, Y, rule=rule, alpha=alpha, penalty=penalty, max_terms=steps, fit_intercept=intercept
+                    G,
+                    Y,
+                    rule=rule,
+                    alpha=alpha,
+                    penalty=penalty,
+                    max_terms=steps,
+                    fit_intercept=intercept,
+                    precompute=gram,
                 )
                 expected = oracles.forward(G, Y, rule, alpha, steps, intercept, penalty)
                 assert path.terms.tolist() == expected, (seed, intercept, outputs)
@@ -101,7 +109,7 @@ def test_ols_is_regularised_selection_without_a_penalty(rng):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("container", ["F", "strided", "csr", "csc", "float32", "blocks", "memmap"])
+@pytest.mark.parametrize("container", ["F", "strided", "csr", "csc", "float32", "blocks", "memmap", "gram"])
 def test_containers_give_the_same_path(rule, container, tmp_path, rng):
     G, y = rng.normal(size=(60, 15)), rng.normal(size=60)
     G[rng.random(size=G.shape) < 0.5] = 0
@@ -109,6 +117,7 @@ def test_containers_give_the_same_path(rule, container, tmp_path, rng):
     y = classes(y) if rule == "loo_error" else y
     reference = forward_path(G, y, rule=rule, alpha=1e-3, max_terms=6)
     options = {"block_rows": 7} if container in ("blocks", "memmap") else {}
+    options["precompute"] = container == "gram"
     if container == "memmap":
         stored = np.memmap(tmp_path / "G.npy", dtype=float, mode="w+", shape=G.shape)
         stored[:] = G
@@ -122,6 +131,7 @@ def test_containers_give_the_same_path(rule, container, tmp_path, rng):
             "csc": sp.csc_array(G),
             "float32": G.astype(np.float32),
             "blocks": G,
+            "gram": G,
         }[container]
     path = forward_path(other, y, rule=rule, alpha=1e-3, max_terms=6, **options)
     assert path.terms.tolist() == reference.terms.tolist()
@@ -135,7 +145,9 @@ def test_sample_weights_are_repetitions(rule, rng):
     G, y = rng.normal(size=(25, 10)), rng.normal(size=25)
     y = classes(y) if rule == "loo_error" else y
     counts = rng.integers(0, 4, size=25)
-    weighted = forward_path(G, y, rule=rule, alpha=0.1, max_terms=5, sample_weight=counts)
+    weighted = forward_path(G, y, rule=rule, alpha=0.1, max_terms=5, sample_weight=counts, precompute=True)
+    sparse = forward_path(sp.csr_array(G), y, rule=rule, alpha=0.1, max_terms=5, sample_weight=counts, precompute=True)
+    assert sparse.terms.tolist() == weighted.terms.tolist()
     repeated = forward_path(*oracles.repeat(counts, G, y), rule=rule, alpha=0.1, max_terms=5)
     assert weighted.terms.tolist() == repeated.terms.tolist()
     for name in ("sse", "cost", "dof", "loo", "loo_se", "gcv", "bic", "reduction"):

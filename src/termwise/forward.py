@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from termwise._callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise._checks import check_choice, check_number
 from termwise.model import BatchModel
 from termwise.ridge.spectrum import Spectrum, best_alpha
@@ -21,10 +23,11 @@ from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, solve_orthogonal, solve_penalised
 
 
-class ForwardModel(TransformerMixin, BatchModel):
+class ForwardModel(CallbackSupportMixin, TransformerMixin, BatchModel):
     """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
     keeps_sparse = True
+    _after_step: Callable[[], bool]
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class ForwardModel(TransformerMixin, BatchModel):
         refit_alpha: str | None = None,
         beta: float = 1e-6,
         cv: Any = 5,
+        precompute: bool | str = "auto",
         fit_intercept: bool = True,
         verbose: int = 0,
     ) -> None:
@@ -56,8 +60,30 @@ class ForwardModel(TransformerMixin, BatchModel):
         self.refit_alpha = refit_alpha
         self.beta = beta
         self.cv = cv
+        self.precompute = precompute
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Grow the path and keep as many terms as the criterion says.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets, or classes.
+        sample_weight : array-like of shape (n,), default=None
+            How often each sample counts.
+        """
+        fresh = clone(self)
+        fresh._after_step = step_callback(self, self.max_terms)
+        fresh._fit(X, y, sample_weight)
+        del fresh._after_step
+        self._become(fresh)
+        end_of_fit(self)
+        return self
 
     def _settings(self) -> Settings:
         return Settings(
@@ -71,6 +97,7 @@ class ForwardModel(TransformerMixin, BatchModel):
             self.include,
             self.beta,
             self.cv,
+            self.precompute,
             self.fit_intercept,
         )
 
@@ -81,8 +108,14 @@ class ForwardModel(TransformerMixin, BatchModel):
             check_choice("refit_alpha", self.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
 
     def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        report = _report if self.verbose else None
-        self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, report)
+        after_step, verbose = self._after_step, self.verbose
+
+        def callback(path: SelectionPath) -> bool:
+            if verbose:
+                _report(path)
+            return after_step()
+
+        self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, callback)
         self.stop_reason_ = self.path_.stop_reason
         self._cut(max(self.path_.choose(self.criterion), min(len(np.atleast_1d(self.include)), len(self.path_))))
 
@@ -190,6 +223,8 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold"; they must partition the rows.
+    precompute : bool or "auto", default="auto"
+        Whether to compute `G'G` once instead of passing over the data for every term.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     verbose : int, default=0
@@ -265,6 +300,8 @@ class ForwardClassifier(ClassifierMixin, ForwardModel):
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold"; they must partition the rows.
+    precompute : bool or "auto", default="auto"
+        Whether to compute `G'G` once instead of passing over the data for every term.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     verbose : int, default=0

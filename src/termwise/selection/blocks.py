@@ -73,6 +73,15 @@ class RowBlock:
         G = self.G if self.root is None else self.G * self.root[:, None].astype(self.G.dtype)
         return np.einsum("ij,ij->j", G, G, dtype=np.float64)
 
+    def gram(self) -> Floats:
+        """`G_b' G_b` of the scaled columns."""
+        G = self.G
+        if self.root is not None:
+            root = self.root.astype(G.dtype)[:, None]
+            G = sp.csc_array(G.multiply(root)) if sp.issparse(G) else G * root
+        product = G.T @ G
+        return np.asarray(product.toarray() if sp.issparse(product) else product, dtype=np.float64)
+
     def weighted_squares(self, a: Floats, means: Floats) -> Floats:
         """`sum a (g - mean)^2` of every scaled column, by row tiles."""
         weights = a if self.root is None else a * self.root**2

@@ -59,6 +59,7 @@ def forward_path(
     include: ArrayLike = (),
     beta: float = 1e-6,
     cv: Any = 5,
+    precompute: bool | str = "auto",
     fit_intercept: bool = True,
     sample_weight: ArrayLike | None = None,
     block_rows: int | None = None,
@@ -98,6 +99,9 @@ def forward_path(
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold": a number, any scikit-learn splitter whose folds partition the rows, or pairs
         (train, test).
+    precompute : bool or "auto", default="auto"
+        Compute `G'G` once and save the pass over G at every term. "auto" does so for dense float64 candidates when many
+        of them are to be taken, which is when it is faster.
     fit_intercept : bool, default=True
         Whether the models have an unpenalised intercept.
     sample_weight : array-like of shape (n,), default=None
@@ -125,7 +129,19 @@ def forward_path(
     """
     design, Y, counts, one_output = _read(G, y, sample_weight)
     settings = Settings(
-        rule, alpha, penalty, max_terms, criterion, patience, max_seconds, include, beta, cv, fit_intercept, block_rows
+        rule,
+        alpha,
+        penalty,
+        max_terms,
+        criterion,
+        patience,
+        max_seconds,
+        include,
+        beta,
+        cv,
+        precompute,
+        fit_intercept,
+        block_rows,
     )
     settings.check()
     return grow(design, Y, counts, settings, one_output, callback)
@@ -145,6 +161,7 @@ class Settings:
     include: Any
     beta: float
     cv: Any
+    precompute: Any
     fit_intercept: bool
     block_rows: int | None = None
 
@@ -162,6 +179,8 @@ class Settings:
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
         check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
+        if self.precompute != "auto":
+            check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
 
     def _check_alpha(self) -> None:
         if not isinstance(self.alpha, str):
@@ -225,10 +244,19 @@ def _begin(G: Any, Y: NDArray, counts: NDArray, settings: Settings) -> State:
     tol = 1e-10 if G.dtype == np.float64 else 1e-5
     reestimated = settings.alpha == "reestimate"
     orthogonal = settings.penalty == "orthogonal"
-    state = State(blocks, 0.0 if reestimated else float(settings.alpha), orthogonal, settings.fit_intercept, tol)
+    alpha = 0.0 if reestimated else float(settings.alpha)
+    gram = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
+    state = State(blocks, alpha, orthogonal, settings.fit_intercept, tol, gram)
     if reestimated and state.usable.any():
         state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
     return state
+
+
+def _gram_pays(G: Any, settings: Settings) -> bool:
+    """Whether forming `G'G` costs less than the passes it saves: BLAS does about eight passes' worth in one go."""
+    n, p = G.shape
+    many = settings.max_terms is not None and settings.max_terms > p / 8
+    return bool(many and p <= min(n, 4000) and isinstance(G, np.ndarray) and G.dtype == np.float64)
 
 
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:

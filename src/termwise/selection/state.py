@@ -31,13 +31,22 @@ from termwise.selection.path import Training
 
 Floats = NDArray[np.float64]
 
+GRAM_SAFE = 1e-4  # share of a column's square that must be left for G'G to keep twelve digits of t
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
 
 class State:
     """Statistics of all candidates and the factors of the model, over any number of row blocks."""
 
-    def __init__(self, blocks: Sequence[RowBlock], alpha: float, orthogonal: bool, intercept: bool, tol: float) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[RowBlock],
+        alpha: float,
+        orthogonal: bool,
+        intercept: bool,
+        tol: float,
+        precompute: bool = False,
+    ) -> None:
         self.blocks, self.alpha, self.orthogonal, self.tol = blocks, alpha, orthogonal, tol
         self.n = float(sum(block.n for block in blocks))
         self.yy = self._sum(lambda block: np.einsum("ij,ij->j", block.Y, block.Y))
@@ -51,6 +60,7 @@ class State:
         self.shrinkage = np.empty(0)
         self.usable = np.ones(p, dtype=bool)
         self.directions = Directions(blocks)
+        self.gram = self._sum(RowBlock.gram) if precompute else None
         self.chosen: list[int] = []
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:
@@ -84,7 +94,7 @@ class State:
         self.usable[j] = False
         if sum(x @ x for x in xs) <= self.tol * self.norms[j]:
             return False
-        self._take_in(xs, below, column, self.alpha)
+        self._take_in(xs, below, column, self.alpha, j)
         self.chosen.append(j)
         self._drop_dependent()
         return True
@@ -147,8 +157,8 @@ class State:
         """What rounding has left of an augmented column along `[Z; B]`."""
         return self._sum(lambda block, x: x @ block.Z, xs) + below @ self.B
 
-    def _take_in(self, xs: list[Floats], below: Floats, column: Floats, alpha: float) -> None:
-        """Append an orthogonalised column to the model and bring all statistics up to date, with one pass over G."""
+    def _take_in(self, xs: list[Floats], below: Floats, column: Floats, alpha: float, j: int | None = None) -> None:
+        """Append an orthogonalised column to the model and bring all statistics up to date."""
         vv, c = self._sum(lambda block, x: x @ x, xs), self._sum(lambda block, x: x @ block.Y, xs)
         zr = self._sum(lambda block, x: x @ block.r, xs)
         s = vv + below @ below
@@ -156,7 +166,7 @@ class State:
         length = np.sqrt(s if self.orthogonal else den)
         for block, x in zip(self.blocks, xs, strict=True):
             block.append(x, length, c, den)
-        t = self._sum(lambda block: block.products(block.Z[:, -1]))
+        t = self._products_with_newest(column, length, j)
         zy, zr, zz = c / length, zr / length, vv / length**2
         overlap = (below / length) @ self.B @ self.T
         zv = t + overlap
@@ -181,6 +191,15 @@ class State:
         self.shrinkage = np.append(self.shrinkage, length**2 / den)
         self.dof += float(vv / den)
         self.cost -= float(np.sum(c * c) / den)
+
+    def _products_with_newest(self, column: Floats, length: float, j: int | None) -> Floats:
+        """`t = G'z` by one pass over G, or from `G'G`: `z = (g_j - Z column) / length`.
+
+        The difference loses the digits by which z is shorter than g_j: a nearly dependent column takes the pass.
+        """
+        if self.gram is None or j is None or length**2 < GRAM_SAFE * self.norms[j]:
+            return self._sum(lambda block: block.products(block.Z[:, -1]))
+        return (self.gram[j] - column @ self.T) / length
 
     def _drop_dependent(self) -> None:
         """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
