@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 
 SHARE = 0.04  # of the size of G
 FEWEST, MOST = 16, 256
+SMALL = 1 << 16  # numbers that may be kept whatever the size of G
 IDLE = 3  # steps after which a direction that was not looked at is given up
 
 
@@ -27,26 +28,25 @@ class Directions:
         self.blocks = blocks
         entries = sum(block.G.data.nbytes if hasattr(block.G, "indptr") else block.G.nbytes for block in blocks) / 8
         rows = sum(len(block.Y) for block in blocks)
-        self.capacity = int(np.clip(SHARE * entries / rows, FEWEST, MOST))
+        self.capacity = int(np.clip(max(SHARE * entries, SMALL) / rows, FEWEST, MOST))
         self.tables = [np.empty((self.capacity, len(block.Y))) for block in blocks]  # touched as it fills
+        self.slot = np.full(blocks[0].G.shape[1], -1)  # of every candidate, -1 for those not here
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)
         self.clock = 0
 
     def fetch(self, batch: NDArray[np.intp], T: Floats) -> NDArray[np.intp]:
         """Return the rows of the tables that hold a batch, filling in what is missing; at most `capacity` at a time."""
-        kept = np.isin(self.owners, batch)
-        self.used[kept] = self.clock
-        missing = batch[~np.isin(batch, self.owners)]
+        missing = batch[self.slot[batch] < 0]
+        self.used[self.slot[batch[self.slot[batch] >= 0]]] = self.clock
         if len(missing):
             slots = self._make_room(len(missing))
             for block, table in zip(self.blocks, self.tables, strict=True):
                 V = block.columns(missing)
                 V -= block.Z @ T[:, missing]
                 table[slots] = V.T
-            self.owners[slots], self.used[slots] = missing, self.clock
-        where = np.argsort(self.owners, kind="stable")
-        return where[np.searchsorted(self.owners, batch, sorter=where)]
+            self.owners[slots], self.used[slots], self.slot[missing] = missing, self.clock, slots
+        return self.slot[batch]
 
     def update(self, overlap: Floats) -> None:
         """Follow the model by its newest column z; `overlap` holds `z'v - z'g` of every candidate."""
@@ -64,23 +64,28 @@ class Directions:
 
     def forget(self) -> None:
         """Empty the table: the penalty has changed."""
+        self.slot[self.owners] = -1
         self.owners, self.used = self.owners[:0], self.used[:0]
 
     def _give_up(self) -> None:
         """Close the gaps of directions that were idle for too long."""
         lively = np.flatnonzero(self.used >= self.clock - IDLE)
+        if len(lively) == len(self.owners):
+            return
         movers = lively[lively >= len(lively)]
-        if len(movers):
-            holes = np.setdiff1d(np.arange(len(lively)), lively)
-            for table in self.tables:
-                table[holes] = table[movers]
-            self.owners[holes], self.used[holes] = self.owners[movers], self.used[movers]
+        holes = np.flatnonzero(self.used[: len(lively)] < self.clock - IDLE)
+        for table in self.tables:
+            table[holes] = table[movers]
+        self.slot[self.owners] = -1
+        self.owners[holes], self.used[holes] = self.owners[movers], self.used[movers]
         self.owners, self.used = self.owners[: len(lively)], self.used[: len(lively)]
+        self.slot[self.owners] = np.arange(len(lively))
 
     def _make_room(self, count: int) -> NDArray[np.intp]:
         """Rows for new directions: empty ones while the table may grow, else the least recently used."""
         free = min(count, max(0, self.capacity - len(self.owners)))
         old = np.argsort(self.used, kind="stable")[: count - free]
+        self.slot[self.owners[old]] = -1
         new = np.arange(len(self.owners), len(self.owners) + free)
         self.owners = np.append(self.owners, np.full(free, -1))
         self.used = np.append(self.used, np.zeros(free, dtype=np.intp))

@@ -27,6 +27,7 @@ from termwise.selection.state import State
 Floats = NDArray[np.float64]
 
 FIRST = 4  # candidates verified for the incumbent
+WORTH_A_CALL = 1 << 15  # numbers so few that verifying less at a time would save nothing
 WORTH_TIGHTENING = 32  # survivors for which the second bound pays
 CROWD = 24  # verified candidates in a step that make a look at the squares of G worth it
 FRESH = 12  # steps such a look serves at least
@@ -61,13 +62,13 @@ class LooRule(Rule):
             errors[batch] = leave_one_out_errors(state, candidates[batch], beta[batch], den[batch])
             bound[batch] = np.inf
 
-        verify(smallest(bound, FIRST))
+        size = max(FIRST, min(state.directions.capacity, WORTH_A_CALL // int(state.n)))
+        verify(smallest(bound, size))
         alive = np.flatnonzero(bound <= errors.min())
         if len(alive) > WORTH_TIGHTENING:
             bound[alive] = (
                 floor - 2 * np.sum(beta[alive] * terms.along(state, candidates[alive]), axis=1) + curve[alive]
             )
-        size = FIRST
         while np.any(bound <= errors.min()):
             batch = smallest(bound, size)
             verify(batch[bound[batch] <= errors.min()])
