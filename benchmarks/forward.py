@@ -105,7 +105,7 @@ def radial(n: int, terms: int, repeats: int) -> None:
 def growth(repeats: int, small: bool) -> None:
     """Time against n, p and k, one at a time, with the slope on logarithmic axes."""
     scale = 4 if small else 1
-    base = {"n": 16_000 // scale, "p": 1_000 // scale, "k": 20}
+    base = {"n": 16_000 // scale, "p": 2_000 // scale, "k": 20}
     for which in ("n", "p", "k"):
         sizes, times = [], []
         for factor in (0.5, 1, 2, 4):

@@ -28,7 +28,8 @@ def test_help_names_every_command():
 def test_demo_shows_a_small_model():
     result = CliRunner().invoke(termwise.cli.app, ["demo"])
     assert result.exit_code == 0
-    assert "LocalRidge: 6 of 10 terms" in result.output
+    assert "ForwardRegressor: " in result.output
+    assert " of 10 terms, 294 samples" in result.output
     assert "bmi" in result.output
 
 

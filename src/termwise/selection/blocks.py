@@ -55,8 +55,11 @@ class RowBlock:
 
     def columns_of_rows(self, rows: slice, chosen: NDArray[np.intp]) -> Floats:
         """Some rows of some scaled columns, in float64, as a new array."""
-        G = self.G[rows][:, chosen]
-        G = np.array(G.toarray() if sp.issparse(G) else G, dtype=np.float64)
+        if sp.issparse(self.G):
+            G = self.G[:, chosen]
+            G = (G if rows == slice(None) else G[rows]).toarray().astype(np.float64, copy=False)
+        else:
+            G = np.array(self.G[rows][:, chosen], dtype=np.float64)
         return G if self.root is None else G * self.root[rows, None]
 
     def model_columns(self, chosen: list[int], intercept: int) -> Floats:
@@ -67,9 +70,7 @@ class RowBlock:
     def norms(self) -> Floats:
         """`|g|^2` of every column, accumulated in float64."""
         if sp.issparse(self.G):
-            squares = self.G.multiply(self.G)
-            weights = np.ones(len(self.r)) if self.root is None else self.root**2
-            return np.asarray(squares.T @ weights, dtype=np.float64).ravel()
+            return np.asarray(self._powers(2).T @ self.counts, dtype=np.float64)
         G = self.G if self.root is None else self.G * self.root[:, None].astype(self.G.dtype)
         return np.einsum("ij,ij->j", G, G, dtype=np.float64)
 
@@ -86,7 +87,7 @@ class RowBlock:
         """`sum a (g - mean)^2` of every scaled column, by row tiles."""
         weights = a if self.root is None else a * self.root**2
         if sp.issparse(self.G):
-            squares = np.asarray(self.G.multiply(self.G).T @ weights, dtype=np.float64)
+            squares = np.asarray(self._powers(2).T @ weights, dtype=np.float64)
         else:
             squares, root = np.zeros(self.G.shape[1]), np.sqrt(weights)[:, None]
             for X, rows in self._tiles():
@@ -97,10 +98,9 @@ class RowBlock:
 
     def fourth_powers(self, means: Floats) -> Floats:
         """`sum (g - mean)^4` of every scaled column, or more (by the triangle inequality) where G is sparse."""
-        weights = np.ones(len(self.Y)) if self.root is None else self.root**2
+        weights = self.counts
         if sp.issparse(self.G):
-            squares = self.G.multiply(self.G)
-            fourth = np.asarray(squares.multiply(squares).T @ weights**2, dtype=np.float64) ** 0.25
+            fourth = np.asarray(self._powers(4).T @ weights**2, dtype=np.float64) ** 0.25
             return (fourth + np.abs(means) * np.sum(weights**2) ** 0.25) ** 4
         fourth = np.zeros(self.G.shape[1])
         for X, rows in self._tiles():
@@ -110,6 +110,11 @@ class RowBlock:
                 X *= weights[rows, None]
             fourth += np.einsum("ij,ij->j", X, X)
         return fourth
+
+    def _powers(self, exponent: int) -> Any:
+        """Sparse G with its entries raised to a power, its pattern shared."""
+        data = self.G.data.astype(np.float64) ** exponent
+        return sp.csc_array((data, self.G.indices, self.G.indptr), shape=self.G.shape)
 
     def _tiles(self) -> Iterator[tuple[Floats, slice]]:
         """Row tiles of dense G, each with room for as many numbers that is used again and again."""

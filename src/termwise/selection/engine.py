@@ -43,6 +43,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
 )
 RULES = {rule.name: rule for rule in ALL_RULES}
 PENALTIES = ("weights", "orthogonal")
+BEYOND_CACHES = 1 << 27  # bytes
 
 
 def forward_path(
@@ -109,7 +110,7 @@ def forward_path(
     block_rows : int or None, default=None
         Work on that many rows at a time; None: on all at once.
     callback : callable or None, default=None
-        Called with the path after each term; a true answer ends it.
+        Called with the path after each term (its weights are there once it has ended); a true answer ends it.
 
     Returns
     -------
@@ -227,6 +228,7 @@ def grow(
         reduction = cost - state.cost
         if settings.alpha == "reestimate":
             state.set_alpha(_reestimate(state))
+            path._weights[len(path) + 1] = state.weights()  # the factor they come from will not last
         _record(path, state, choice, reduction, started)
         sizes.append(choose_size(path, settings.criterion))
         if callback is not None and callback(path):
@@ -253,10 +255,15 @@ def _begin(G: Any, Y: NDArray, counts: NDArray, settings: Settings) -> State:
 
 
 def _gram_pays(G: Any, settings: Settings) -> bool:
-    """Whether forming `G'G` costs less than the passes it saves: BLAS does about eight passes' worth in one go."""
+    """Whether forming `G'G` costs less than the passes it saves.
+
+    A pass is bound by memory, the product by arithmetic: measured, p/24 passes' time for a matrix beyond the caches,
+    p/8 for one within.
+    """
     n, p = G.shape
-    many = settings.max_terms is not None and settings.max_terms > p / 8
-    return bool(many and p <= min(n, 4000) and isinstance(G, np.ndarray) and G.dtype == np.float64)
+    if settings.max_terms is None or not isinstance(G, np.ndarray) or G.dtype != np.float64:
+        return False
+    return settings.max_terms > p / (24 if G.nbytes > BEYOND_CACHES else 8) and p <= min(n, 4000)
 
 
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
@@ -311,7 +318,6 @@ def _record(path: SelectionPath, state: State, choice: Choice, reduction: float,
             **values,
         )
     )
-    path._weights.append(state.weights())
 
 
 def _reason_to_stop(path: SelectionPath, limit: int, settings: Settings, started: float) -> str:

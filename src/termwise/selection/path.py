@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from termwise._checks import check_number, import_optional
@@ -43,6 +44,12 @@ class Training:
     counts: NDArray[np.float64]
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
+    zy: NDArray[np.float64]  # (k, q), right-hand side of `R w = zy`
+
+    def weights(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""
+        w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
+        return w, self.Y_mean - self.G_mean[:k] @ w
 
     def columns(self, k: int) -> NDArray[np.float64]:
         """Return the first k columns."""
@@ -55,32 +62,32 @@ class SelectionPath:
 
     Attributes
     ----------
-    steps : list of Step
-        One per size, row 0 the model without terms (the mean, with an intercept). Squared errors and criteria are
-        averaged over the outputs.
-    stop_reason : str
-        Why the path ended.
-    n_samples : float
-        Number of samples, repetitions counted.
-    n_candidates : int
-        Number of candidates.
-    fit_intercept : bool
-        Whether the models have an intercept.
+        steps : list of Step
+            One per size, row 0 the model without terms (the mean, with an intercept). Squared errors and criteria are
+            averaged over the outputs.
+        stop_reason : str
+            Why the path ended.
+        n_samples : float
+            Number of samples, repetitions counted.
+        n_candidates : int
+            Number of candidates.
+        fit_intercept : bool
+            Whether the models have an intercept.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from termwise import forward_path
-    >>> rng = np.random.default_rng(0)
-    >>> G = rng.normal(size=(100, 20))
-    >>> path = forward_path(G, G[:, 3] - 2 * G[:, 7] + 0.1 * rng.normal(size=100), max_terms=4)
-    >>> path.terms[:2].tolist()
-    [7, 3]
-    >>> path.choose("tcr")
-    2
-    >>> w, intercept = path.coef(2)
-    >>> w.round(1).tolist()
-    [-2.0, 1.0]
+        >>> import numpy as np
+        >>> from termwise import forward_path
+        >>> rng = np.random.default_rng(0)
+        >>> G = rng.normal(size=(100, 20))
+        >>> path = forward_path(G, G[:, 3] - 2 * G[:, 7] + 0.1 * rng.normal(size=100), max_terms=4)
+        >>> path.terms[:2].tolist()
+        [7, 3]
+        >>> path.choose("tcr")
+        2
+        >>> w, intercept = path.coef(2)
+        >>> w.round(1).tolist()
+        [-2.0, 1.0]
     """
 
     n_samples: float
@@ -89,7 +96,7 @@ class SelectionPath:
     one_output: bool
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
-    _weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=list, repr=False)
+    _weights: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
     _training: Training | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -120,7 +127,7 @@ class SelectionPath:
             Number of terms, at most `len(path)`.
         """
         check_number("k", k, low=0, below=len(self) + 1, integer=True, remedy=f"the path has {len(self)} terms")
-        w, intercept = self._weights[k]
+        w, intercept = self._weights[k] if k in self._weights else self.training().weights(k)
         return (w[:, 0], float(intercept[0])) if self.one_output else (w.T, intercept)
 
     def choose(self, criterion: str | None) -> int:

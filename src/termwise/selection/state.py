@@ -50,7 +50,8 @@ class State:
         self.blocks, self.alpha, self.orthogonal, self.tol = blocks, alpha, orthogonal, tol
         self.n = float(sum(block.n for block in blocks))
         self.yy = self._sum(lambda block: np.einsum("ij,ij->j", block.Y, block.Y))
-        self.norms = self._sum(RowBlock.norms)
+        self.gram = self._sum(RowBlock.gram) if precompute else None
+        self.norms = self._sum(RowBlock.norms) if self.gram is None else np.diagonal(self.gram).copy()
         self.gy = self._sum(lambda block: block.products(block.Y))
         self.c, self.s = self.gy.copy(), self.norms.copy()
         self.vv, self.rv = self.norms.copy(), self.gy.copy()
@@ -60,7 +61,6 @@ class State:
         self.shrinkage = np.empty(0)
         self.usable = np.ones(p, dtype=bool)
         self.directions = Directions(blocks)
-        self.gram = self._sum(RowBlock.gram) if precompute else None
         self.chosen: list[int] = []
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:
@@ -99,14 +99,9 @@ class State:
         self._drop_dependent()
         return True
 
-    def weights(self, k: int | None = None) -> tuple[Floats, Floats]:
-        """Weights of the first k terms, of shape (k, q), and the intercept, (q,)."""
-        last = self.k if k is None else self.intercept + k
-        first = self.intercept
-        w = sla.solve_triangular(self.R[first:last, first:last], (self.shrinkage[:, None] * self.zy)[first:last])
-        if not first:
-            return w, np.zeros(self.zy.shape[1])
-        return w, (self.zy[0] - self.R[0, first:last] @ w) / np.sqrt(self.n)
+    def weights(self) -> tuple[Floats, Floats]:
+        """Weights of the chosen terms, of shape (k, q), and the intercept, (q,)."""
+        return self.training().weights(len(self.chosen))
 
     def training(self) -> Training:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
@@ -115,7 +110,8 @@ class State:
         counts = np.concatenate([b.counts for b in self.blocks])
         Y = np.vstack([b.Y for b in self.blocks]) - Z[:, :first] @ self.zy[:first]
         means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
-        return Training(Z[:, first:], self.R[first:, first:], Y, counts, *means)
+        shrunk = (self.shrinkage[:, None] * self.zy)[first:]
+        return Training(Z[:, first:], self.R[first:, first:], Y, counts, *means, shrunk)
 
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data."""
