@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from _timing import best_of, emit, machine
 from sklearn.base import BaseEstimator
-from sklearn.linear_model import Lars, OrthogonalMatchingPursuit
+from sklearn.feature_selection import SequentialFeatureSelector
+from sklearn.linear_model import Lars, LinearRegression, OrthogonalMatchingPursuit
 
 from termwise import CriterionSearch, ForwardRegressor, RadialBasis, forward_path
 
@@ -72,9 +73,9 @@ def peers(G: np.ndarray, terms: int) -> dict[str, BaseEstimator]:
     except ImportError:
         pass
     try:
-        from abess.linear import LinearRegression
+        from abess.linear import LinearRegression as BestSubset
 
-        found["abess"] = LinearRegression(support_size=[terms])
+        found["abess"] = BestSubset(support_size=[terms])
     except ImportError:
         pass
     return found
@@ -105,12 +106,12 @@ def radial(n: int, terms: int, repeats: int) -> None:
 def growth(repeats: int, small: bool) -> None:
     """Time against n, p and k, one at a time, with the slope on logarithmic axes."""
     scale = 4 if small else 1
-    base = {"n": 16_000 // scale, "p": 2_000 // scale, "k": 20}
+    base = {"n": 32_000 // scale, "p": 2_000 // scale, "k": 20}
     for which in ("n", "p", "k"):
         sizes, times = [], []
         for factor in (0.5, 1, 2, 4):
             size = {**base, which: int(base[which] * factor)}
-            G, y = data(size["n"], size["p"], 10)
+            G, y = data(size["n"], size["p"], size["k"])
             timing = best_of(partial(forward_path, G, y, max_terms=size["k"]), repeats)
             sizes.append(size[which])
             times.append(timing["seconds"])
@@ -139,6 +140,10 @@ def main() -> None:
     G, y = data(1_000, 100, 5)
     timing = best_of(lambda: ForwardRegressor().fit(G, y), 4 * repeats)
     emit(benchmark="forward", case="everyday", method="ForwardRegressor()", n=1_000, p=100, **timing)
+    slow_peer = SequentialFeatureSelector(LinearRegression(), n_features_to_select=5, cv=5)
+    theirs = best_of(partial(slow_peer.fit, G, y), 1)
+    emit(benchmark="forward", case="everyday", method="scikit-learn SequentialFeatureSelector", n=1_000, p=100, terms=5,
+         **theirs, times_everyday=round(theirs["seconds"] / timing["seconds"], 1))  # fmt: skip
     growth(max(1, repeats // 2), options.small)
 
 

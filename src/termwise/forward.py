@@ -253,9 +253,9 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
 
     Notes
     -----
-    With `criterion="tcr"` and `patience` the path ends by itself soon after the last significant term. A longer path can
-    choose another size in two cases only: a later term turns out significant after `patience` insignificant ones, or
-    the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
+    With `criterion="tcr"` and `patience` the path ends by itself soon after the last significant term. A longer path
+    can choose another size in two cases only: a later term turns out significant after `patience` insignificant ones,
+    or the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` waits for both.
 
     Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.

@@ -21,13 +21,13 @@ Floats = NDArray[np.float64]
 class RowBlock:
     """Some rows of the problem and of the growing model."""
 
-    def __init__(self, G: Any, Y: Floats, counts: Floats) -> None:
+    def __init__(self, G: Any, Y: Floats, counts: Floats, reserve: int = 64) -> None:
         self.G, self.counts, self.Y = G, counts, Y * np.sqrt(counts)[:, None]
         self.root = None if np.all(counts == 1) else np.sqrt(counts)
         self.share = np.minimum(1, counts) / counts
         self.r = self.Y.copy()
         self.gap = np.ones(len(Y))
-        self._Z = np.empty((len(Y), 0), order="F")
+        self._Z = np.empty((len(Y), reserve), order="F")  # touched as it fills
         self.k = 0
 
     @property
@@ -127,7 +127,7 @@ class RowBlock:
     def append(self, x: Floats, length: float, c: Floats, den: float) -> None:
         """Take in a column: Z grows by `x / length`, the residual and the leverage gap shrink by `x c / den`."""
         if self.k == self._Z.shape[1]:
-            grown = np.empty((len(x), self.k + max(64, self.k // 2)), order="F")  # touched as it fills
+            grown = np.empty((len(x), self.k + max(64, self.k // 2)), order="F")
             grown[:, : self.k] = self.Z
             self._Z = grown
         np.divide(x, length, out=self._Z[:, self.k])

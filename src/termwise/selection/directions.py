@@ -15,7 +15,7 @@ from termwise.selection.blocks import RowBlock
 
 Floats = NDArray[np.float64]
 
-SHARE = 0.04  # of the size of G
+SHARE = 0.035  # of the size of G
 FEWEST, MOST = 16, 256
 SMALL = 1 << 16  # numbers that may be kept whatever the size of G
 IDLE = 3  # steps after which a direction that was not looked at is given up

@@ -242,7 +242,9 @@ def grow(
 def _begin(G: Any, Y: NDArray, counts: NDArray, settings: Settings) -> State:
     """Cut the rows into blocks and start from the model without terms."""
     step = settings.block_rows or len(Y)
-    blocks = [RowBlock(G[i : i + step], Y[i : i + step], counts[i : i + step]) for i in range(0, len(Y), step)]
+    reserve = min(64, (settings.max_terms or 64) + 1)
+    cuts = [slice(i, i + step) for i in range(0, len(Y), step)]
+    blocks = [RowBlock(G[rows], Y[rows], counts[rows], reserve) for rows in cuts]
     tol = 1e-10 if G.dtype == np.float64 else 1e-5
     reestimated = settings.alpha == "reestimate"
     orthogonal = settings.penalty == "orthogonal"
