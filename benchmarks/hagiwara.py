@@ -42,7 +42,7 @@ def one_split(name: str, split: int) -> dict[str, tuple[float, int]]:
         new = basis.take(path.terms).transform(test[:, :-1])
         for criterion in CRITERIA:
             k = path.choose(criterion)
-            judged = path.steps[path.choose("loo") if criterion in ("tcr", "one_se") else k].loo
+            judged = path.steps[path.choose("loo") if criterion == "one_se" else k].loo
             error = float(np.mean((test[:, -1] - new[:, :k] @ path.coef(k)[0]) ** 2))
             if criterion not in best or judged < best[criterion][0]:
                 best[criterion] = judged, error, k

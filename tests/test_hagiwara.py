@@ -1,0 +1,28 @@
+"""Hagiwara (2014) on his data: the benchmark's protocol, a few splits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+needs_data = pytest.mark.skipif(
+    not os.environ.get("TERMWISE_DATA"),
+    reason="the papers' data are not distributed: set TERMWISE_DATA to their folder",
+)
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["boston_housing", "auto_mpg", "delta_elevators"])
+def test_tables_2_and_3(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import hagiwara
+
+    results = [hagiwara.one_split(name, split) for split in range(4)]
+    assert all(result["tcr"][1] <= result["loo"][1] for result in results)
+    errors, sizes = np.array([result["tcr"] for result in results]).T
+    (error, error_sd), (size, size_sd) = hagiwara.SETS[name][4:]
+    assert abs(errors.mean() - error) < 2 * error_sd  # four splits, not twenty
+    assert abs(sizes.mean() - size) < 2 * size_sd
