@@ -223,3 +223,29 @@ def test_scikit_learns_callbacks(rng):
     shown = ForwardRegressor(max_terms=4).set_callbacks(ProgressBar()).fit(G, y)
     assert len(shown.path_) == 4
     assert pickle.loads(pickle.dumps(shown)).n_terms_ == shown.n_terms_
+
+
+def test_all_candidates_kept(rng):
+    """The means go with their columns, in whatever order these were taken."""
+    G = rng.normal(size=(30, 6)) + np.arange(6.0)
+    y = G @ rng.normal(size=6) + rng.normal(size=30)
+    model = ForwardRegressor(criterion=None, alpha=0.0).fit(G, y)
+    reference = LinearRegression().fit(G, y)
+    assert model.n_terms_ == 6
+    assert model.intercept_ == pytest.approx(reference.intercept_)
+    np.testing.assert_allclose(model.predict(G), reference.predict(G))
+    np.testing.assert_allclose(model.predict_interval(G), BasisRidge(alpha=0.0).fit(G, y).predict_interval(G))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_far_from_zero_are_no_constants(dtype, rng):
+    year = rng.integers(2000, 2011, size=200).astype(dtype)
+    for precompute in (False, True):
+        model = ForwardRegressor(precompute=precompute).fit(year[:, None], year - 2005 + 0.1 * rng.normal(size=200))
+        assert model.n_terms_ == 1
+        assert model.score(year[:, None], year - 2005) > 0.99
+    stamps = 1.7e9 + 36000 * rng.random(size=(200, 3))
+    model = ForwardRegressor(max_terms=3, precompute=True).fit(stamps, (stamps[:, 1] - 1.7e9) / 3600)
+    assert model.support_[0] == 1
+    assert model.score(stamps, (stamps[:, 1] - 1.7e9) / 3600) > 0.999
+    assert ForwardRegressor().fit(np.full((20, 2), 1.7e9), rng.normal(size=20)).n_terms_ == 0

@@ -370,3 +370,23 @@ def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
     for name in ("c", "s", "vv", "rv", "dof", "cost"):
         np.testing.assert_allclose(getattr(changed, name), getattr(fresh, name), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(changed.weights()[0], fresh.weights()[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 50), (2, 3), (3, 3), (15, 100)])
+@pytest.mark.parametrize("penalty", ["weights", "orthogonal"])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("kfold", "loo_error")])
+def test_paths_without_a_penalty_end(shape, penalty, rule, rng):
+    """The last terms that fit make every leave-one-out error infinite: that is an end, not a search without one."""
+    path = forward_path(rng.normal(size=shape), rng.normal(size=shape[0]), alpha=0.0, penalty=penalty, rule=rule)
+    assert path.stop_reason
+    assert np.isfinite(path.coef(len(path))[0]).all()
+
+
+def test_reestimation_does_not_mind_the_units(rng):
+    G = rng.normal(size=(100, 5))
+    y = G[:, 0] + 0.1 * rng.normal(size=100)
+    reference = forward_path(G, y, alpha="reestimate")
+    for scale in (1e-8, 1e8):
+        path = forward_path(G * scale, y, alpha="reestimate")
+        assert path.terms.tolist() == reference.terms.tolist()
+        np.testing.assert_allclose(path.column("loo"), reference.column("loo"), rtol=1e-6)

@@ -134,7 +134,7 @@ class ForwardModel(CallbackSupportMixin, TransformerMixin, BatchModel):
         else:
             solution = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
         criterion = self.criterion if self.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
-        self._settle(problem, solution, support, measure(rows, solution), criterion)
+        self._settle(problem, solution, support, problem.G_mean, measure(rows, solution), criterion)
 
     def at(self, n_terms: int) -> Self:
         """Return the same model cut at another size of its path, without refitting.

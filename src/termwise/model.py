@@ -360,11 +360,11 @@ class BatchModel(TermModel):
         problem: Problem,
         solution: Solution,
         support: NDArray[np.intp],
+        G_mean: NDArray[np.float64],
         criteria: dict[str, float],
         criterion: str,
     ) -> None:
-        """Keep a solution of a problem posed on all candidates, or on the chosen ones alone."""
-        G_mean = problem.G_mean[support] if len(problem.G_mean) == self._n_candidates else problem.G_mean
+        """Keep a solution; `G_mean` holds the means of the chosen columns."""
         self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
         residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
         self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)

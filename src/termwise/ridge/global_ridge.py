@@ -125,4 +125,4 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         criteria = measure(problem.rows, solution)
         for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual freedom needs
             criteria[name] = float(spectrum.score(name, self.alpha_)[0])
-        self._settle(problem, solution, everything, criteria, criterion)
+        self._settle(problem, solution, everything, problem.G_mean, criteria, criterion)

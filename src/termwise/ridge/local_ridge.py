@@ -287,7 +287,8 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         self.gcv_path_, self.n_sweeps_ = np.array(path) / Y.shape[1], len(path) - 1
         support = np.flatnonzero(np.isfinite(self.alphas_))
         solution = solve_penalised(problem, support, self.alphas_[support])
-        self._settle(problem, solution, support, measure(problem.rows, solution), "gcv")
+        criteria = measure(problem.rows, solution)
+        self._settle(problem, solution, support, problem.G_mean[support], criteria, "gcv")
 
     def _start(self, spectrum: Spectrum) -> NDArray[np.float64]:
         rows, p = spectrum.problem.rows, spectrum.problem.G.shape[1]

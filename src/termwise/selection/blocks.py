@@ -68,11 +68,23 @@ class RowBlock:
         return np.hstack([ones, self.columns(np.array(chosen, dtype=np.intp))])
 
     def norms(self) -> Floats:
-        """`|g|^2` of every column, accumulated in float64."""
+        """`|g|^2` of every scaled column, in float64."""
         if sp.issparse(self.G):
             return np.asarray(self._powers(2).T @ self.counts, dtype=np.float64)
         G = self.G if self.root is None else self.G * self.root[:, None].astype(self.G.dtype)
         return np.einsum("ij,ij->j", G, G, dtype=np.float64)
+
+    def centred_norms(self, means: Floats) -> Floats:
+        """`|g - mean|^2` of every scaled column, in float64."""
+        if sp.issparse(self.G):
+            return self.weighted_squares(np.ones(len(self.Y)), means)
+        squares = np.zeros(self.G.shape[1])
+        for X, rows in self._tiles():
+            np.subtract(self.G[rows], means, out=X)
+            if self.root is not None:
+                X *= self.root[rows, None]
+            squares += np.einsum("ij,ij->j", X, X)
+        return squares
 
     def gram(self) -> Floats:
         """`G_b' G_b` of the scaled columns."""
@@ -94,7 +106,8 @@ class RowBlock:
                 np.multiply(self.G[rows], root[rows], out=X)
                 squares += np.einsum("ij,ij->j", X, X)
         along = np.asarray(self.G.T @ weights.astype(self.G.dtype), dtype=np.float64)
-        return np.maximum(squares - 2 * means * along + means**2 * weights.sum(), 0)
+        rounding = 8 * np.finfo(self.G.dtype).eps * squares  # the differences may be off by this
+        return np.maximum(squares - 2 * means * along + means**2 * weights.sum() - rounding, 0)
 
     def fourth_powers(self, means: Floats) -> Floats:
         """`sum (g - mean)^4` of every scaled column, or more (by the triangle inequality) where G is sparse."""

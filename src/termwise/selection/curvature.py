@@ -31,7 +31,7 @@ class Curvature:
 
     def __init__(self, state: State) -> None:
         self.first = state.intercept
-        self.means = state.T[0] / np.sqrt(state.n) if self.first else np.zeros(len(state.s))
+        self.means = state.means
         self.fourth = sum(block.fourth_powers(self.means) for block in state.blocks) ** 0.25
         self.look(state)
 

@@ -341,6 +341,7 @@ def _reestimate(state: State) -> float:
     trace = np.trace(A_inv) - state.alpha * np.sum(A_inv * A_inv)
     curvature = np.sum(w * (A_inv @ w))
     freedom = state.n - state.dof
-    if curvature <= 0 or freedom <= 0:
+    if curvature <= 0 or freedom <= 0 or trace <= 0:
         return state.alpha
-    return float(np.clip(state.sse * trace / (curvature * freedom), 1e-12, 1e12) if trace > 0 else state.alpha)
+    scale = float(state.norms[state.chosen].mean())
+    return float(np.clip(state.sse * trace / (curvature * freedom), 1e-15 * scale, 1e15 * scale))

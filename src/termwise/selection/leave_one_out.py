@@ -38,6 +38,7 @@ class LooRule(Rule):
     """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al., Algorithm 2)."""
 
     name = "loo"
+    end = "no candidate is left that has a leave-one-out error and is not a combination of the chosen ones"
 
     def __init__(self) -> None:
         self.curvature: Curvature | None = None
@@ -64,12 +65,12 @@ class LooRule(Rule):
 
         size = max(FIRST, min(state.directions.capacity, WORTH_A_CALL // int(state.n)))
         verify(smallest(bound, size))
-        alive = np.flatnonzero(bound <= errors.min())
+        alive = np.flatnonzero(np.isfinite(bound) & (bound <= errors.min()))
         if len(alive) > WORTH_TIGHTENING:
             bound[alive] = (
                 floor - 2 * np.sum(beta[alive] * terms.along(state, candidates[alive]), axis=1) + curve[alive]
             )
-        while np.any(bound <= errors.min()):
+        while np.any(np.isfinite(bound) & (bound <= errors.min())):
             batch = smallest(bound, size)
             verify(batch[bound[batch] <= errors.min()])
             size = min(2 * size, state.directions.capacity)

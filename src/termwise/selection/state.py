@@ -32,6 +32,7 @@ from termwise.selection.path import Training
 Floats = NDArray[np.float64]
 
 GRAM_SAFE = 1e-4  # share of a column's square that must be left for G'G to keep twelve digits of t
+CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
 
@@ -51,11 +52,8 @@ class State:
         self.n = float(sum(block.n for block in blocks))
         self.yy = self._sum(lambda block: np.einsum("ij,ij->j", block.Y, block.Y))
         self.gram = self._sum(RowBlock.gram) if precompute else None
-        self.norms = self._sum(RowBlock.norms) if self.gram is None else np.diagonal(self.gram).copy()
-        self.gy = self._sum(lambda block: block.products(block.Y))
-        self.c, self.s = self.gy.copy(), self.norms.copy()
-        self.vv, self.rv = self.norms.copy(), self.gy.copy()
-        p, q = self.c.shape
+        p, q = blocks[0].G.shape[1], blocks[0].Y.shape[1]
+        self.c, self.s, self.vv, self.rv = np.zeros((p, q)), np.zeros(p), np.zeros(p), np.zeros((p, q))
         self._T, self.k = np.empty((8, p)), 0
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, q))
         self.shrinkage = np.empty(0)
@@ -65,6 +63,19 @@ class State:
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:
             self._take_in([block.scale(np.ones(len(block.Y))) for block in blocks], np.empty(0), np.empty(0), 0.0)
+        self._start()
+
+    def _start(self) -> None:
+        """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
+        self.means = self.T[0] / np.sqrt(self.n) if self.intercept else np.zeros(len(self.s))
+        raw = self._sum(RowBlock.norms) if self.gram is None else np.diagonal(self.gram)
+        self.norms = raw - self.n * self.means**2
+        if np.any(self.norms < GRAM_SAFE * raw):
+            self.norms = self._sum(lambda block: block.centred_norms(self.means))
+        self.c0 = self._sum(lambda block: block.products(block.r))
+        self.c, self.s = self.c0.copy(), self.norms.copy()
+        self.vv, self.rv = self.norms.copy(), self.c0.copy()
+        self.usable &= self.norms > self.n * (CONSTANT * self.means) ** 2
         self._drop_dependent()
 
     @property
@@ -126,10 +137,11 @@ class State:
         for block in self.blocks:
             block.replace(Z[start : start + len(block.Y)], self.zy)
             start += len(block.Y)
-        T, zr = self.T, self._sum(lambda block: block.Z.T @ block.r)
+        first = self.intercept
+        T, zr = self.T[first:], self._sum(lambda block: block.Z[:, first:].T @ block.r)
         squares = np.einsum("ij,ij->j", T, T)
-        self.c, self.s = self.gy - T.T @ self.zy, self.norms - squares
-        self.vv = self.s - squares + np.einsum("ij,ij->j", T, (Z.T @ Z) @ T)
+        self.c, self.s = self.c0 - T.T @ self.zy[first:], self.norms - squares
+        self.vv = self.s - squares + np.einsum("ij,ij->j", T, (Z[:, first:].T @ Z[:, first:]) @ T)
         self.rv = self.c - T.T @ zr
         self.dof, self.cost = float(np.sum(Z * Z)), float(self.yy.sum() - np.sum(self.zy**2))
         self.directions.forget()
@@ -193,7 +205,7 @@ class State:
 
         The difference loses the digits by which z is shorter than g_j: a nearly dependent column takes the pass.
         """
-        if self.gram is None or j is None or length**2 < GRAM_SAFE * self.norms[j]:
+        if self.gram is None or j is None or length**2 < GRAM_SAFE * self.gram[j, j]:
             return self._sum(lambda block: block.products(block.Z[:, -1]))
         return (self.gram[j] - column @ self.T) / length
 
