@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
+
+needs_data = pytest.mark.skipif(
+    not os.environ.get("TERMWISE_DATA"),
+    reason="the papers' data are not distributed: set TERMWISE_DATA to their folder",
+)
 
 
 @pytest.fixture

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import needs_data
 from sklearn.utils import Bunch
 
 from termwise import datasets
-
-needs_data = pytest.mark.skipif(
-    not os.environ.get("TERMWISE_DATA"),
-    reason="the papers' data are not distributed: set TERMWISE_DATA to their folder",
-)
 
 
 def write_csv(folder: Path, name: str, text: str) -> None:

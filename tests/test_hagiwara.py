@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-needs_data = pytest.mark.skipif(
-    not os.environ.get("TERMWISE_DATA"),
-    reason="the papers' data are not distributed: set TERMWISE_DATA to their folder",
-)
+from conftest import needs_data
 
 
 @needs_data

@@ -35,7 +35,10 @@ def test_ten_thousand_operations_leave_no_trace(intercept, outputs):
     """10,000 random additions and removals of samples and terms, then compare with refitting from scratch."""
     rng = np.random.default_rng(1)
     p = 8
-    draw = lambda: (rng.normal(size=p), rng.normal(size=outputs) if outputs > 1 else rng.normal())  # noqa: E731
+
+    def draw():
+        return rng.normal(size=p), rng.normal(size=outputs) if outputs > 1 else rng.normal()
+
     pool = [draw() for _ in range(20)]
     model = OnlineRidge(alpha=1e-3, fit_intercept=intercept)
     model.fit(np.array([x for x, _ in pool]), np.array([t for _, t in pool]))

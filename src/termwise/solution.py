@@ -19,9 +19,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise.selection.blocks import NO_GAP
 from termwise.selection.criteria import CRITERIA, uev
 
-NO_GAP = 1e-10  # a leverage gap below this is rounding: the row decides its own fit
 NO_FREEDOM = 1e-8  # share of the degrees of freedom below which the residual says nothing about the noise
 
 

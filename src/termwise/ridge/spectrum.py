@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from termwise._arrays import row_blocks
+from termwise.selection.blocks import NO_GAP
 from termwise.selection.criteria import CRITERIA
-from termwise.solution import NO_GAP, Problem, Solution
+from termwise.solution import Problem, Solution
 
 GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
 STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of that shows every minimum

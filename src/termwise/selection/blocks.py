@@ -17,6 +17,8 @@ from termwise._arrays import row_blocks
 
 Floats = NDArray[np.float64]
 
+NO_GAP = 1e-10  # a leverage gap below this is rounding: the row decides its own fit
+
 
 class RowBlock:
     """Some rows of the problem and of the growing model."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.selection.blocks import RowBlock
+from termwise.selection.blocks import NO_GAP, RowBlock
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
@@ -73,5 +73,5 @@ class Curvature:
 
 def _weights(block: RowBlock) -> tuple[Floats, Floats]:
     """`u` and `a` on the rows of a block."""
-    u = block.share / np.maximum(block.gap, 1e-10) ** 3
+    u = block.share / np.maximum(block.gap, NO_GAP) ** 3
     return u, u * np.sum(block.r**2, axis=1)

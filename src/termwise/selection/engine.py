@@ -22,10 +22,10 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
-from termwise.selection.blocks import RowBlock
+from termwise.selection.blocks import NO_GAP, RowBlock
 from termwise.selection.criteria import CRITERIA
 from termwise.selection.kfold import KFoldRule
-from termwise.selection.leave_one_out import NO_GAP, LooRule
+from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
@@ -297,7 +297,7 @@ def _record(path: SelectionPath, state: State, choice: Choice, reduction: float,
     """Add a row to the path."""
     q, n = state.c.shape[1], state.n
     squares = np.concatenate([np.sum(b.r**2, axis=1) / q / np.maximum(b.gap, NO_GAP) ** 2 for b in state.blocks])
-    counts = np.concatenate([np.ones(len(b.Y)) if b.root is None else b.root**2 for b in state.blocks])
+    counts = np.concatenate([block.counts for block in state.blocks])
     loo_sse, sse = float(squares.sum()), state.sse / q
     if min(b.gap.min() for b in state.blocks) < NO_GAP:
         loo_sse = np.inf

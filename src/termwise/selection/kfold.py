@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise._checks import check_indices, check_number
-from termwise.selection.blocks import RowBlock
-from termwise.selection.leave_one_out import NO_GAP
+from termwise.selection.blocks import NO_GAP, RowBlock
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 

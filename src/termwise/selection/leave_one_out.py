@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
-from termwise.selection.blocks import RowBlock
+from termwise.selection.blocks import NO_GAP, RowBlock
 from termwise.selection.curvature import Curvature
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
@@ -31,7 +31,6 @@ WORTH_A_CALL = 1 << 15  # numbers so few that verifying less at a time would sav
 WORTH_TIGHTENING = 32  # survivors for which the second bound pays
 CROWD = 24  # verified candidates in a step that make a look at the squares of G worth it
 FRESH = 12  # steps such a look serves at least
-NO_GAP = 1e-10  # a leverage gap below this is rounding
 
 
 class LooRule(Rule):

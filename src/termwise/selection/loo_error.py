@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
-from termwise.selection.leave_one_out import NO_GAP
+from termwise.selection.blocks import NO_GAP
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 
