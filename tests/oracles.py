@@ -177,3 +177,121 @@ def forward(G, y, rule, alpha, steps, intercept=True, penalty="weights", tie=1e-
             break
         chosen.append(free[int(np.flatnonzero(scores >= scores.max() - tie * abs(scores.max()))[0])])
     return chosen
+
+
+def orthogonalised(G, chosen, g):
+    """What is left of a column beside the chosen ones."""
+    w = np.array(g, dtype=float)
+    W = orthogonal_columns(G[:, chosen])
+    for _ in range(2):
+        for k in range(len(chosen)):
+            w -= W[:, k] * (W[:, k] @ w) / (W[:, k] @ W[:, k])
+    return w
+
+
+def regularised_order(G, Y, alphas, min_norm, most, usable=1e-10):
+    """Take the candidates named in `alphas`, each with its own penalty, by their regularised error reduction."""
+    chosen = []
+    while len(chosen) < most:
+        best, score = None, -1.0
+        for j in sorted(set(alphas) - set(chosen)):
+            w = orthogonalised(G, chosen, G[:, j])
+            if w @ w > max(min_norm, usable * (G[:, j] @ G[:, j])):
+                reduction = np.sum((w @ Y) ** 2) / (w @ w + alphas[j])
+                if reduction > score * (1 + 1e-9):
+                    best, score = j, reduction
+        if best is None:
+            break
+        chosen.append(best)
+    return chosen
+
+
+def evidence_update(W, Y, alphas, n):
+    """MacKay's update for orthogonal columns; also the noise variance it rests on."""
+    k, q = len(alphas), Y.shape[1]
+    weight = [W[:, i] @ Y / (W[:, i] @ W[:, i] + alphas[i]) for i in range(k)]
+    gamma = [W[:, i] @ W[:, i] / (W[:, i] @ W[:, i] + alphas[i]) for i in range(k)]
+    error = Y - sum((np.outer(W[:, i], weight[i]) for i in range(k)), np.zeros_like(Y))
+    freedom = n - sum(gamma)
+    updated = [gamma[i] / freedom * np.sum(error**2) / np.sum(weight[i] ** 2) for i in range(k)]
+    return updated, np.sum(error**2) / (q * freedom)
+
+
+def orthogonal_penalty(G, alphas):
+    """The matrix of `sum alpha_k g_k^2` as a quadratic form in the weights: `U' diag(alphas) U` with `G = W U`."""
+    W = orthogonal_columns(G)
+    U = np.linalg.lstsq(W, G, rcond=None)[0]
+    return U.T @ np.diag(alphas) @ U
+
+
+def evidence_forward(G, y, alpha, updates, reselect, min_norm=1e-6, intercept=True):
+    """LROLS by explicit Gram-Schmidt: chosen candidates, their penalties and their weights."""
+    Y = np.asarray(y, dtype=float).reshape(len(G), -1)
+    n = len(G) - intercept
+    if intercept:
+        G, Y = G - G.mean(axis=0), Y - Y.mean(axis=0)
+    penalty = dict.fromkeys(range(G.shape[1]), alpha)
+    chosen = regularised_order(G, Y, penalty, min_norm, n)
+    for _ in range(updates):
+        W = orthogonal_columns(G[:, chosen])
+        updated, noise = evidence_update(W, Y, [penalty[j] for j in chosen], n)
+        stays = [np.sum((w @ Y) ** 2) / (w @ w) > Y.shape[1] * noise for w in W.T]
+        penalty = {j: a for j, a, stay in zip(chosen, updated, stays, strict=True) if stay}
+        chosen = regularised_order(G, Y, penalty, min_norm, n) if reselect else list(penalty)
+    alphas = np.array([penalty[j] for j in chosen])
+    H = G[:, chosen]
+    return chosen, alphas, np.linalg.solve(H.T @ H + orthogonal_penalty(H, alphas), H.T @ Y)
+
+
+def leave_one_out_quadratic(G, y, penalty, intercept=True):
+    """Residual of every sample under the model trained without it, for a penalty `w' penalty w`."""
+    H = augmented(G, 0.0, intercept)[0]
+    M = np.zeros((H.shape[1], H.shape[1]))
+    M[int(intercept) :, int(intercept) :] = penalty
+    residuals = np.empty(len(G))
+    for i in range(len(G)):
+        others = np.arange(len(G)) != i
+        w = np.linalg.solve(H[others].T @ H[others] + M, H[others].T @ y[others])
+        residuals[i] = y[i] - H[i] @ w
+    return residuals
+
+
+def orthogonal_components(G, method, tol, usable=1e-10):
+    """Hagiwara (2011), 4.2: Q such that the columns of `G Q` are orthogonal, by descending squared norm gamma > tol."""
+    if method == "eigen":
+        _, s, Vt = np.linalg.svd(G)
+        return Vt[: len(s)].T[:, s**2 > tol]
+    n, p = G.shape
+    order, Q = [], np.zeros((p, 0))
+    while len(order) < min(n, p):
+        best, largest = None, 0.0
+        for j in sorted(set(range(p)) - set(order)):
+            rest = orthogonalised(G, order, G[:, j])
+            if rest @ rest > max(tol, usable * (G[:, j] @ G[:, j]), largest * (1 + 1e-9)):
+                best, largest = j, rest @ rest
+        if best is None:
+            break
+        column = np.zeros(p)
+        column[order] = -np.linalg.lstsq(G[:, order], G[:, best], rcond=None)[0]
+        column[best] = 1.0
+        order, Q = [*order, best], np.column_stack([Q, column])
+    return Q
+
+
+def orthogonal_threshold(G, y, method, keep, tol=1e-10, threshold=1.0, intercept=True):
+    """OHTED, OHTED2, OHTGS and OHTGS2 on every component above tol: weights, components kept, noise, thresholds."""
+    Y = np.asarray(y, dtype=float).reshape(len(G), -1)
+    n = len(G)
+    if intercept:
+        G, Y = G - G.mean(axis=0), Y - Y.mean(axis=0)
+    Q = orthogonal_components(G, method, tol)
+    A = G @ Q
+    gamma = np.sum(A**2, axis=0)
+    v = A.T @ Y / gamma[:, None]  # (6)
+    I_H = np.eye(n) - A @ np.diag(1 / gamma) @ A.T - (np.ones((n, n)) / n if intercept else 0)
+    noise = np.sum((I_H @ Y) ** 2, axis=0) / np.trace(I_H @ I_H)  # (21)
+    theta = threshold * 2 * np.log(n) * noise / gamma[:, None]  # (15)
+    significant = np.any(v**2 > theta, axis=1)
+    if keep == "leading" and significant.any():
+        significant[: np.flatnonzero(significant)[-1] + 1] = True
+    return Q @ np.where(significant[:, None], v, 0.0), np.flatnonzero(significant), noise, theta

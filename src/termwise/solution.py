@@ -112,8 +112,10 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
     return solution_from_root(problem, G, Vt[keep].T / s[keep])
 
 
-def solve_orthogonal(problem: Problem, alpha: float) -> Solution:
+def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> Solution:
     """Least squares with the weights of the orthogonalised columns penalised, `|y - G w|^2 + alpha |U w|^2` (Orr 7.3).
+
+    The penalty is the same for all columns, or there is one for each.
 
     With `G = Q R` the orthogonalised columns are those of Q times the diagonal of R, and `A^-1 = K K'` with
     `K = R^-1 diag(r_kk / sqrt(alpha + r_kk^2))`.
@@ -126,8 +128,12 @@ def solve_orthogonal(problem: Problem, alpha: float) -> Solution:
 
 def solution_from_root(problem: Problem, G: NDArray[np.float64], K: NDArray[np.float64]) -> Solution:
     """Return the solution on columns G with `A^-1 = K K'`."""
+    return solution_from_factors(problem, K, G @ K)
+
+
+def solution_from_factors(problem: Problem, K: NDArray[np.float64], B: NDArray[np.float64]) -> Solution:
+    """Return the solution with `A^-1 = K K'` and known rows `B = G K`, which may have more digits than the product."""
     Y, rows = problem.Y, problem.rows
-    B = G @ K
     projected = B.T @ Y
     residual = Y - B @ projected
     loo = leave_one_out(residual, rows.gap(np.einsum("ij,ij->i", B, B)), Y)

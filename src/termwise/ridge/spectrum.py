@@ -160,9 +160,11 @@ def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[N
     The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
 
     The eigenvectors of the smaller of `G'G` and `G G'` are several times faster than an SVD, but squaring halves the
-    digits of small singular values: only a well-conditioned design keeps them.
+    digits of small singular values: only a well-conditioned design keeps them. A symmetric one has eigenvectors itself.
     """
     n, p = G.shape
+    if z0 is None and n == p and _symmetric(G):
+        return _decompose_symmetric(G)
     rank = min(p, n - (z0 is not None))
     mu, E = np.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = mu[::-1][:rank], E[:, ::-1][:, :rank]
@@ -177,6 +179,21 @@ def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[N
         Q, R = np.linalg.qr(np.column_stack([z0, U]))
         U = Q[:, 1:] * np.copysign(1.0, np.diagonal(R)[1:])
     return U, s[keep], Vt[keep].T
+
+
+def _symmetric(G: NDArray[np.float64]) -> bool:
+    """Whether G equals its transpose but for rounding, as functions of the distances between the samples do."""
+    rounding = 4 * np.finfo(np.float64).eps * np.abs(G).max(initial=0.0)
+    return bool(np.abs(G[0] - G[:, 0]).max(initial=0.0) <= rounding and np.abs(G - G.T).max(initial=0.0) <= rounding)
+
+
+def _decompose_symmetric(G: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray]:
+    """`G = E diag(e) E'`: the singular values are the sizes of the eigenvalues, and no digit is lost by squaring."""
+    e, E = np.linalg.eigh(G)
+    order = np.argsort(-np.abs(e), kind="stable")
+    e, E = e[order], E[:, order]
+    keep = np.abs(e) > np.abs(e).max(initial=0.0) * len(G) * np.finfo(np.float64).eps
+    return E[:, keep], np.abs(e[keep]), E[:, keep] * np.sign(e[keep])
 
 
 def _independent(G: NDArray[np.float64], rank: int) -> bool:

@@ -154,17 +154,18 @@ class Settings:
 
     rule: str
     alpha: Any
-    penalty: str
-    max_terms: int | None
-    criterion: str | None
-    patience: int | None
-    max_seconds: float | None
-    include: Any
-    beta: float
-    cv: Any
-    precompute: Any
-    fit_intercept: bool
+    penalty: str = "weights"
+    max_terms: int | None = None
+    criterion: str | None = None
+    patience: int | None = None
+    max_seconds: float | None = None
+    include: Any = ()
+    beta: float = 1e-6
+    cv: Any = 5
+    precompute: Any = "auto"
+    fit_intercept: bool = True
     block_rows: int | None = None
+    min_norm: float = 0.0  # a candidate whose rest beside the chosen ones has no larger square is out
 
     def check(self) -> None:
         """Raise on the first bad one."""
@@ -180,6 +181,7 @@ class Settings:
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
         check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
+        check_number("min_norm", self.min_norm, low=0, remedy="0 lets in every column that says something new")
         if self.precompute != "auto":
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
 
@@ -250,7 +252,7 @@ def _begin(G: Any, Y: NDArray, counts: NDArray, settings: Settings) -> State:
     orthogonal = settings.penalty == "orthogonal"
     alpha = 0.0 if reestimated else float(settings.alpha)
     gram = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
-    state = State(blocks, alpha, orthogonal, settings.fit_intercept, tol, gram)
+    state = State(blocks, alpha, orthogonal, settings.fit_intercept, tol, gram, settings.min_norm)
     if reestimated and state.usable.any():
         state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
     return state

@@ -47,8 +47,10 @@ class State:
         intercept: bool,
         tol: float,
         precompute: bool = False,
+        min_norm: float = 0.0,
     ) -> None:
-        self.blocks, self.alpha, self.orthogonal, self.tol = blocks, alpha, orthogonal, tol
+        self.blocks, self.alpha, self.orthogonal = blocks, alpha, orthogonal
+        self.tol, self.min_norm = tol, min_norm
         self.n = float(sum(block.n for block in blocks))
         self.yy = self._sum(lambda block: np.einsum("ij,ij->j", block.Y, block.Y))
         self.gram = self._sum(RowBlock.gram) if precompute else None
@@ -103,7 +105,7 @@ class State:
             self._take_off(xs, below, again)
             column += again
         self.usable[j] = False
-        if sum(x @ x for x in xs) <= self.tol * self.norms[j]:
+        if sum(x @ x for x in xs) <= self._least[j]:
             return False
         self._take_in(xs, below, column, self.alpha, j)
         self.chosen.append(j)
@@ -211,4 +213,9 @@ class State:
 
     def _drop_dependent(self) -> None:
         """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
-        self.usable &= self.vv > self.tol * self.norms
+        self.usable &= self.vv > self._least
+
+    @property
+    def _least(self) -> Floats:
+        """The square a candidate must have left beside the chosen ones to be of use."""
+        return np.maximum(self.tol * self.norms, self.min_norm)
