@@ -16,6 +16,7 @@ import termwise
 from termwise import (
     BasisRidge,
     CriterionSearch,
+    EvidenceForwardRegressor,
     ForwardClassifier,
     ForwardRegressor,
     FourierBasis,
@@ -23,6 +24,8 @@ from termwise import (
     LocalRidge,
     LogisticBasis,
     OnlineRidge,
+    OrthogonalThresholdRegressor,
+    PrefilterClassifier,
     RadialBasis,
 )
 
@@ -31,10 +34,16 @@ ESTIMATORS = [
     BasisRidge(alpha="loo", fit_intercept=False),
     BasisRidge(PolynomialFeatures(2, include_bias=False), alpha=0.1),
     CriterionSearch(BasisRidge(), {"alpha": [0.1, 1.0]}),
+    EvidenceForwardRegressor(),
+    EvidenceForwardRegressor(reselect=True, fit_intercept=False),
     ForwardRegressor(),
     ForwardRegressor(rule="cost", criterion="gcv", alpha=0.1, penalty="orthogonal"),
     ForwardClassifier(),
     LocalRidge(),
+    OrthogonalThresholdRegressor(),
+    OrthogonalThresholdRegressor(method="gram_schmidt", keep="significant", fit_intercept=False),
+    PrefilterClassifier(),
+    PrefilterClassifier(basis=None, search="pso", criterion=None, fit_intercept=True, random_state=0),
     OnlineRidge(),
     OnlineRidge(keep_samples=False),
     RadialBasis(),

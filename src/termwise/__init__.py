@@ -2,17 +2,21 @@
 
 from termwise import basis, datasets
 from termwise.basis import FourierBasis, LagBasis, LogisticBasis, RadialBasis
+from termwise.evidence import EvidenceForwardRegressor
 from termwise.forward import ForwardClassifier, ForwardRegressor
 from termwise.online import OnlineRidge
+from termwise.prefilter import PrefilterClassifier
 from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
 from termwise.search import CriterionSearch
 from termwise.selection import SelectionPath, forward_path
+from termwise.thresholding import OrthogonalThresholdRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BasisRidge",
     "CriterionSearch",
+    "EvidenceForwardRegressor",
     "ForwardClassifier",
     "ForwardRegressor",
     "FourierBasis",
@@ -20,6 +24,8 @@ __all__ = [
     "LocalRidge",
     "LogisticBasis",
     "OnlineRidge",
+    "OrthogonalThresholdRegressor",
+    "PrefilterClassifier",
     "RadialBasis",
     "SelectionPath",
     "basis",

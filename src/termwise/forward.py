@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
-from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise._checks import check_choice, check_number
-from termwise.model import BatchModel
+from termwise.labels import LabelModel
+from termwise.model import SteppedModel
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.selection.engine import Settings, grow, sparse_columns
 from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, solve_orthogonal, solve_penalised
 
 
-class ForwardModel(CallbackSupportMixin, TransformerMixin, BatchModel):
+class ForwardModel(TransformerMixin, SteppedModel):
     """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
     keeps_sparse = True
-    _after_step: Callable[[], bool]
 
     def __init__(
         self,
@@ -64,26 +59,8 @@ class ForwardModel(CallbackSupportMixin, TransformerMixin, BatchModel):
         self.fit_intercept = fit_intercept
         self.verbose = verbose
 
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Grow the path and keep as many terms as the criterion says.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            Inputs. With a `basis`, whatever that transformer takes.
-        y : array-like of shape (n,) or (n, q)
-            Targets, or classes.
-        sample_weight : array-like of shape (n,), default=None
-            How often each sample counts.
-        """
-        fresh = clone(self)
-        fresh._after_step = step_callback(self, self.max_terms)
-        fresh._fit(X, y, sample_weight)
-        del fresh._after_step
-        self._become(fresh)
-        end_of_fit(self)
-        return self
+    def _most_steps(self) -> int | None:
+        return self.max_terms
 
     def _settings(self) -> Settings:
         return Settings(
@@ -273,7 +250,7 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
     """
 
 
-class ForwardClassifier(ClassifierMixin, ForwardModel):
+class ForwardClassifier(LabelModel, ForwardModel):
     """Classification on a few terms, chosen one by one.
 
     `ForwardRegressor` on labels coded -1 and +1 (one column per class for more than two); the class with the largest
@@ -328,39 +305,3 @@ class ForwardClassifier(ClassifierMixin, ForwardModel):
     >>> bool(model.score(X, y) > 0.8)
     True
     """
-
-    def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
-        if y is not None:
-            y = column_or_1d(y, warn=True)
-            assert_all_finite(y, input_name="y")
-            check_classification_targets(y)
-            binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
-            coded = binarizer.fit_transform(y).astype(np.float64)
-            self.classes_ = binarizer.classes_
-            if len(self.classes_) < 2:
-                raise ValueError(
-                    f"y must have at least two classes, got one class {self.classes_[0]!r}: give samples of another."
-                )
-            y = coded[:, 0] if len(self.classes_) == 2 else coded
-        return super()._validate(X, y, reset)
-
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        """Return the output of the model: positive for the second class, or one column per class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (m, d)
-            Inputs.
-        """
-        return super().predict(X)
-
-    def predict(self, X: ArrayLike) -> NDArray:  # type: ignore[override]
-        """Predict the class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (m, d)
-            Inputs.
-        """
-        scores = self.decision_function(X)
-        return self.classes_[(scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

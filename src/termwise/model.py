@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -13,6 +14,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from termwise._arrays import as_columns, densify, row_blocks
+from termwise._callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise._checks import (
     check_basis,
     check_bool,
@@ -58,9 +60,14 @@ class TermModel(BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        takes_sparse = hasattr(self.basis, "__sklearn_tags__") and get_tags(self.basis).input_tags.sparse
-        tags.input_tags.sparse = self.basis is None or takes_sparse
+        basis = self._prototype()
+        takes_sparse = hasattr(basis, "__sklearn_tags__") and get_tags(basis).input_tags.sparse
+        tags.input_tags.sparse = basis is None or takes_sparse
         return tags
+
+    def _prototype(self) -> Any:
+        """The transformer a fit clones, None for the columns of X: the parameter, unless a subclass finds its own."""
+        return self.basis
 
     def _become(self, fresh: Self) -> Self:
         """Take over what a fitted clone has learned, so that a fit that fails leaves everything as it was."""
@@ -207,13 +214,13 @@ class TermModel(BaseEstimator, ABC):
 
     def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X (checked here unless a basis will check it) and y of shape (n,) or (n, q)."""
-        check_basis(self.basis)
+        check_basis(self._prototype())
         check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
             )
-        if self.basis is None:
+        if self._prototype() is None:
             X = self._check_columns(X, reset)
         else:
             X = check_table(X)
@@ -232,26 +239,28 @@ class TermModel(BaseEstimator, ABC):
 
     def _fit_design(self, X: Any, y: NDArray, used: NDArray[np.bool_], min_samples: int = 2) -> NDArray:
         """Fit the basis on the samples that count and evaluate it on all."""
-        if self.basis is None:
+        basis = self._prototype()
+        if basis is None:
             self.basis_ = None
         elif used.all():
-            self.basis_ = clone(self.basis)
+            self.basis_ = clone(basis)
             return self._check_design(self.basis_.fit_transform(X, y), min_samples)
         else:
             rows = np.flatnonzero(used)
-            self.basis_ = clone(self.basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
-        return self._check_design(X if self.basis is None else self.basis_.transform(X), min_samples)
+            self.basis_ = clone(basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
+        return self._check_design(X if basis is None else self.basis_.transform(X), min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:
         G = G if self.keeps_sparse else densify(G)
-        if self.basis is None and G.shape[0] >= min_samples:  # checked as X already
+        basis = self._prototype()
+        if basis is None and G.shape[0] >= min_samples:  # checked as X already
             return G
         return check_array(
             G,
             accept_sparse=["csr", "csc"],
             dtype=FLOATS,
             ensure_min_samples=min_samples,
-            input_name="X" if self.basis is None else f"The design matrix of {type(self.basis).__name__}",
+            input_name="X" if basis is None else f"The design matrix of {type(basis).__name__}",
             estimator=self,
         )
 
@@ -338,6 +347,7 @@ class BatchModel(TermModel):
         X, y = self._validate(X, y, reset=True)
         counts = check_counts(sample_weight, len(y))
         used = counts > 0
+        self._prepare(X, y, counts)
         G = self._fit_design(X, y, used)
         check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
@@ -350,6 +360,9 @@ class BatchModel(TermModel):
             residuals = Y - (G @ np.atleast_2d(self.coef_).T + self.intercept_)
             residuals[used] = self._fitted.residuals
             self._fitted = replace(self._fitted, residuals=residuals)
+
+    def _prepare(self, X: Any, y: NDArray, counts: NDArray[np.float64]) -> None:
+        """Settle what a subclass has to see the data for before there is a design matrix."""
 
     def _record(self) -> Record:
         check_is_fitted(self)
@@ -368,3 +381,34 @@ class BatchModel(TermModel):
         self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
         residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
         self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)
+
+
+class SteppedModel(CallbackSupportMixin, BatchModel):
+    """A batch model fitted step by step, which scikit-learn's callbacks can follow and end."""
+
+    _after_step: Callable[[], bool]
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets, or classes.
+        sample_weight : array-like of shape (n,), default=None
+            How often each sample counts. Weights mean repetitions: leave-one-out leaves out one repeat.
+        """
+        fresh = clone(self)
+        fresh._after_step = step_callback(self, self._most_steps())
+        fresh._fit(X, y, sample_weight)
+        del fresh._after_step
+        self._become(fresh)
+        end_of_fit(self)
+        return self
+
+    def _most_steps(self) -> int | None:
+        """Number of steps to expect, if it is known."""
+        return None
