@@ -58,7 +58,7 @@ def one_race(name: str, split: int) -> tuple[float, float, float, float]:
     X, y = data.data[data.train[split]], data.target[data.train[split]]
     with threadpool_limits(1):
         model = PrefilterClassifier().fit(X, y)
-        (stage,) = model._stage.filters
+        (stage,) = model._filter(model.basis_.transform(X), y[:, None], np.ones(len(y))).filters
         outcome = []
         for search in (stage.best, partial(model.set_params(search="pso", random_state=split)._penalties, stage)):
             stage._trust.clear()

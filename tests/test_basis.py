@@ -240,3 +240,12 @@ def test_distances_between_far_clusters_do_not_cancel(rng):
         X = np.vstack([rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) + gap])
         exact = radial(X, X, PHI["gaussian"], np.eye(2))
         np.testing.assert_allclose(RadialBasis().fit_transform(X), exact, atol=1e-9)
+
+
+def test_taking_functions_of_a_pipeline_evaluates_no_others(rng):
+    X = rng.normal(size=(20, 3))
+    smooth = make_pipeline(StandardScaler(), RadialBasis()).fit(X)
+    some = take(smooth, np.array([4, 1]))
+    np.testing.assert_allclose(some.transform(X), smooth.transform(X)[:, [4, 1]], rtol=1e-12)
+    assert len(some[-1].centers_) == 2
+    assert list(some.get_feature_names_out()) == ["gaussian_4", "gaussian_1"]

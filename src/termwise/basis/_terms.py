@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -137,4 +138,6 @@ def take(basis: Any, indices: NDArray[np.intp]) -> Any:
     """Return a fitted basis, or any fitted transformer, restricted to some of its functions."""
     if hasattr(basis, "take"):
         return basis.take(indices)
+    if isinstance(basis, Pipeline) and hasattr(basis[-1], "take"):
+        return Pipeline([*basis.steps[:-1], (basis.steps[-1][0], basis[-1].take(indices))])
     return TakenColumns(basis, indices)

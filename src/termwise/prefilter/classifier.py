@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,11 +17,11 @@ from termwise.basis.radial import RadialBasis
 from termwise.labels import LabelModel
 from termwise.model import SteppedModel
 from termwise.prefilter.signal import Prefilter, singular_vectors
+from termwise.prefilter.stages import StageOne, leave_one_out_scores
 from termwise.prefilter.swarm import minimise
 from termwise.prefilter.width import FACTORS, gaussians, standard_error, steady_minimum
-from termwise.selection.blocks import NO_GAP
 from termwise.selection.engine import Settings, grow
-from termwise.selection.path import SelectionPath, Training
+from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, pose, solve_penalised
 
 Floats = NDArray[np.float64]
@@ -30,86 +30,6 @@ REPRODUCED = 1e-4  # share of the signal's square beyond which further terms onl
 LARGEST_LAMBDA_2 = 1.0  # upper end of the swarm's search; leave-one-out does not depend on it
 WIDTH_ROWS = 2000  # samples the width is chosen on
 ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class StageOne:
-    """The prefiltered signals of all outputs with what leaving a sample out does to them."""
-
-    filters: list[Prefilter]
-    t: Floats  # (q,) thresholds, lambda_1 / 2
-    lambda_2: Floats  # (q,)
-    labels: Floats  # (n, q), -1 and +1
-    counts: Floats
-
-    @property
-    def signal(self) -> Floats:
-        """`y_pre`, (n, q)."""
-        return self._columns(lambda f, t: f.signal(t)) / (1 + self.lambda_2)
-
-    @property
-    def residual(self) -> Floats:
-        """Leave-one-out residuals, (n, q)."""
-        return np.column_stack(
-            [f.residual(t, l2) for f, t, l2 in zip(self.filters, self.t, self.lambda_2, strict=True)]
-        )
-
-    @property
-    def leverage(self) -> Floats:
-        """Leverage of a single repeat, (n, q)."""
-        return self._columns(lambda f, t: f.leverage(t)) / (1 + self.lambda_2)
-
-    @property
-    def violations(self) -> float:
-        """Share of the samples for which (34) fails, averaged over the outputs."""
-        shares = [f.violations(t, l2) for f, t, l2 in zip(self.filters, self.t, self.lambda_2, strict=True)]
-        return float(np.mean(shares))
-
-    def rate(self, scores: Floats) -> float:
-        """Share of samples that scores put into the wrong class."""
-        return float(self.counts[misclassified(scores, self.labels)].sum() / self.counts.sum())
-
-    def square(self, scores: Floats) -> float:
-        """Mean squared error of scores."""
-        return float(self.counts @ np.mean((self.labels - scores) ** 2, axis=1) / self.counts.sum())
-
-    def _columns(self, f: Any) -> Floats:
-        return np.column_stack([f(one, t) for one, t in zip(self.filters, self.t, strict=True)])
-
-
-def misclassified(scores: Floats, labels: Floats) -> NDArray[np.bool_]:
-    """Samples in the wrong class: of the wrong sign, or with the largest score elsewhere."""
-    if labels.shape[1] == 1:
-        return (labels * scores)[:, 0] < 0
-    return scores.argmax(axis=1) != labels.argmax(axis=1)
-
-
-def leave_one_out_scores(stage: StageOne, training: Training, rows: Rows) -> Floats:
-    """Predictions for every sample without it by both stages, (k, n, q), for the first 1 to k terms of a path.
-
-    Terms, active directions and their signs stay as they are. Without sample k, stage one's signal is
-    `y_pre - c (z_0 z_0' + U U')_k e_k` with `e_k` its leave-one-out residual and `c = 1 / (1 + lambda_2)`; stage two
-    projects that on its orthogonal columns Z without row k. With p the leverage of stage two this comes to
-
-        (f_k - e_k c q_k - p_k (y_pre,k - h_k e_k)) / (1 - p_k),    f = Z Z' y_pre,   q_k = z_k' Z'U u_k,
-
-    all of a single repeat, the intercept's direction counted in.
-    """
-    root, single = np.sqrt(rows.counts)[:, None], rows.single[:, None]
-    h0, Z = rows.intercept / rows.n, training.Z
-    k = Z.shape[1]
-    p = single * (h0 + np.cumsum((Z / root) ** 2, axis=1))
-    gap = np.maximum(1 - p, NO_GAP)
-    signal, residual, leverage = stage.signal, stage.residual, stage.leverage
-    scores = np.empty((k, len(Z), signal.shape[1]))
-    for j, (one, t) in enumerate(zip(stage.filters, stage.t, strict=True)):
-        V = one.V[:, : one.active(t)]
-        overlap = V @ ((V * root).T @ Z)
-        q = (h0 + np.cumsum(Z / root * overlap, axis=1)) * single / (1 + stage.lambda_2[j])
-        f = training.Y_mean[j] + np.cumsum(Z / root * (Z.T @ training.Y[:, j]), axis=1)
-        e, kept = residual[:, [j]], signal[:, [j]] - leverage[:, [j]] * residual[:, [j]]
-        scores[:, :, j] = ((f - e * q - p * kept) / gap).T
-    return scores
 
 
 class PrefilterClassifier(LabelModel, SteppedModel):
@@ -124,12 +44,14 @@ class PrefilterClassifier(LabelModel, SteppedModel):
     ----------
     basis : "auto", transformer or None, default="auto"
         Yields the candidates. "auto": Gaussians on the samples (on 1000 of them, spread out, if there are more), scaled
-        to the inputs, of a width chosen by leave-one-out. None: the columns of X, which wants `fit_intercept=True`.
+        to the inputs, of a width chosen by leave-one-out (over 2000 samples, if there are more). None: the columns of
+        X, which wants `fit_intercept=True`.
     search : {"exact", "pso"}, default="exact"
         How stage one finds its penalty: exactly, by one sweep, or by the particle swarm of the paper, for comparison.
     beta : float, default=0.1
         Weight of D-optimality in stage two, in units of the labels' variance: it prefers terms unlike the others, and
-        larger values end the path earlier. The paper's 1e-6 all but leaves it out.
+        once the squares of what columns have left are below one, as with radial functions, larger values end the path
+        earlier. The paper's 1e-6 all but leaves it out.
     tol : float, default=0.01
         Singular vectors count up to this share of the largest singular value.
     criterion : {"loo", None}, default="loo"
@@ -188,6 +110,7 @@ class PrefilterClassifier(LabelModel, SteppedModel):
     - Of several classes each has a filter of its own; stage two chooses terms for all signals together.
 
     The width's and the penalty's choice is not repeated for each sample left out, so the rates are a little optimistic.
+    Error bars and intervals take the final weights for a least-squares fit to the labels, which is only nearly so.
 
     Examples
     --------
@@ -256,6 +179,7 @@ class PrefilterClassifier(LabelModel, SteppedModel):
         max_terms : int, default=20
             How many terms to list, the most significant first.
         """
+        check_is_fitted(self)
         rates = f"leave-one-out error rate {self.final_error_rate_:.2%}, of stage one {self.loo_error_rate_:.2%}"
         penalties = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.lambda_1_))
         condition = f"its signs depend on the sample left out for {self.sign_violations_:.0%} of the samples"
@@ -295,8 +219,7 @@ class PrefilterClassifier(LabelModel, SteppedModel):
         rates, squares = np.ones(len(bases)), np.full(len(bases), np.inf)
         for i, basis in enumerate(bases):
             stage = self._filter(basis.fit(X[used]).transform(X[some]), Y, counts[some])
-            scores = Y - stage.residual
-            rates[i], squares[i] = stage.rate(scores), stage.square(scores)
+            rates[i], squares[i] = stage.error_rate, stage.square(Y - stage.residual)
             if self.verbose:
                 print(f"width {FACTORS[i]:.3g} median distances: leave-one-out error rate {rates[i]:.2%}")
             if self._after_step():
@@ -313,34 +236,42 @@ class PrefilterClassifier(LabelModel, SteppedModel):
 
     def _penalties(self, one: Prefilter) -> tuple[float, float]:
         """Return t and lambda_2."""
-        if not one.size.max(initial=0.0) > 0:  # the labels have nothing to do with the design matrix
-            return 0.0, self.lambda_2
+        largest = one.size.max(initial=0.0)
+        if largest <= ROUNDING * np.sqrt(one.n):  # the labels have nothing to do with the design matrix
+            return largest, self.lambda_2
         if self.search == "exact":
             return one.best().t, self.lambda_2
         rng = check_random_state(self.random_state)
         upper = np.array([2 * one.size[0], LARGEST_LAMBDA_2])
-        best, _ = minimise(lambda x: one.cost(x[0] / 2), upper, self.swarm_size, self.swarm_steps, rng)
-        return best[0] / 2, best[1]
+        best, cost = minimise(lambda x: one.cost(x[0] / 2), upper, self.swarm_size, self.swarm_steps, rng)
+        found = cost < np.inf  # else the swarm has met no threshold that can be trusted
+        return best[0] / 2 if found else one.best().t, best[1]
 
     def _solve(self, G: Floats, Y: Floats, counts: Floats) -> None:
-        stage = self._stage = self._filter(G, Y, counts)
+        self._stage = stage = self._filter(G, Y, counts)
         signal, after_step, verbose = stage.signal, self._after_step, self.verbose
-        power = float(counts @ np.sum((signal - signal.mean(axis=0) * self.fit_intercept) ** 2, axis=1)) / Y.shape[1]
+        power = float(counts @ np.mean((signal - stage.level) ** 2, axis=1))
+        settings = self._settings() if power else replace(self._settings(), max_terms=0)
 
         def callback(path: SelectionPath) -> bool:
             if verbose:
                 print(f"{len(path):4d}  candidate {path.steps[-1].term:6d}  left {path.steps[-1].sse / power:.3g}")
-            reproduced = self.criterion is not None and path.steps[-1].sse <= REPRODUCED * power
-            return after_step() or reproduced
+            return after_step() or reproduced(path)
 
-        self.path_ = grow(G, signal, counts, self._settings(), self._one_output, callback)
+        def reproduced(path: SelectionPath) -> bool:
+            return self.criterion is not None and path.steps[-1].sse <= REPRODUCED * power
+
+        self.path_ = grow(G, signal, counts, settings, self._one_output, callback)
+        if reproduced(self.path_) or not power:
+            self.path_.stop_reason = "the signal is reproduced" if power else "the candidates say nothing of the labels"
         self.stop_reason_ = self.path_.stop_reason
         self.lambda_1_ = self._squeeze(2 * stage.t, axis=0)
         self.lambda_2_ = self._squeeze(stage.lambda_2, axis=0)
-        self.loo_error_rate_ = stage.rate(Y - stage.residual)
+        self.loo_error_rate_ = stage.error_rate
         self.sign_violations_ = stage.violations
         self.prefiltered_ = self._squeeze(signal, axis=1)
         self._cut(self._size())
+        self._stage = stage.active_only()
 
     def _size(self) -> int:
         """Smallest size that leave-one-out over both stages cannot tell from the best.
@@ -351,7 +282,7 @@ class PrefilterClassifier(LabelModel, SteppedModel):
         if self.criterion is None or not len(self.path_):
             return len(self.path_)
         stage, share = self._stage, self._stage.counts / self._stage.counts.sum()
-        scores = leave_one_out_scores(stage, self.path_.training(), Rows(stage.counts, self.fit_intercept))
+        scores = leave_one_out_scores(stage, self.path_.training(), Rows(stage.counts, self.fit_intercept))[1:]
         squares = np.mean((stage.labels - scores) ** 2, axis=2)
         more = squares - squares[np.argmin(squares @ share)]
         spread = np.sqrt(np.maximum(more**2 @ share - (more @ share) ** 2, 0.0) / stage.counts.sum())
@@ -367,10 +298,7 @@ class PrefilterClassifier(LabelModel, SteppedModel):
         problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
         solution = solve_penalised(problem, np.arange(k), np.zeros(k))
         root = np.sqrt(rows.counts)[:, None]
-        if k:
-            scores = leave_one_out_scores(stage, data, rows)[k - 1]
-        else:
-            scores = np.broadcast_to(data.Y_mean, stage.labels.shape)
+        scores = leave_one_out_scores(stage, data, rows)[k]
         fitted = data.Y_mean + problem.G @ solution.weights / root
         sse = rows.counts @ (stage.labels - fitted) ** 2
         solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)

@@ -25,6 +25,7 @@ An intercept is one more direction, `z_0 = 1/sqrt(n)`, exempt from lambda_1. Wei
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,14 +39,16 @@ Floats = NDArray[np.float64]
 
 GRAM_SAFE = 1e-5  # relative singular values above this keep six digits and more when they are squared
 NARROW = 1e-9  # pieces narrower than this share of |g_1| lie between roots that differ by rounding
-INSIDE = 1e-6  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
+INSIDE = 1e-3  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
+ZERO = 1e-12  # scores down to minus this are zero but for rounding, which predicts +1
 MOST = 1 / 3  # share of the samples for which (34) may fail
 CHUNK = 1 << 20  # numbers held at a time in the sweep
 
 
 def singular_vectors(G: Floats, tol: float) -> Floats:
-    """Left singular vectors of G, of singular values above `tol` times the largest."""
+    """Left singular vectors of G, of singular values above `tol` times the largest, and above rounding."""
     n, p = G.shape
+    tol = max(tol, max(n, p) * np.finfo(np.float64).eps)
     if tol < GRAM_SAFE:
         U, s, _ = np.linalg.svd(G, full_matrices=False)
         return U[:, s > tol * s.max(initial=0.0)]
@@ -87,6 +90,12 @@ class Prefilter:
         self.h0 = rows.intercept / self.n
         self._trust: dict[int, bool] = {}
 
+    def first(self, m: int) -> Prefilter:
+        """The same with the first m directions only."""
+        other = copy.copy(self)
+        other.V, other.g, other.size, other.sign = self.V[:, :m].copy(), self.g[:m], self.size[:m], self.sign[:m]
+        return other
+
     # -- at one t ------------------------------------------------------------------------------------------------------
 
     def active(self, t: float) -> int:
@@ -106,7 +115,7 @@ class Prefilter:
     def rate(self, t: float) -> float:
         """J: share of leave-one-out errors, (24) with (37); a sample that only itself determines counts as one."""
         h = self.leverage(t)
-        wrong = (self.y * self.signal(t) < h) | (h > 1 - NO_GAP)
+        wrong = (self.y * (self.signal(t) + ZERO) < h) | (h > 1 - NO_GAP)
         return float(self.counts[wrong].sum() / self.n)
 
     def residual(self, t: float, lambda_2: float = 0.0) -> Floats:
@@ -125,7 +134,7 @@ class Prefilter:
     def cost(self, t: float) -> float:
         """J where it can be trusted, else infinite: what a search has to minimise."""
         m = self.active(t)
-        return self.rate(t) if m and self.trusts(m) else np.inf
+        return self.rate(t) if m and t > NARROW * self.size[0] and self.trusts(m) else np.inf
 
     # -- over all t ----------------------------------------------------------------------------------------------------
 
@@ -140,7 +149,8 @@ class Prefilter:
 
     def _holds(self, m: int) -> bool:
         if m not in self._trust:
-            self._trust[m] = self.violations((self.size[m - 1] + self.floor[m - 1]) / 2) <= MOST
+            high, low = self.size[m - 1], self.floor[m - 1]
+            self._trust[m] = bool(high - low > NARROW * self.size[0]) and self.violations((high + low) / 2) <= MOST
         return self._trust[m]
 
     @cached_property
@@ -150,13 +160,14 @@ class Prefilter:
     def best(self) -> Piece:
         """Return the piece with the smallest J in a trusted interval; of equals that of the largest t."""
         rate, low, high, m = self.sweep()
-        i = next(i for i in np.lexsort((-high, np.round(rate, 12))) if self.trusts(int(m[i])))
+        order = np.lexsort((-high, np.round(rate, 12)))
+        i = next((i for i in order if self._holds(int(m[i]))), order[0])
         return Piece(float(rate[i]), float(low[i]), float(high[i]), int(m[i]))
 
     def sweep(self) -> tuple[Floats, Floats, Floats, NDArray[np.intp]]:
         """Return J, the ends and m of every piece, in chunks of intervals."""
         step = max(1, CHUNK // len(self.V))
-        reach, slope = self.y * self.mean, np.zeros(len(self.y))
+        reach, slope = self.y * (self.mean + ZERO), np.zeros(len(self.y))
         h = np.full(len(self.y), self.h0)
         parts = []
         for first in range(0, len(self.g), step):
@@ -181,7 +192,8 @@ class Prefilter:
         """Cut intervals at the roots of `margins - t slopes`; going down in t, a sample turns right or wrong there."""
         with np.errstate(divide="ignore", invalid="ignore"):  # level lines have no root
             roots = margins / slopes
-        at, sample = np.nonzero(((roots > low) & (roots < high)).T)
+        inside = (roots > low) & (roots < high)
+        at, sample = np.nonzero(inside.T)
         order = np.lexsort((-roots[sample, at], at))
         at, sample = at[order], sample[order]
         cuts = roots[sample, at]
@@ -190,8 +202,8 @@ class Prefilter:
         ends = np.append(starts[1:], len(at))
         piece_high, piece_low = np.insert(cuts, starts, high), np.insert(cuts, ends, low)
         heads = starts + np.arange(len(low))  # place of each interval's first piece
-        middle = (piece_high[heads] + piece_low[heads]) / 2
-        turns = np.insert(turns, starts, self.counts @ (margins < middle * slopes))
+        wrong = np.where(inside, slopes > 0, margins < (low + high) / 2 * slopes)  # in the first piece
+        turns = np.insert(turns, starts, self.counts @ wrong)
         errors = np.cumsum(turns)
         interval = np.repeat(np.arange(len(low)), np.diff(np.append(heads, len(errors))))
         errors -= (errors[heads] - turns[heads])[interval]

@@ -23,9 +23,11 @@ def gaussians(X: Floats) -> Iterator[RadialBasis]:
     """
     different = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]
     spread = different.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+    scale = np.where((np.ptp(different, axis=0) > 0) & (spread > 0), spread, 1.0)
     distance = median_distance(different / scale)
-    centers = different if len(different) <= MOST_CENTERS else MOST_CENTERS
+    centers = different
+    if len(different) > MOST_CENTERS:
+        centers = different[RadialBasis(centers=MOST_CENTERS).fit(different / scale).center_rows_]
     for factor in FACTORS:
         yield RadialBasis(width=factor * distance * scale, centers=centers)
 
