@@ -295,3 +295,101 @@ def orthogonal_threshold(G, y, method, keep, tol=1e-10, threshold=1.0, intercept
     if keep == "leading" and significant.any():
         significant[: np.flatnonzero(significant)[-1] + 1] = True
     return Q @ np.where(significant[:, None], v, 0.0), np.flatnonzero(significant), noise, theta
+
+
+def different_samples(X):
+    """Rows of X that no earlier row equals, by comparing all pairs."""
+    return [i for i in range(len(X)) if not any(np.array_equal(X[i], X[k]) for k in range(i))]
+
+
+def smooth_basis(X_train, X, factors, center_rows):
+    """Standardised inputs, then Gaussians on rows of the training data, one function value at a time."""
+    train = X_train[different_samples(X_train)]
+    varying = [j for j in range(X.shape[1]) if len(set(train[:, j])) > 1]
+    means, deviations = train.mean(axis=0), train.std(axis=0)
+
+    def distance(a, b):
+        return np.sqrt(sum(((a[j] - b[j]) / deviations[j]) ** 2 for j in varying))
+
+    median = np.median([distance(a, b) for i, a in enumerate(train) for b in train[:i]])
+    columns = [(X[:, j] - means[j]) / deviations[j] for j in varying]
+    for factor in factors:
+        for row in center_rows:
+            columns.append([np.exp(-((distance(x, X_train[row]) / (factor * median)) ** 2)) for x in X])
+    return np.column_stack(columns)
+
+
+def anova_singles(x, quantiles, width):
+    """Functions of one input, by the number of the bump; x holds the different samples."""
+    if len(set(x)) < 2:
+        return {}
+    functions = {0: lambda v: (v - x.mean()) / x.std()}
+    ordered = np.sort(x)
+    centers = sorted({ordered[int(np.rint(q * (len(x) - 1)))] for q in quantiles}) if len(set(x)) > 2 else []
+    unit = width * (x.std() if len(centers) < 2 else (centers[-1] - centers[0]) / (len(centers) - 1))
+    for k, center in enumerate(centers, start=1):
+        functions[k] = lambda v, center=center: np.exp(-(((v - center) / unit) ** 2))
+    return functions
+
+
+def anova_basis(X_train, X, quantiles, width, order, min_count):
+    """Inputs, bumps and values of the functions of one and two inputs that are worth having, in their order."""
+    train = X_train[different_samples(X_train)]
+    singles = [
+        (j, k, function)
+        for j in range(X.shape[1])
+        for k, function in anova_singles(train[:, j], quantiles, width).items()
+    ]
+    terms = [((j, -1), (k, -1), f(train[:, j]), f(X[:, j])) for j, k, f in singles]
+    for a, (i, m, f) in enumerate(singles):
+        for j, k, g in singles[a + 1 :]:
+            if i != j and order == 2:
+                terms.append(((i, j), (m, k), f(train[:, i]) * g(train[:, j]), f(X[:, i]) * g(X[:, j])))
+    kept = []
+    for inputs, bumps, g, values in terms:
+        plain = bumps == (0, -1)
+        rare = np.sum(g**4) == 0 or np.sum(g**2) ** 2 / np.sum(g**4) < min_count
+        multiple = any(np.linalg.norm(g - h * (g @ h) / (h @ h)) < 1e-7 * np.linalg.norm(g) for *_, h, _ in kept)
+        if not multiple and (plain or not (rare or np.ptp(g) < 1e-7 * np.abs(g).max())):
+            kept.append((inputs, bumps, g, values))
+    inputs, bumps, _, values = zip(*kept, strict=True)
+    return np.array(inputs), np.array(bumps), np.column_stack(values)
+
+
+def elastic_net(H, y, lambda_1, lambda_2, sweeps=20000):
+    """Minimise `|y - H c|^2 + lambda_2 |c|^2 + sum lambda_1 |c_i|` by coordinate descent, one lambda_1 per column."""
+    A, b, c = H.T @ H, H.T @ y, np.zeros(H.shape[1])
+    for _ in range(sweeps):
+        before = c.copy()
+        for i in range(len(c)):
+            rest = b[i] - A[i] @ c + A[i, i] * c[i]
+            c[i] = np.sign(rest) * max(abs(rest) - lambda_1[i] / 2, 0.0) / (A[i, i] + lambda_2)
+        if np.max(np.abs(c - before), initial=0.0) < 1e-14:
+            return c
+    raise AssertionError("coordinate descent has not converged")
+
+
+def leave_one_out_elastic_net(H, y, lambda_1, lambda_2):
+    """Retrain without each sample: its residual, and whether the coefficients kept the signs they have on all data."""
+    signs = np.sign(elastic_net(H, y, lambda_1, lambda_2))
+    residuals, kept = np.empty(len(y)), np.empty(len(y), dtype=bool)
+    for k in range(len(y)):
+        others = np.arange(len(y)) != k
+        c = elastic_net(H[others], y[others], lambda_1, lambda_2)
+        residuals[k] = y[k] - H[k] @ c
+        kept[k] = np.array_equal(np.sign(c)[lambda_1 > 0], signs[lambda_1 > 0])
+    return residuals, kept
+
+
+def two_stage_leave_one_out(G, H, y, signs, t, lambda_2, intercept):
+    """Prediction for each sample by both stages retrained without it; terms G, directions H and their signs are fixed.
+
+    Stage one has the coefficients `(H'H + lambda_2 I)^-1 (H'y - t signs)`, Hong (27); stage two is least squares.
+    """
+    predictions = np.empty(len(y))
+    for k in range(len(y)):
+        others = np.arange(len(y)) != k
+        A, b = H[others].T @ H[others] + lambda_2 * np.eye(H.shape[1]), H[others].T @ y[others] - t * signs
+        signal = H[others] @ np.linalg.solve(A, b)
+        predictions[k] = predict(G[k : k + 1], weights(G[others], signal, 0.0, intercept), intercept)[0, 0]
+    return predictions

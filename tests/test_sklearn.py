@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import termwise
 from termwise import (
+    AnovaBasis,
     BasisRidge,
     CriterionSearch,
     EvidenceForwardRegressor,
@@ -27,6 +28,7 @@ from termwise import (
     OrthogonalThresholdRegressor,
     PrefilterClassifier,
     RadialBasis,
+    SmoothBasis,
 )
 
 ESTIMATORS = [
@@ -51,6 +53,10 @@ ESTIMATORS = [
     FourierBasis(),
     LogisticBasis(),
     LagBasis(),
+    SmoothBasis(),
+    SmoothBasis(widths=[0.5, 2.0], centers=5, linear=False),
+    AnovaBasis(),
+    AnovaBasis(n_centers=2, order=1, min_count=0),
 ]
 
 

@@ -1,7 +1,7 @@
 """Sparse linear-in-the-parameters models with automatic model selection."""
 
 from termwise import basis, datasets
-from termwise.basis import FourierBasis, LagBasis, LogisticBasis, RadialBasis
+from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis
 from termwise.evidence import EvidenceForwardRegressor
 from termwise.forward import ForwardClassifier, ForwardRegressor
 from termwise.online import OnlineRidge
@@ -14,6 +14,7 @@ from termwise.thresholding import OrthogonalThresholdRegressor
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnovaBasis",
     "BasisRidge",
     "CriterionSearch",
     "EvidenceForwardRegressor",
@@ -28,6 +29,7 @@ __all__ = [
     "PrefilterClassifier",
     "RadialBasis",
     "SelectionPath",
+    "SmoothBasis",
     "basis",
     "datasets",
     "forward_path",

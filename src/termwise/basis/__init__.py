@@ -1,8 +1,22 @@
 """Basis functions: transformers from inputs to a design matrix."""
 
 from termwise.basis._terms import Basis, take
+from termwise.basis.anova import AnovaBasis
 from termwise.basis.lag import LagBasis
 from termwise.basis.radial import KERNELS, RadialBasis
+from termwise.basis.smooth import SmoothBasis
+from termwise.basis.table import TableEncoder
 from termwise.basis.waves import FourierBasis, LogisticBasis
 
-__all__ = ["KERNELS", "Basis", "FourierBasis", "LagBasis", "LogisticBasis", "RadialBasis", "take"]
+__all__ = [
+    "KERNELS",
+    "AnovaBasis",
+    "Basis",
+    "FourierBasis",
+    "LagBasis",
+    "LogisticBasis",
+    "RadialBasis",
+    "SmoothBasis",
+    "TableEncoder",
+    "take",
+]

@@ -1,0 +1,47 @@
+"""Inputs in units of their own spread, whatever those of the data are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and standard deviation of every input, over the different samples.
+
+    A sample written twice counts once here, so that writing it twice and giving it the weight two, of which a basis
+    learns nothing, are the same.
+    """
+
+    rows: NDArray[np.intp]  # first row of each different sample, in the order of the data
+    means: Floats  # (d,)
+    deviations: Floats  # (d,), zero for a constant input
+
+    @classmethod
+    def of(cls, X: NDArray) -> Self:
+        """Look at the training inputs; raise if they are all constant."""
+        rows = np.sort(np.unique(X, axis=0, return_index=True)[1])
+        different = X[rows].astype(np.float64, copy=False)
+        constant = different.max(axis=0) == different.min(axis=0)  # a computed deviation need not be quite zero
+        deviations = np.where(constant, 0.0, different.std(axis=0))
+        if not deviations.any():
+            raise ValueError(
+                f"X must have an input that is not constant, got {len(X)} sample{'s' * (len(X) != 1)} all alike: "
+                "functions of constants are constant."
+            )
+        return cls(rows, different.mean(axis=0), deviations)
+
+    @property
+    def varying(self) -> NDArray[np.intp]:
+        """Inputs that are not constant."""
+        return np.flatnonzero(self.deviations)
+
+    def standardise(self, X: NDArray, columns: NDArray[np.intp]) -> Floats:
+        """Return some columns of X, which must not be constant ones, with mean 0 and deviation 1."""
+        return (X[:, columns] - self.means[columns]) / self.deviations[columns]

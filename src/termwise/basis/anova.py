@@ -1,0 +1,224 @@
+"""Functions of one input and of two: rich enough to find which inputs act together, readable in the end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._arrays import row_blocks
+from termwise._checks import check_number
+from termwise.basis._scale import Scale
+from termwise.basis._terms import Basis
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FLAT = 1e-12  # a share of a sum of squares below this is rounding
+DIGITS = 9  # functions whose directions agree to this many are the same
+
+
+class AnovaBasis(Basis):
+    """Columns, bumps along them, and the products of any two.
+
+    Every input that is not constant makes `1 + n_centers` single functions: the input itself, standardised, and
+    Gaussian bumps `exp(-((x - c) / w)^2)` around some of its quantiles. With `order=2` the products of all single
+    functions of any two inputs are there as well: `d (1 + n_centers)` singles and at most
+    `d (d - 1) / 2 * (1 + n_centers)^2` products, 12,560 functions for 32 inputs and 4 centres. It is a dictionary for
+    an estimator that chooses a few, such as `ForwardRegressor`, and each one chosen says which inputs act, and where.
+
+    Parameters
+    ----------
+    n_centers : int, default=4
+        Bumps per input, at the middles of as many equal shares of its samples. Those that coincide make one bump; an
+        input with two values has none, since all functions of it are linear.
+    width : float, default=2.0
+        Width `w` of the bumps in units of the mean distance between the centres of an input (of its standard deviation
+        if there is only one).
+    order : {1, 2}, default=2
+        1: functions of single inputs; 2: products of two as well.
+    min_count : float, default=10
+        Leave out bumps and products that rest on fewer samples than this, counted as `(sum g^2)^2 / sum g^4`, which is
+        `m` for a function that is the same on `m` samples and zero on the others. A weight fitted to a handful of
+        samples says nothing about the next one. The inputs themselves always stay.
+
+    Attributes
+    ----------
+    inputs_ : ndarray of shape (p, 2)
+        The input or the two inputs each function is of; the second is -1 where there is one only.
+    bumps_ : ndarray of shape (p, 2)
+        Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none.
+    centers_ : ndarray of shape (d, n_centers)
+        Centres of the bumps of each input, ascending; NaN where there are fewer.
+    widths_ : ndarray of shape (d,)
+        Their widths; NaN where there are no bumps.
+    means_, deviations_ : ndarrays of shape (d,)
+        What the inputs are standardised by; a deviation of 0 marks a constant input.
+
+    Notes
+    -----
+    Means, deviations, quantiles and counts are those of the different samples: a sample written twice changes nothing.
+    Changing the unit of an input changes nothing but the numbers in the names. Functions that are constant, or equal
+    to an earlier one but for a factor, on all training samples are left out.
+
+    The defaults come from nine of the papers' data sets, with 200 to 1,000 training samples and the terms chosen by
+    `ForwardRegressor`: errors hardly depend on 3, 4 or 6 centres, while bumps narrower than 1.5 distances did worse and
+    wider than 3 no better.
+
+    Use it where inputs act alone or in pairs, the more so the more inputs there are: distances, on which
+    `RadialBasis` and `SmoothBasis` rest, mean little among many inputs of which few matter. Where three or more inputs
+    act together it can only approximate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import AnovaBasis, ForwardRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(200, 6))
+    >>> y = X[:, 1] * X[:, 4] + 0.2 * rng.normal(size=200)
+    >>> model = ForwardRegressor(AnovaBasis()).fit(X, y)
+    >>> list(model.get_feature_names_out())
+    ['x1 * x4']
+    >>> AnovaBasis(n_centers=2).fit(X[:, :2]).get_feature_names_out()[[0, 1, 2, -1]].tolist()
+    ['x0', 'bump(x0 near -0.45)', 'bump(x0 near 0.59)', 'bump(x0 near 0.59) * bump(x1 near 0.55)']
+    """
+
+    _per_term = ("inputs_", "bumps_")
+
+    def __init__(self, n_centers: int = 4, width: float = 2.0, order: int = 2, min_count: float = 10) -> None:
+        self.n_centers = n_centers
+        self.width = width
+        self.order = order
+        self.min_count = min_count
+
+    def _learn(self, X: NDArray) -> None:
+        self._check_params()
+        scale = Scale.of(X)
+        different = X[scale.rows].astype(np.float64, copy=False)
+        self.means_, self.deviations_ = scale.means, scale.deviations
+        self.centers_ = np.full((X.shape[1], self.n_centers), np.nan)
+        self.widths_ = np.full(X.shape[1], np.nan)
+        for j in scale.varying:
+            centers = bump_centers(different[:, j], self.n_centers)
+            self.centers_[j, : len(centers)] = centers
+            spacing = np.diff(centers).mean() if len(centers) > 1 else scale.deviations[j]
+            self.widths_[j] = self.width * spacing if len(centers) else np.nan
+        self.inputs_, self.bumps_ = self._choose(different)
+
+    def _check_params(self) -> None:
+        check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 makes no bumps, 4 suits most data")
+        check_number("width", self.width, above=0, remedy="twice the distance between centres suits most data")
+        check_number("order", self.order, low=1, below=3, integer=True, remedy="2 makes products of two inputs as well")
+        check_number("min_count", self.min_count, low=0, remedy="0 leaves out nothing, 10 suits most data")
+
+    def _choose(self, X: Floats) -> tuple[Indices, Indices]:
+        """Return the inputs and the bumps of the functions worth having, the single ones first."""
+        there = np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
+        inputs, bumps = np.nonzero(there)
+        sums = PairSums.of(self._singles(X, inputs, bumps))
+        m = len(inputs)
+        first, second = np.arange(m), np.full(m, m)  # a single function is its product with the ones, which are last
+        if self.order == 2:
+            a, b = np.triu_indices(m, 1)
+            pairs = inputs[a] != inputs[b]
+            first, second = np.append(first, a[pairs]), np.append(second, b[pairs])
+        plain = (second == m) & (bumps[first] == 0)
+        kept = plain | ((sums.counts[first, second] >= self.min_count) & ~sums.flat[first, second])
+        first, second = first[kept], second[kept]
+        fresh = sums.first_of_a_kind(first, second)
+        terms = np.column_stack([first[fresh], second[fresh]])
+        return np.append(inputs, -1)[terms], np.append(bumps, -1)[terms]
+
+    def _singles(self, X: NDArray, inputs: Indices, bumps: Indices) -> NDArray:
+        """Evaluate some single functions, and ones as the last column, in float64 but stored as X is."""
+        places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
+        units = np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])
+        Z = (X[:, inputs] - places) / units
+        around = bumps > 0
+        Z[:, around] = np.exp(-(Z[:, around] ** 2))
+        S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
+        S[:, :-1] = Z
+        return S
+
+    def _evaluate(self, X: NDArray) -> NDArray:
+        """Fill G block by block with products of the single functions its terms are made of, and of no others."""
+        kinds = 1 + self.centers_.shape[1]
+        ones = len(self.means_) * kinds  # a number above those of all single functions
+        numbers = np.where(self.inputs_ < 0, ones, self.inputs_ * kinds + self.bumps_)
+        used = np.unique(numbers[numbers < ones])
+        first, second = np.searchsorted(used, numbers).T
+        runs = np.flatnonzero(np.diff(first, prepend=-1))  # terms in a row often share their first factor
+        lengths = np.diff(runs, append=len(first))
+        G = np.empty((len(X), len(first)), dtype=X.dtype)
+        for rows in row_blocks(*G.shape):
+            S = self._singles(X[rows], used // kinds, used % kinds)
+            np.take(S, second, axis=1, out=G[rows], mode="clip")
+            G[rows] *= np.repeat(S[:, first[runs]], lengths, axis=1)
+        return G
+
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        inputs = inputs or self._input_names()
+        single = np.full((len(inputs) + 1, self.centers_.shape[1] + 1), "", dtype=object)  # [-1, -1] for no function
+        for j in np.unique(self.inputs_[self.inputs_ >= 0]):
+            places = distinct_labels(self.centers_[j])
+            single[j, : len(places) + 1] = [inputs[j], *(f"bump({inputs[j]} near {place})" for place in places)]
+        times = " * " + single
+        times[-1, -1] = ""
+        (i, j), (a, b) = self.inputs_.T, self.bumps_.T
+        return list(single[i, a] + times[j, b])
+
+
+def quantiles(count: int) -> Floats:
+    """Middles of as many equal shares of the samples."""
+    return (np.arange(count) + 0.5) / max(1, count)
+
+
+def bump_centers(x: Floats, count: int) -> Floats:
+    """Return the values of x at its quantiles, each once; none if x has two values only."""
+    if len(np.unique(x)) < 3:
+        return np.empty(0)
+    return np.unique(np.quantile(x, quantiles(count), method="nearest"))
+
+
+def distinct_labels(numbers: Floats) -> list[str]:
+    """Write different numbers with as few digits, but at least two, as tell them apart; NaN is left out."""
+    numbers = numbers[~np.isnan(numbers)]
+    labels: list[str] = []
+    for digits in range(2, 18):
+        labels = [f"{number + 0.0:.{digits}g}" for number in numbers]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
+
+
+class PairSums(NamedTuple):
+    """Sums over the samples for the product `g = a b` of any two columns, each for all of them by one matrix product.
+
+    For example `sum g^2 = sum a^2 b^2`, which is an entry of the product of the squared columns.
+    """
+
+    counts: Floats  # (m, m), (sum g^2)^2 / sum g^4
+    flat: NDArray[np.bool_]  # (m, m), whether g is constant
+    marks: NDArray[np.complex128]  # (m, m), g / |g| along two random directions: different for different functions
+
+    @classmethod
+    def of(cls, S: Floats) -> Self:
+        """Form the products."""
+        S2 = S * S
+        S4 = S2 * S2
+        total, squares, fourth = S.T @ S, S2.T @ S2, S4.T @ S4
+        tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
+        u, v = np.random.default_rng(0).normal(size=(2, len(S)))
+        along = (S.T * u) @ S + 1j * ((S.T * v) @ S)
+        return cls(
+            counts=squares / np.maximum(fourth, tiny) * squares,
+            flat=squares - total**2 / len(S) <= FLAT * squares,
+            marks=along / np.sqrt(np.maximum(squares, tiny)),
+        )
+
+    def first_of_a_kind(self, first: Indices, second: Indices) -> Indices:
+        """Positions of the products that are no multiple of an earlier one in the list."""
+        marks = self.marks[first, second]
+        signless = np.where(marks.real < 0, -marks, marks)
+        return np.sort(np.unique(signless.round(DIGITS), return_index=True)[1])

@@ -1,0 +1,160 @@
+"""Straight lines and Gaussians of several widths, for inputs as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from termwise._arrays import row_blocks
+from termwise._checks import check_bool, check_choice, check_number
+from termwise.basis._scale import Scale
+from termwise.basis._terms import Basis
+from termwise.basis.radial import RadialBasis, median_distance
+
+
+class SmoothBasis(Basis):
+    """The inputs themselves, and Gaussians on the samples at one or several widths.
+
+    Inputs are standardised, and widths are given in units of the median distance between samples, so that the same
+    settings suit data of any size and unit. The functions are `(x_j - mean_j) / deviation_j` for every input that is
+    not constant, then for each width `w` and centre `c` the Gaussian `exp(-|x - c|^2 / (w D)^2)`, with distances
+    between standardised inputs and `D` their median over the samples.
+
+    Parameters
+    ----------
+    widths : float or array-like of float, default=1.0
+        Widths of the Gaussians, in median distances between samples. With several, every centre has one of each, and
+        it is left to the estimator to choose.
+    centers : "samples", int or array-like of shape (m, d), default="samples"
+        Where the Gaussians sit: on every different training sample, on that many of them spread over the data (on all
+        where there are fewer), or given.
+    linear : bool, default=True
+        Whether the inputs themselves are there.
+    random_state : int, RandomState instance or None, default=0
+        Draws the spread-out samples when `centers` is a number.
+
+    Attributes
+    ----------
+    columns_ : ndarray of shape (p,)
+        The input a linear function is of; -1 for a Gaussian.
+    factors_ : ndarray of shape (p,)
+        Width of each Gaussian in median distances; NaN for a linear function.
+    centers_ : ndarray of shape (p, d)
+        Centre of each Gaussian; NaN for a linear function.
+    center_rows_ : ndarray of shape (p,)
+        First training sample at that centre, or number of the given centre; -1 for a linear function.
+    distance_ : float
+        The median distance between standardised samples.
+    means_, deviations_ : ndarrays of shape (d,)
+        What the inputs are standardised by; a deviation of 0 marks a constant input, which is not looked at.
+
+    See Also
+    --------
+    RadialBasis : One width, other kernels and metrics, inputs taken as they are.
+    AnovaBasis : Functions of one and two inputs, the better choice for many inputs.
+
+    Notes
+    -----
+    Means, deviations, the median and the centres are those of the different samples: a sample written twice changes
+    nothing. Linear functions carry on outside the data, where Gaussians fade; together they make a safe default for a
+    smooth function of up to about ten inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import BasisRidge, SmoothBasis
+    >>> X = np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0]])
+    >>> basis = SmoothBasis(widths=[0.5, 2]).fit(X)
+    >>> list(basis.get_feature_names_out(["speed", "load"])[:3])
+    ['speed', 'gauss(w=0.5) near row 0', 'gauss(w=0.5) near row 1']
+    >>> basis.take([0, 5]).transform(X).round(2).tolist()
+    [[-1.07, 0.94], [-0.27, 1.0], [1.34, 0.78]]
+    """
+
+    _per_term = ("columns_", "factors_", "centers_", "center_rows_")
+
+    def __init__(
+        self,
+        widths: float | ArrayLike = 1.0,
+        centers: str | int | ArrayLike = "samples",
+        linear: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.widths = widths
+        self.centers = centers
+        self.linear = linear
+        self.random_state = random_state
+
+    def _learn(self, X: NDArray) -> None:
+        check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
+        factors = self._check_widths()
+        scale = Scale.of(X)
+        self.means_, self.deviations_ = scale.means, scale.deviations
+        Z = scale.standardise(X[scale.rows], scale.varying)
+        self.distance_ = median_distance(Z)
+        centers, rows = self._resolve_centers(X, scale.rows, Z)
+        columns = scale.varying if self.linear else scale.varying[:0]
+        lines, bumps = len(columns), len(factors) * len(rows)
+        self.columns_ = np.append(columns, np.full(bumps, -1))
+        self.factors_ = np.append(np.full(lines, np.nan), np.repeat(factors, len(rows)))
+        self.centers_ = np.vstack([np.full((lines, X.shape[1]), np.nan), np.tile(centers, (len(factors), 1))])
+        self.center_rows_ = np.append(np.full(lines, -1), np.tile(rows, len(factors)))
+
+    def _check_widths(self) -> NDArray[np.float64]:
+        """Return the widths, each once."""
+        remedy = "give one or several widths in median distances between samples, such as [0.5, 1, 2]"
+        if np.ndim(self.widths) == 0:
+            return np.array([check_number("widths", self.widths, above=0, remedy=remedy)], dtype=np.float64)
+        widths = [check_number("widths", w, above=0, remedy=remedy) for w in np.asarray(self.widths).tolist()]
+        if not widths:
+            raise ValueError(f"widths must not be empty, got {self.widths!r}: {remedy}.")
+        return np.array(list(dict.fromkeys(widths)), dtype=np.float64)
+
+    def _resolve_centers(
+        self, X: NDArray, different: NDArray[np.intp], Z: NDArray[np.float64]
+    ) -> tuple[NDArray, NDArray[np.intp]]:
+        """Return different centres and the rows they come from; Z holds the different samples, standardised."""
+        self._place = "row"
+        if isinstance(self.centers, str):
+            check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
+            return X[different], different
+        if np.ndim(self.centers) == 0:
+            remedy = "'samples' or an array of points will do as well"
+            count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
+            spread = RadialBasis(centers=min(int(count), len(Z)), random_state=self.random_state).fit(Z)
+            return X[different[spread.center_rows_]], different[spread.center_rows_]
+        shape = np.shape(self.centers)
+        if len(shape) != 2 or shape[1] != X.shape[1]:
+            raise ValueError(f"centers must have shape (m, {X.shape[1]}), got shape {shape}: one coordinate per input.")
+        self._place = "centre"
+        given = check_array(self.centers, dtype=X.dtype, input_name="centers")
+        varying = np.flatnonzero(self.deviations_)
+        rows = np.sort(np.unique(given[:, varying], axis=0, return_index=True)[1])
+        return given[rows], rows
+
+    def _evaluate(self, X: NDArray) -> NDArray:
+        """Fill G block by block, the Gaussians of one width at a time."""
+        G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
+        lines = np.flatnonzero(self.columns_ >= 0)
+        columns = self.columns_[lines]
+        varying = np.flatnonzero(self.deviations_)
+        parts = [(np.flatnonzero(self.factors_ == w), w) for w in np.unique(self.factors_[self.columns_ < 0])]
+        radial = [(terms, self._gaussians(self.centers_[terms][:, varying], w)) for terms, w in parts]
+        for rows in row_blocks(*G.shape):
+            G[rows, lines] = (X[rows][:, columns] - self.means_[columns]) / self.deviations_[columns]
+            for terms, part in radial:
+                G[rows, terms] = part._evaluate(X[rows][:, varying])
+        return G
+
+    def _gaussians(self, centers: NDArray, factor: float) -> RadialBasis:
+        """Gaussians of one width around centres given in the inputs that vary."""
+        deviations = self.deviations_[self.deviations_ > 0]
+        return RadialBasis(width=factor * self.distance_ * deviations, centers=centers).fit(centers)
+
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        inputs = inputs or self._input_names()
+        return [
+            inputs[j] if j >= 0 else f"gauss(w={factor:g}) near {self._place} {row}"
+            for j, factor, row in zip(self.columns_, self.factors_, self.center_rows_, strict=True)
+        ]
