@@ -29,6 +29,8 @@ from termwise import (
     PrefilterClassifier,
     RadialBasis,
     SmoothBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
 )
 
 ESTIMATORS = [
@@ -46,6 +48,8 @@ ESTIMATORS = [
     OrthogonalThresholdRegressor(method="gram_schmidt", keep="significant", fit_intercept=False),
     PrefilterClassifier(),
     PrefilterClassifier(basis=None, search="pso", criterion=None, fit_intercept=True, random_state=0),
+    TermwiseRegressor(),
+    TermwiseClassifier("accurate", dictionary="additive"),
     OnlineRidge(),
     OnlineRidge(keep_samples=False),
     RadialBasis(),

@@ -3,8 +3,10 @@
 from termwise import basis, datasets
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis
 from termwise.evidence import EvidenceForwardRegressor
+from termwise.flagship import TermwiseClassifier, TermwiseRegressor
 from termwise.forward import ForwardClassifier, ForwardRegressor
 from termwise.online import OnlineRidge
+from termwise.plots import ShapeDisplay
 from termwise.prefilter import PrefilterClassifier
 from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
 from termwise.search import CriterionSearch
@@ -29,7 +31,10 @@ __all__ = [
     "PrefilterClassifier",
     "RadialBasis",
     "SelectionPath",
+    "ShapeDisplay",
     "SmoothBasis",
+    "TermwiseClassifier",
+    "TermwiseRegressor",
     "basis",
     "datasets",
     "forward_path",

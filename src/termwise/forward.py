@@ -94,7 +94,11 @@ class ForwardModel(TransformerMixin, SteppedModel):
 
         self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, callback)
         self.stop_reason_ = self.path_.stop_reason
-        self._cut(max(self.path_.choose(self.criterion), min(len(np.atleast_1d(self.include)), len(self.path_))))
+        self._cut(self._size())
+
+    def _size(self) -> int:
+        """Number of terms to keep: what the criterion says, and all that must be in."""
+        return max(self.path_.choose(self.criterion), min(len(np.atleast_1d(self.include)), len(self.path_)))
 
     def _cut(self, k: int) -> None:
         """Settle on the first k terms of the path."""

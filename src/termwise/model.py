@@ -272,9 +272,8 @@ class TermModel(BaseEstimator, ABC):
             return densify(X if self._whole else X[:, self.support_])
         X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        if not self.n_terms_:
-            return np.empty((X.shape[0], 0))
-        return densify(self._check_design(self._chosen_basis.transform(X)))
+        G = self._chosen_basis.transform(X)  # without terms too: it checks X
+        return densify(self._check_design(G)) if self.n_terms_ else np.empty((X.shape[0], 0))
 
     def _term_names(self) -> list[str]:
         if self.basis_ is None:
