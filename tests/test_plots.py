@@ -1,0 +1,362 @@
+"""What is drawn is what the terms add up to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, PowerTransformer, StandardScaler
+
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    CriterionSearch,
+    ForwardClassifier,
+    ForwardRegressor,
+    LagBasis,
+    OnlineRidge,
+    RadialBasis,
+    ShapeDisplay,
+    SmoothBasis,
+)
+from termwise.basis import TableEncoder
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def sample(rng):
+    X = rng.uniform(-1, 1, size=(150, 4))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=150)
+
+
+@pytest.fixture
+def table(rng):
+    n = 200
+    frame = pd.DataFrame(
+        {
+            "speed": rng.uniform(0, 30, n),
+            "fuel": pd.Categorical(rng.choice(["gas", "oil", "wood"], n)),
+            "load": rng.normal(500, 100, n),
+            "gear": pd.Categorical(rng.choice([1, 2], n)),
+        }
+    )
+    heat = np.sin(frame["speed"] / 6) + (frame["fuel"] == "oil") * (frame["load"] / 100 - 5)
+    return frame, (heat + (frame["gear"] == 2) * (frame["fuel"] == "gas") + 0.1 * rng.normal(size=n)).to_numpy()
+
+
+def at(display, *names):
+    return next(effect for effect in display.effects if effect.inputs == names)
+
+
+def by_hand(model, rows, members):
+    """The sum of some terms, straight from the design matrix and the coefficients."""
+    coef = np.zeros_like(model.coef_)
+    coef[members] = model.coef_[members]
+    return model.basis_.transform(rows) @ coef
+
+
+# -- the numbers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_curve_is_the_sum_of_its_terms(sample):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis()).fit(X, y)
+    display = ShapeDisplay.from_estimator(model, X, grid=17)
+    effect = at(display, "x0")
+    members = np.flatnonzero((model.basis_.inputs_ == [0, -1]).all(axis=1))
+    np.testing.assert_allclose(effect.values[0], np.linspace(X[:, 0].min(), X[:, 0].max(), 17))
+    rows = np.tile([0.0, 0.3, -2.0, 7.0], (17, 1))
+    rows[:, 0] = effect.values[0]
+    own = by_hand(model, X, members)
+    np.testing.assert_allclose(effect.effect, by_hand(model, rows, members) - own.mean(), atol=1e-12)
+    assert effect.strength == pytest.approx(own.std())
+    line = display.axes_[display.effects.index(effect)].lines[-1]
+    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([effect.values[0], effect.effect]))
+
+
+def test_a_surface_is_the_sum_of_its_terms(sample):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis()).fit(X, y)
+    effect = at(ShapeDisplay.from_estimator(model, X, grid=5), "x1", "x2")
+    members = np.flatnonzero((model.basis_.inputs_ == [1, 2]).all(axis=1))
+    mean = by_hand(model, X, members).mean()
+    assert effect.effect.shape == (5, 5)
+    for a, first in enumerate(effect.values[0]):
+        for b, second in enumerate(effect.values[1]):
+            expected = by_hand(model, [[9.0, first, second, 9.0]], members) - mean
+            assert effect.effect[a, b] == pytest.approx(expected[0], abs=1e-12)
+
+
+def test_effects_of_categories(table):
+    X, y = table
+    model = ForwardRegressor(make_pipeline(TableEncoder(), AnovaBasis()), max_terms=12, criterion=None).fit(X, y)
+    display = ShapeDisplay.from_estimator(model, X, grid=7, max_effects=20)
+    encoder, basis = model.basis_.named_steps.values()
+    owner = np.array([0, 1, 1, 1, 2, 3, 3, -1])  # speed, three fuels, load, two gears, none
+    keys = np.sort(owner[basis.inputs_], axis=1)
+    members = np.flatnonzero((keys == [1, 2]).all(axis=1))
+    effect = at(display, "fuel", "load")
+    assert effect.values[0].tolist() == ["gas", "oil", "wood"]
+    mean = by_hand(model, X, members).mean()
+    for k, fuel in enumerate(effect.values[0]):
+        rows = pd.DataFrame({"speed": 1.0, "fuel": fuel, "load": effect.values[1], "gear": 1})
+        np.testing.assert_allclose(effect.effect[k], by_hand(model, rows, members) - mean, atol=1e-9)
+    assert encoder.blocks()[1] == ("fuel", ["gas", "oil", "wood"])
+
+
+ENCODED = make_pipeline(TableEncoder(), StandardScaler(), AnovaBasis())
+WARPED = make_pipeline(PowerTransformer(), "passthrough", AnovaBasis())
+BUILT = {
+    "frame": lambda X, y: (ForwardRegressor(make_pipeline(TableEncoder(), AnovaBasis())).fit(X, y), X),
+    "frame, scaled": lambda X, y: (BasisRidge(ENCODED).fit(X, y), X),
+    "polars": lambda X, y: (ForwardRegressor(ENCODED).fit(in_polars(X), y), in_polars(X)),
+    "numbers": lambda X, y: (ForwardRegressor(AnovaBasis()).fit(numbers(X), y), numbers(X)),
+    "warped": lambda X, y: (ForwardRegressor(WARPED).fit(numbers(X), y), numbers(X)),
+    "online": lambda X, y: (OnlineRidge(AnovaBasis(order=1)).fit(numbers(X), y), numbers(X)),
+    "search": lambda X, y: (CriterionSearch(BasisRidge(AnovaBasis()), {"alpha": [1.0]}).fit(numbers(X), y), numbers(X)),
+    "linear part": lambda X, y: (
+        ForwardRegressor(SmoothBasis(centers=1), max_terms=1, criterion=None).fit(numbers(X), X["load"]),
+        numbers(X),
+    ),
+    "columns": lambda X, y: (BasisRidge().fit(numbers(X), y), numbers(X)),
+    "scaled columns": lambda X, y: (ForwardRegressor(StandardScaler(), criterion=None).fit(numbers(X), y), numbers(X)),
+    "encoded columns": lambda X, y: (BasisRidge(TableEncoder()).fit(X, y), X),
+}
+with_a_basis = [name for name in BUILT if "columns" not in name]
+
+
+def numbers(X):
+    return X[["speed", "load"]]
+
+
+def in_polars(X):
+    words = {name: pl.Series([str(v) for v in X[name]], dtype=pl.Categorical) for name in ("fuel", "gear")}
+    return pl.DataFrame({name: words.get(name, X[name].tolist()) for name in X})
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_effects_add_up_to_the_prediction_minus_its_mean(kind, table, rng):
+    model, X = BUILT[kind](*table)
+    display = ShapeDisplay.from_estimator(model, X, max_effects=1)
+    assert display.offset == pytest.approx(model.predict(X).mean())
+    assert display.n_effects == len(display.effects)
+    values = {name: v for e in display.effects for name, v in zip(e.inputs, e.values, strict=True)}
+    places = {name: rng.integers(len(v), size=40) for name, v in values.items()}
+    rows = {name: list(values[name][places[name]]) if name in values else [X[name][0]] * 40 for name in X.columns}
+    total = sum(e.effect[tuple(places[name] for name in e.inputs)] for e in display.effects)
+    rows = pl.DataFrame(rows) if kind == "polars" else pd.DataFrame(rows)
+    np.testing.assert_allclose(total, model.predict(rows) - display.offset, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", with_a_basis)
+def test_without_samples_effects_are_centred_over_what_is_drawn(kind, table):
+    model, X = BUILT[kind](*table)
+    display = ShapeDisplay.from_estimator(model, grid=30)
+    for effect in display.effects:
+        assert effect.effect.mean() == pytest.approx(0, abs=1e-9 * np.abs(effect.effect).max())
+        assert effect.strength == pytest.approx(effect.effect.std())
+        assert all(deciles.size == 0 for deciles in effect.deciles)
+        assert set(effect.inputs) <= set(X.columns)
+
+
+def test_sparse_columns(sample):
+    X, y = sample
+    model = ForwardRegressor().fit(sp.csr_array(X), y)
+    sparse, dense = (ShapeDisplay.from_estimator(model, data).effects for data in (sp.csr_array(X), X))
+    assert sparse[0].inputs == ("x0",)
+    np.testing.assert_array_equal(sparse[0].effect, dense[0].effect)
+
+
+def test_inputs_are_what_earlier_steps_yield(sample):
+    X, y = sample
+    X = pd.DataFrame(np.exp(X), columns=list("abcd"))
+    for names_out, expected in ((None, "x0"), ("one-to-one", "a")):
+        log = FunctionTransformer(np.log, feature_names_out=names_out)
+        model = ForwardRegressor(make_pipeline(log, AnovaBasis()), max_terms=4).fit(X, y)
+        effect = at(ShapeDisplay.from_estimator(model, X), expected)
+        np.testing.assert_allclose(effect.values[0][[0, -1]], np.log([X["a"].min(), X["a"].max()]))
+
+
+def test_range_known_to_the_basis_is_that_of_evenly_spread_inputs():
+    x = np.linspace(3.0, 5.0, 400)[:, None]
+    for basis in (AnovaBasis(), make_pipeline(StandardScaler(), AnovaBasis())):
+        display = ShapeDisplay.from_estimator(BasisRidge(basis).fit(x, x[:, 0] ** 2))
+        np.testing.assert_allclose(display.effects[0].values[0][[0, -1]], [3, 5], atol=0.01)
+
+
+def test_one_output_of_several(sample):
+    X, y = sample
+    model = BasisRidge(AnovaBasis(order=1)).fit(X, np.column_stack([y, X[:, 3]]))
+    display = ShapeDisplay.from_estimator(model, X, output=1)
+    assert display.effects[0].inputs == ("x3",)
+    assert display.axes_[0].get_ylabel() == "effect on output 1"
+    assert display.offset == pytest.approx(model.predict(X)[:, 1].mean())
+
+
+def test_classes(sample):
+    X, y = sample
+    model = ForwardClassifier(AnovaBasis()).fit(X, np.where(y > 0, "up", "down"))
+    display = ShapeDisplay.from_estimator(model, X)
+    assert display.offset == pytest.approx(model.decision_function(X).mean())
+
+
+def test_one_sample(sample):
+    X, y = sample
+    display = ShapeDisplay.from_estimator(BasisRidge(AnovaBasis()).fit(X, y), X[:1], max_effects=2)
+    assert np.ptp(display.effects[0].values[0]) == pytest.approx(1)
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
+
+
+def test_the_strongest_effects_come_first(sample):
+    X, y = sample
+    display = ShapeDisplay.from_estimator(BasisRidge(AnovaBasis()).fit(X, y), X, max_effects=4)
+    strengths = [effect.strength for effect in display.effects]
+    assert strengths == sorted(strengths, reverse=True)
+    assert len(display.axes_) == 4
+    assert display.n_effects == len(strengths) == 10
+    assert display.figure_.get_suptitle().endswith("+ the sum of effects (4 of 10 shown)")
+    assert len(display.plot().axes_) == 9
+    assert display.plot(max_effects=30).figure_.get_suptitle().endswith("+ the sum of all effects")
+
+
+def test_inputs_are_named(table):
+    X, y = table
+    X = X.rename(columns={"speed": "a $ and a $"})
+    model = ForwardRegressor(make_pipeline(TableEncoder(), AnovaBasis()), max_terms=12, criterion=None).fit(X, y)
+    display = ShapeDisplay.from_estimator(model, X, inputs=["a $ and a $", ("load", "fuel"), (1, 3)])
+    display.figure_.canvas.draw()
+    assert [effect.inputs for effect in display.effects] == [("a $ and a $",), ("fuel", "load"), ("fuel", "gear")]
+    labels = [(axes.get_xlabel(), axes.get_ylabel()) for axes in display.axes_]
+    assert labels == [(r"a \$ and a \$", "effect"), ("load", "fuel"), ("fuel", "gear")]
+    assert [tick.get_text() for tick in display.axes_[1].get_yticklabels()] == ["gas", "oil", "wood"]
+    assert [tick.get_text() for tick in display.axes_[2].get_yticklabels()] == ["1", "2"]
+
+
+def test_categories_are_bars(table):
+    X, y = table
+    long = X["fuel"].cat.rename_categories(lambda name: name + " of the finest kind")
+    model = BasisRidge(TableEncoder()).fit(X.assign(fuel=long), y)
+    display = ShapeDisplay.from_estimator(model, X.assign(fuel=long), inputs=["fuel", "gear"])
+    heights = [bar.get_height() for bar in display.axes_[0].patches]
+    np.testing.assert_array_equal(heights, display.effects[0].effect)
+    assert [axes.get_xticklabels()[0].get_rotation() for axes in display.axes_] == [30, 0]
+
+
+def test_axes_can_be_given(sample):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis(), max_terms=4).fit(X, y)
+    figure, axes = plt.subplots(1, 2)
+    display = ShapeDisplay.from_estimator(model, X, inputs=["x0", ("x1", "x2")], ax=axes)
+    assert display.figure_ is figure
+    assert list(display.axes_) == list(axes)
+    assert figure.get_suptitle() == ""
+    single = plt.figure().add_subplot()
+    assert ShapeDisplay.from_estimator(model, X, inputs="x0", ax=single).axes_.tolist() == [single]
+
+
+def test_a_model_that_is_flat(sample):
+    X, _ = sample
+    display = ShapeDisplay.from_estimator(BasisRidge(AnovaBasis()).fit(X, np.ones(len(X))), X)
+    display.figure_.canvas.draw()
+    assert display.offset == pytest.approx(1)
+
+
+def test_drawing_changes_nothing(sample):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis()).fit(X, y)
+    before, copy = model.predict(X), X.copy()
+    ShapeDisplay.from_estimator(model, X)
+    np.testing.assert_array_equal(model.predict(X), before)
+    np.testing.assert_array_equal(X, copy)
+
+
+def test_matplotlib_is_imported_only_to_draw():
+    code = "import sys; from termwise import ShapeDisplay; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("basis", "culprit"),
+    [
+        (RadialBasis(centers=5), "RadialBasis"),
+        (make_pipeline(StandardScaler(), SmoothBasis(centers=5)), "SmoothBasis"),
+        (PolynomialFeatures(), "PolynomialFeatures"),
+        (LagBasis(), "LagBasis"),
+    ],
+)
+def test_terms_of_all_inputs(basis, culprit, sample):
+    X, y = sample
+    message = (
+        f"terms of one or two inputs, .*, got terms of {culprit}, which take all inputs .*PartialDependenceDisplay"
+    )
+    with pytest.raises(ValueError, match=message):
+        ShapeDisplay.from_estimator(BasisRidge(basis).fit(X, y), X)
+
+
+def test_messages(sample):
+    X, y = sample
+    draw, model = ShapeDisplay.from_estimator, ForwardRegressor(AnovaBasis(), max_terms=4).fit(X, y)
+    cases = [
+        (lambda: draw(Ridge().fit(X, y)), TypeError,
+         r"estimator must be a fitted estimator of termwise, got Ridge\(\):"),
+        (lambda: draw(ForwardRegressor()), NotFittedError, "not fitted yet"),
+        (lambda: draw(ForwardRegressor().fit(X, 0 * y)), ValueError,
+         r"estimator must have terms to draw, got none: the model is the mean\."),
+        (lambda: draw(BasisRidge().fit(X, y)), ValueError,
+         r"X must be given for this model, got None: it does not know the ranges of its inputs\. The samples"),
+        (lambda: draw(model, inputs=[("x0", "x3")]), ValueError,
+         r"inputs must be inputs, or pairs, that the terms .* got \('x0', 'x3'\): it has effects of x0, x1 and x2"),
+        (lambda: draw(model, inputs=["q"]), ValueError, "got 'q': it has effects of x0"),
+        (lambda: draw(model, grid=1), ValueError, "grid must be a whole number >= 2, got 1: 60 values"),
+        (lambda: draw(model, max_effects=0), ValueError, "max_effects must be a whole number >= 1, got 0: draw at"),
+        (lambda: draw(model, output=1), ValueError, "output must be a whole number >= 0 and < 1, got 1: say which"),
+        (lambda: draw(BasisRidge().fit(X, np.column_stack([y, y])), X), TypeError,
+         "output must be a whole number >= 0 and < 2, got None: say which output to draw"),
+        (lambda: draw(model, ax=plt.figure().add_subplot()), ValueError,
+         r"ax must have one Axes per effect, \d in all, got 1: give as many, set max_effects, or leave it out"),
+        (lambda: draw(model, X[:, :2]), ValueError, "X has 2 features, but ForwardRegressor is expecting 4"),
+        (lambda: draw(model, X[0]), ValueError, "X must be a table of shape"),
+    ]  # fmt: skip
+    for action, error, message in cases:
+        with pytest.raises(error, match=message):
+            action()
+
+
+def test_a_range_that_a_scaler_cannot_undo():
+    rng = np.random.default_rng(2)
+    x = np.where(rng.random((200, 1)) < 0.3, 5 + rng.pareto(1.5, size=(200, 1)), 0)  # a bounded power of it is normal
+    model = BasisRidge(make_pipeline(PowerTransformer(), AnovaBasis())).fit(x, x[:, 0])
+    with pytest.raises(ValueError, match="X must be given for this model, got None"):
+        ShapeDisplay.from_estimator(model)
+    assert ShapeDisplay.from_estimator(model, x).effects[0].values[0][-1] == pytest.approx(x.max())
+
+
+def test_without_matplotlib(sample, monkeypatch):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis()).fit(X, y)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"ShapeDisplay needs matplotlib\.pyplot, .* pip install 'termwise\[plots\]'"):
+        ShapeDisplay.from_estimator(model, X)
