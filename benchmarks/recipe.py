@@ -54,7 +54,10 @@ def contestants(d: int) -> dict[str, Any]:
         "smooth, no lines": ForwardRegressor(SmoothBasis(linear=False), refit_alpha="loo"),
         "smooth, three widths": ForwardRegressor(SmoothBasis(widths=[0.5, 1.0, 2.0]), refit_alpha="loo"),
         "lasso on Gaussians": make_pipeline(
-            StandardScaler(), RadialBasis(width="median"), StandardScaler(), LassoCV(cv=5, max_iter=2000)
+            StandardScaler(),
+            RadialBasis(width="median"),
+            StandardScaler(),
+            LassoCV(cv=5, alphas=30, max_iter=500, tol=1e-3),
         ),
         "kernel ridge": kernel_ridge(d),
         "gradient boosting": HistGradientBoostingRegressor(random_state=0),

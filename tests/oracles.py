@@ -393,3 +393,31 @@ def two_stage_leave_one_out(G, H, y, signs, t, lambda_2, intercept):
         signal = H[others] @ np.linalg.solve(A, b)
         predictions[k] = predict(G[k : k + 1], weights(G[others], signal, 0.0, intercept), intercept)[0, 0]
     return predictions
+
+
+def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most):
+    """Predictions (k + 1, n, q) for every sample by paths grown on the other folds, cut to the targets seen there."""
+    from sklearn.base import clone
+
+    from termwise import forward_path
+
+    scores = np.full((most + 1, *Y.shape), np.nan)
+    for number in set(fold):
+        inside = fold != number
+        fitted = clone(basis).fit(X[inside])
+        G, new = fitted.transform(X[inside]), fitted.transform(X[~inside])
+        path = forward_path(G, Y[inside], rule=rule, alpha=alpha, max_terms=most, sample_weight=counts[inside])
+        for k in range(most + 1):
+            size = min(k, len(path))
+            w, intercept = path.coef(size)  # (q, size), (q,): Y is a matrix
+            values = new[:, path.terms[:size]] @ w.T + intercept
+            scores[k, ~inside] = np.minimum(np.maximum(values, Y[inside].min(axis=0)), Y[inside].max(axis=0))
+    return scores
+
+
+def paired_standard_error(first, second, counts):
+    """Standard error of the mean difference of two lists of errors, every sample written as often as it counts."""
+    difference = np.repeat(np.asarray(first) - np.asarray(second), counts)
+    mean = sum(difference) / len(difference)
+    variance = sum((d - mean) ** 2 for d in difference) / len(difference)
+    return mean, np.sqrt(variance / len(difference))

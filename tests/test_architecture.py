@@ -44,6 +44,7 @@ ORDER = [
     "selection",
     "solution",
     "model",
+    "stepped",
     "labels",
     "ridge.spectrum",
     "ridge.reestimate",

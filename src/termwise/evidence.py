@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
-from termwise.model import SteppedModel
 from termwise.selection.engine import Settings, grow, sparse_columns
 from termwise.selection.path import SelectionPath, Training
 from termwise.selection.rules import TIE
 from termwise.solution import Problem, Rows, measure, solve_orthogonal
+from termwise.stepped import SteppedModel
 
 Floats = NDArray[np.float64]
 

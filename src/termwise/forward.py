@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_choice, check_number
 from termwise.labels import LabelModel
-from termwise.model import SteppedModel
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.selection.engine import Settings, grow, sparse_columns
 from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, solve_orthogonal, solve_penalised
+from termwise.stepped import PathModel
 
 
-class ForwardModel(TransformerMixin, SteppedModel):
+class ForwardModel(TransformerMixin, PathModel):
     """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
     keeps_sparse = True
@@ -116,21 +115,6 @@ class ForwardModel(TransformerMixin, SteppedModel):
             solution = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
         criterion = self.criterion if self.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
         self._settle(problem, solution, support, problem.G_mean, measure(rows, solution), criterion)
-
-    def at(self, n_terms: int) -> Self:
-        """Return the same model cut at another size of its path, without refitting.
-
-        Parameters
-        ----------
-        n_terms : int
-            Number of terms, at most the length of the path.
-        """
-        check_is_fitted(self)
-        most = len(self.path_)
-        check_number("n_terms", n_terms, low=0, below=most + 1, integer=True, remedy=f"the path has {most} terms")
-        other = copy.copy(self)
-        other._cut(n_terms)
-        return other
 
     def get_support(self, indices: bool = False) -> NDArray:
         """Return which candidates are in the model.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,6 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from termwise._arrays import as_columns, densify, row_blocks
-from termwise._callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise._checks import (
     check_basis,
     check_bool,
@@ -380,34 +378,3 @@ class BatchModel(TermModel):
         self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
         residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
         self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)
-
-
-class SteppedModel(CallbackSupportMixin, BatchModel):
-    """A batch model fitted step by step, which scikit-learn's callbacks can follow and end."""
-
-    _after_step: Callable[[], bool]
-
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            Inputs. With a `basis`, whatever that transformer takes.
-        y : array-like of shape (n,) or (n, q)
-            Targets, or classes.
-        sample_weight : array-like of shape (n,), default=None
-            How often each sample counts. Weights mean repetitions: leave-one-out leaves out one repeat.
-        """
-        fresh = clone(self)
-        fresh._after_step = step_callback(self, self._most_steps())
-        fresh._fit(X, y, sample_weight)
-        del fresh._after_step
-        self._become(fresh)
-        end_of_fit(self)
-        return self
-
-    def _most_steps(self) -> int | None:
-        """Number of steps to expect, if it is known."""
-        return None

@@ -15,9 +15,10 @@ from sklearn.utils import check_random_state
 from termwise._arrays import as_columns
 from termwise._checks import check_choice, check_number
 from termwise.basis import Basis, TableEncoder, take
+from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.flagship.dictionaries import DICTIONARIES, dictionaries, evenly
-from termwise.flagship.honest import Trial, choose, content_folds, out_of_fold
+from termwise.flagship.honest import Trial, choose, folded, merged, out_of_fold
 from termwise.forward import ForwardModel
 from termwise.labels import LabelModel
 from termwise.selection.engine import Settings, grow
@@ -47,6 +48,7 @@ class TermwiseModel(ForwardModel):
     max_terms: int
     _automatic: Any
     _wanted: int
+    _repeats: Floats
 
     def __init__(
         self,
@@ -82,12 +84,13 @@ class TermwiseModel(ForwardModel):
     # -- choosing ------------------------------------------------------------------------------------------------------
 
     def _check_params(self) -> None:
+        check_number("max_terms", self.max_terms, low=1, integer=True, remedy="150 is plenty for a small model")
         if isinstance(self.size, str):
             check_choice("size", self.size, ["small", "accurate"], remedy="or give the number of terms")
         else:
-            check_number("size", self.size, low=1, integer=True, remedy="or 'small', or 'accurate'")
+            remedy = "'small', 'accurate', or a number up to max_terms"
+            check_number("size", self.size, low=1, below=self.max_terms + 1, integer=True, remedy=remedy)
         check_choice("dictionary", self.dictionary, ["auto", *DICTIONARIES], remedy="'auto' tries them all")
-        check_number("max_terms", self.max_terms, low=1, integer=True, remedy="150 is plenty for a small model")
         check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
 
     def _most_steps(self) -> None:
@@ -107,24 +110,31 @@ class TermwiseModel(ForwardModel):
 
     def _prepare(self, X: Any, y: NDArray, counts: Floats) -> None:
         """Read the table, then choose a dictionary and a size."""
-        encoder = TableEncoder().fit(X)
-        self.categories_ = encoder.categories_
+        self._repeats = counts
         used = np.flatnonzero(counts > 0)
-        rows = used[evenly(len(used), CHOICE_ROWS)]
-        table, Y = encoder.transform(X)[rows].astype(np.float64), as_columns(y)[rows]
-        candidates = dictionaries(table, Y, counts[rows], number_of_centers(len(used)), self.dictionary)
-        trials = [self._try(name, basis, table, Y, counts[rows]) for name, basis in candidates.items()]
+        encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
+        self.categories_ = encoder.categories_
+        table = encoder.transform(X)[used].astype(np.float64)
+        Scale.of(table)  # all constant: say so now, of all samples
+        table, Y, counts = merged(table, as_columns(y)[used], counts[used])
+        centers, rows = number_of_centers(len(table)), evenly(len(table), CHOICE_ROWS)
+        table, Y, counts = table[rows], Y[rows], counts[rows]
+        # repeats would vouch for each other: for the width, a sample counts once
+        candidates = dictionaries(table, Y, np.minimum(1, counts), centers, self.dictionary)
+        data = folded(table, Y, counts, FOLDS, check_random_state(self.random_state))
+        trials = [self._try(name, basis, FIRST_LOOK, *data) for name, basis in candidates.items()]
         self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
-        trials = [self._try_further(trial, candidates, table, Y, counts[rows]) for trial in trials]
+        trials = [self._try_further(trial, candidates, *data) for trial in trials]
         self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
         self.trials_ = {trial.name: trial.errors for trial in trials}
         basis = candidates[self.dictionary_]
         self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
 
-    def _try(self, name: str, basis: Basis, X: Floats, Y: Floats, counts: Floats, most: int = FIRST_LOOK) -> Trial:
+    def _try(
+        self, name: str, basis: Basis, most: int, X: Floats, Y: Floats, counts: Floats, fold: NDArray[np.intp]
+    ) -> Trial:
         """Cross-validate a dictionary at every size."""
-        fold = content_folds(X, FOLDS, check_random_state(self.random_state))
-        settings = self._limited(min(most, self.max_terms, len(X) // 3))
+        settings = self._limited(min(most, self.max_terms, int(counts.sum()) // 3))
         scores = out_of_fold(basis, X, Y, counts, fold, settings)
         share = counts / counts.sum()
         variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
@@ -135,24 +145,30 @@ class TermwiseModel(ForwardModel):
         self._after_step()
         return trial
 
-    def _try_further(self, trial: Trial, candidates: dict[str, Basis], X: Floats, Y: Floats, counts: Floats) -> Trial:
+    def _try_further(self, trial: Trial, candidates: dict[str, Basis], *data: Any) -> Trial:
         """Give the dictionary chosen more terms if it was still improving with the last ones."""
         settled = self._wanted < 0.8 * FIRST_LOOK or self.max_terms <= FIRST_LOOK
         if trial.name != self.dictionary_ or settled:
             return trial
-        return self._try(trial.name, candidates[trial.name], X, Y, counts, self.max_terms)
+        return self._try(trial.name, candidates[trial.name], self.max_terms, *data)
 
     def _fit_design(self, X: Any, y: NDArray, used: NDArray[np.bool_], min_samples: int = 2) -> NDArray:
         """Make the candidates; of many samples, some decide which candidates are worth evaluating on all."""
-        rows = np.flatnonzero(used)
+        rows, counts = np.flatnonzero(used), self._repeats
+        del self._repeats
         if len(rows) <= PATH_ROWS:
             return super()._fit_design(X, y, used, min_samples)
         some = rows[evenly(len(rows), PATH_ROWS)]
-        part = X.iloc[some] if hasattr(X, "iloc") else X[some]
+        part = rows_of(X, some)
         fitted = clone(self._prototype()).fit(part)
-        path = grow(fitted.transform(part), as_columns(y)[some], np.ones(len(some)), self._settings(), one_output=False)
+        path = grow(fitted.transform(part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
         self.basis_ = take(fitted, np.sort(path.terms))
         return self._check_design(self.basis_.transform(X), min_samples)
+
+
+def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array or a frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def number_of_centers(n: int) -> int:
@@ -171,12 +187,13 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        How many terms: as few as are about as good as the best, as many as are best, or that many.
+        How many terms: as few as are about as good as the best, as many as are best, or that many, if the
+        dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
         and the inputs themselves. "auto" tries them all.
     max_terms : int, default=150
-        Most terms.
+        Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
         Draws the folds.
     verbose : int, default=0
@@ -205,6 +222,9 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     are an error that names the columns. With more than 4,000 samples the dictionary and the size are chosen on 4,000
     of them; with more than 20,000 the terms are chosen on 20,000. The weights always rest on all samples.
 
+    Samples with equal inputs are left out together in cross-validation, so that repeats do not vouch for each other;
+    only where there are fewer than 50 different inputs are they told apart by their targets as well.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -225,11 +245,12 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        How many terms: as few as are about as good as the best, as many as are best, or that many.
+        How many terms: as few as are about as good as the best, as many as are best, or that many, if the
+        dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates; see `TermwiseRegressor`.
     max_terms : int, default=150
-        Most terms.
+        Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
         Draws the folds.
     verbose : int, default=0

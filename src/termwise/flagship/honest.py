@@ -15,6 +15,18 @@ from termwise.selection.engine import Settings, grow
 
 Floats = NDArray[np.float64]
 
+FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
+DIGITS = 12  # of an error as a share of the variance
+
+
+def merged(X: Floats, Y: Floats, counts: Floats) -> tuple[Floats, Floats, Floats]:
+    """Write every sample once, with the counts of all its repeats, in the order of the data."""
+    _, first, kind = np.unique(np.column_stack([X, Y]), axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rows = first[order]
+    total = np.asarray(np.bincount(kind.ravel(), weights=counts), dtype=np.float64)
+    return X[rows], Y[rows], total[order]
+
 
 def content_folds(X: Floats, folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Number the folds by what is in a row, so that equal samples share one and repeating a sample changes nothing."""
@@ -22,6 +34,25 @@ def content_folds(X: Floats, folds: int, rng: np.random.RandomState) -> NDArray[
     kind = kind.ravel()
     places = rng.permutation(kind.max() + 1) % folds
     return places[kind]
+
+
+def folded(
+    X: Floats, Y: Floats, counts: Floats, folds: int, rng: np.random.RandomState
+) -> tuple[Floats, Floats, Floats, NDArray[np.intp]]:
+    """Return different samples with their folds: by their inputs, so that nothing is judged by inputs it has seen.
+
+    Where there are a few different inputs only, a treatment and a control for example, nothing can be learned without
+    one of them: there, samples with other targets are other samples; and if these are few as well but come again and
+    again, as classes do, every fold gets its part of each.
+    """
+    both = np.column_stack([X, Y])
+    enough = FEW * folds
+    if len(np.unique(X, axis=0)) < enough <= len(both):
+        return X, Y, counts, content_folds(both, folds, rng)
+    if len(both) < enough and counts.sum() >= FEW * len(both):
+        every = np.repeat(np.arange(len(both)), folds)
+        return X[every], Y[every], counts[every] / folds, np.tile(np.arange(folds), len(both))
+    return X, Y, counts, content_folds(X, folds, rng)
 
 
 def out_of_fold(basis: Any, X: Floats, Y: Floats, counts: Floats, fold: NDArray, settings: Settings) -> Floats:
@@ -34,16 +65,24 @@ def out_of_fold(basis: Any, X: Floats, Y: Floats, counts: Floats, fold: NDArray,
     scores = np.empty((settings.max_terms + 1, *Y.shape))
     for number in np.unique(fold):
         inside, out = fold != number, fold == number
-        fitted = clone(basis).fit(X[inside])
-        path = grow(fitted.transform(X[inside]), Y[inside], counts[inside], settings, one_output=False)
-        data, k = path.training(), len(path)
-        rows = take(fitted, path.terms).transform(X[out]) - data.G_mean if k else np.empty((out.sum(), 0))
-        z = sla.solve_triangular(data.R, rows.T, trans="T").T if k else rows
-        steps = np.concatenate([np.zeros((1, out.sum(), Y.shape[1])), z.T[:, :, None] * data.zy[:, None, :]])
         limits = Y[inside].min(axis=0), Y[inside].max(axis=0)
-        predicted = np.clip(data.Y_mean + np.cumsum(steps, axis=0), *limits)
-        scores[: k + 1, out], scores[k + 1 :, out] = predicted, predicted[-1]
+        predicted = np.clip(_predictions(basis, X[inside], Y[inside], counts[inside], X[out], settings), *limits)
+        scores[: len(predicted), out], scores[len(predicted) :, out] = predicted, predicted[-1]
     return scores
+
+
+def _predictions(basis: Any, X: Floats, Y: Floats, counts: Floats, new: Floats, settings: Settings) -> Floats:
+    """Predictions for new inputs by the models of every size on a path, (k + 1, m, q)."""
+    start = np.tile(counts @ Y / counts.sum(), (1, len(new), 1))
+    if np.all(X[0] == X):  # no function can tell these samples apart
+        return start
+    fitted = clone(basis).fit(X)
+    path = grow(fitted.transform(X), Y, counts, settings, one_output=False)
+    if not len(path):
+        return start
+    data = path.training()
+    z = sla.solve_triangular(data.R, (take(fitted, path.terms).transform(new) - data.G_mean).T, trans="T")
+    return np.cumsum(np.concatenate([start, z[:, :, None] * data.zy[:, None, :]]), axis=0)
 
 
 @dataclass(frozen=True)
@@ -73,12 +112,12 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[str,
     The dictionary is the one that reaches the smallest error (at the size, if that is a number). "accurate" has the
     terms that reach it; "small" the fewest whose error is at most `tolerance` standard errors of the difference above.
     """
+    errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
-        best = min(trials, key=lambda trial: float(trial.errors[min(size, len(trial.errors) - 1)]))
-        return best.name, size
-    best = min(trials, key=lambda trial: float(trial.errors.min()))
-    least = int(best.errors.argmin())
+        return trials[int(np.argmin([curve[min(size, len(curve) - 1)] for curve in errors]))].name, size
+    first = int(np.argmin([curve.min() for curve in errors]))
+    best, least = trials[first], int(errors[first].argmin())
     if size == "accurate":
         return best.name, least
     mean, spread = best.excess(best.squares[least])
-    return best.name, int(np.argmax(mean <= tolerance * spread + 1e-12))
+    return best.name, int(np.argmax(mean <= tolerance * spread + 10.0**-DIGITS))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from termwise._arrays import as_columns
 from termwise._checks import check_choice, check_number
 from termwise.basis.radial import RadialBasis
 from termwise.labels import LabelModel
-from termwise.model import SteppedModel
 from termwise.prefilter.signal import Prefilter, singular_vectors
 from termwise.prefilter.stages import StageOne, leave_one_out_scores
 from termwise.prefilter.swarm import minimise
@@ -23,6 +21,7 @@ from termwise.prefilter.width import FACTORS, gaussians, standard_error, steady_
 from termwise.selection.engine import Settings, grow
 from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, pose, solve_penalised
+from termwise.stepped import PathModel
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +31,7 @@ WIDTH_ROWS = 2000  # samples the width is chosen on
 ROUNDING = 1e-12
 
 
-class PrefilterClassifier(LabelModel, SteppedModel):
+class PrefilterClassifier(LabelModel, PathModel):
     """A small classifier for noisy labels: first filter the noise out of the labels, then fit few terms to the rest.
 
     Stage one sees the labels through the singular vectors of the design matrix and thresholds their coefficients there,
@@ -155,21 +154,6 @@ class PrefilterClassifier(LabelModel, SteppedModel):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
         self.verbose = verbose
-
-    def at(self, n_terms: int) -> Self:
-        """Return the same model cut at another size of its path, without refitting.
-
-        Parameters
-        ----------
-        n_terms : int
-            Number of terms, at most the length of the path.
-        """
-        check_is_fitted(self)
-        most = len(self.path_)
-        check_number("n_terms", n_terms, low=0, below=most + 1, integer=True, remedy=f"the path has {most} terms")
-        other = copy.copy(self)
-        other._cut(n_terms)
-        return other
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers.

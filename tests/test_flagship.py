@@ -1,0 +1,774 @@
+"""The flagship: honest errors, the choice of dictionary and size, and what people do with the estimators."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import oracles
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    ForwardRegressor,
+    SmoothBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
+    forward_path,
+)
+from termwise.flagship import estimators
+from termwise.flagship.dictionaries import COARSE, best_width, dictionaries, evenly
+from termwise.flagship.estimators import BEYOND, number_of_centers
+from termwise.flagship.honest import Trial, choose, content_folds, folded, merged, out_of_fold
+from termwise.selection.engine import Settings
+
+
+def pairwise(rng, n=240, d=5, noise=0.2):
+    X = rng.uniform(-1, 1, size=(n, d))
+    return X, 2 * X[:, 1] * X[:, 3] + noise * rng.normal(size=n)
+
+
+def blobs(rng, n=240, classes=2):
+    X = rng.normal(size=(n, 3))
+    scores = np.column_stack([3 * X[:, 0], -3 * X[:, 0], 3 * X[:, 1]])[:, :classes]
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def state(seed=0):
+    return np.random.RandomState(seed)
+
+
+# -- honest errors -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("basis", [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0)], ids=repr)
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
+    X = rng.normal(size=(45, 3))
+    Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
+    counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
+    fold = content_folds(X, 4, state())
+    most = 12  # plain columns end earlier: the last prediction is repeated
+    found = out_of_fold(basis, X, Y, counts, fold, Settings("loo", 1e-6, max_terms=most))
+    expected = oracles.out_of_fold(basis, X, Y, counts, fold, "loo", 1e-6, most)
+    assert found.shape == (most + 1, 45, outputs)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_out_of_fold_never_leaves_the_targets_seen(rng):
+    X = np.append(rng.normal(size=30), 50.0)[:, None]
+    Y = X.copy()
+    scores = out_of_fold(AnovaBasis(), X, Y, np.ones(31), np.arange(31) // 30, Settings("loo", 1e-6, max_terms=1))
+    assert scores[1, 30, 0] == Y[:30].max()
+
+
+def test_a_fold_without_which_nothing_varies_is_predicted_by_the_mean(rng):
+    X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
+    scores = out_of_fold(AnovaBasis(), X, Y, np.ones(20), X[:, 0].astype(int), Settings("loo", 1e-6, max_terms=2))
+    np.testing.assert_allclose(scores[:, :10, 0], Y[10:].mean())
+    np.testing.assert_allclose(scores[:, 10:, 0], Y[:10].mean())
+
+
+def test_folds_depend_on_the_content_of_rows_alone(rng):
+    X = rng.integers(0, 4, size=(60, 3)).astype(float)
+    fold = content_folds(X, 5, state())
+    for row in np.unique(X, axis=0):
+        assert len(set(fold[(row == X).all(axis=1)])) == 1
+    order = rng.permutation(60)
+    np.testing.assert_array_equal(content_folds(X[order], 5, state()), fold[order])
+    twice = np.repeat(np.arange(60), rng.integers(1, 4, size=60))
+    np.testing.assert_array_equal(content_folds(X[twice], 5, state()), fold[twice])
+    assert set(fold) == set(range(5))
+    kinds = np.unique(np.column_stack([X, fold]), axis=0)[:, -1]
+    assert np.ptp(np.bincount(kinds.astype(int))) <= 1  # as many different rows in each
+    assert not np.array_equal(content_folds(X, 5, state(1)), fold)
+
+
+def test_merged_writes_every_sample_once(rng):
+    X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 1))
+    rows = np.append(np.arange(9), [3, 3, 7])
+    counts = rng.uniform(0.5, 2, size=12)
+    X1, Y1, total = merged(X[rows], Y[rows], counts)
+    np.testing.assert_array_equal(X1, X)
+    np.testing.assert_array_equal(Y1, Y)
+    np.testing.assert_allclose(total, [counts[rows == i].sum() for i in range(9)])
+    assert len(merged(X[[0, 0]], Y[:2], np.ones(2))[0]) == 2  # other targets, another sample
+
+
+def test_few_inputs_of_many_samples_are_told_apart_by_their_targets(rng):
+    X, Y, counts = np.repeat([[0.0], [1.0]], 40, axis=0), rng.normal(size=(80, 1)), np.ones(80)
+    *same, fold = folded(X, Y, counts, 5, state())
+    assert all(a is b for a, b in zip(same, (X, Y, counts), strict=True))
+    np.testing.assert_array_equal(fold, content_folds(np.column_stack([X, Y]), 5, state()))
+    *_, fold = folded(Y, X, counts, 5, state())  # enough different inputs
+    np.testing.assert_array_equal(fold, content_folds(Y, 5, state()))
+    *_, fold = folded(X[::8], Y[::8], counts[::8], 5, state())  # few samples
+    np.testing.assert_array_equal(fold, content_folds(X[::8], 5, state()))
+
+
+def test_of_a_few_samples_that_come_again_every_fold_gets_a_part():
+    X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 10.0, 15.0])
+    X5, Y5, parts, fold = folded(X, Y, counts, 5, state())
+    for number in range(5):
+        np.testing.assert_array_equal(X5[fold == number], X)
+        np.testing.assert_array_equal(Y5[fold == number], Y)
+        np.testing.assert_allclose(parts[fold == number], counts / 5)
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------------
+
+
+def trial(name, *errors, n=8, seed=0):
+    """A trial whose errors at every size scatter around the ones given, with these as their means."""
+    noise = np.random.default_rng(seed).normal(size=(len(errors), n))
+    squares = np.array(errors)[:, None] + 0.1 * (noise - noise.mean(axis=1, keepdims=True))
+    return Trial(name, squares, np.full(n, 1 / n), float(n))
+
+
+def test_errors_and_their_excess_equal_the_definition(rng):
+    squares, counts = rng.uniform(size=(6, 12)), rng.integers(1, 5, size=12)
+    some = Trial("some", squares, counts / counts.sum(), float(counts.sum()))
+    np.testing.assert_allclose(some.errors, [np.repeat(row, counts).mean() for row in squares])
+    mean, spread = some.excess(squares[3])
+    expected = [oracles.paired_standard_error(row, squares[3], counts) for row in squares]
+    np.testing.assert_allclose(mean, [e[0] for e in expected], atol=1e-14)
+    np.testing.assert_allclose(spread, [e[1] for e in expected], atol=1e-9)
+    assert (mean[3], spread[3]) == (0, 0)
+
+
+def test_accurate_has_the_smallest_error_and_a_number_is_taken_at_its_word():
+    first, second = trial("first", 1.0, 0.5, 0.4, 0.45), trial("second", 1.0, 0.6, 0.2, 0.3, 0.35)
+    assert choose([first, second], "accurate", 0.5) == ("second", 2)
+    assert choose([first, second], 1, 0.5) == ("first", 1)
+    assert choose([first, second], 3, 0.5) == ("second", 3)
+    assert choose([first, second], 9, 0.5) == ("second", 9)  # judged by the largest tried
+
+
+def test_ties_go_to_the_first_dictionary_and_the_fewest_terms():
+    flat = Trial("flat", np.full((4, 5), 0.3), np.full(5, 0.2), 5.0)
+    other = Trial("other", np.full((2, 5), 0.3), np.full(5, 0.2), 5.0)
+    for size in ("small", "accurate"):
+        assert choose([flat, other], size, 0.5) == ("flat", 0)
+    assert choose([other, flat], 1, 0.5) == ("other", 1)
+
+
+def test_small_is_the_first_size_within_the_tolerance():
+    some = trial("some", 1.0, 0.30, 0.21, 0.2, 0.25, n=50)
+    mean, spread = some.excess(some.squares[3])
+    for tolerance in (0.0, 0.5, 1.0, 3.0, 1e3):
+        within = [k for k in range(5) if mean[k] <= tolerance * spread[k] + 1e-12]
+        assert choose([some], "small", tolerance) == ("some", within[0])
+    assert choose([some], "small", 0.0)[1] == 3
+    assert choose([some], "small", 1e6)[1] == 0
+
+
+def test_the_best_width_equals_brute_force(rng):
+    for frequency in (1.0, 4.0):
+        X = rng.uniform(-1, 1, size=(40, 2))
+        Y = np.sin(frequency * X[:, :1]) + 0.1 * rng.normal(size=(40, 1))
+
+        def error(width, X=X, Y=Y):
+            G = SmoothBasis(width).fit_transform(X)
+            alpha = BasisRidge(alpha="loo").fit(G, Y).alpha_
+            return np.mean(oracles.leave_one_out(G, Y, alpha) ** 2)
+
+        best = min(COARSE, key=error)
+        expected = min((best, best / np.sqrt(2), best * np.sqrt(2)), key=error)
+        assert best_width(X, Y, np.ones(40)) == pytest.approx(expected)
+
+
+def test_equally_bad_widths_are_not_told_apart_by_rounding():
+    """Where the best penalty is infinite every width has the error of the mean."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Y = (np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=30))[:, None]
+    orders = [rng.permutation(30) for _ in range(8)]
+    assert {best_width(X[rows], Y[rows], np.ones(30)) for rows in orders} == {COARSE[0]}
+
+
+def test_rows_evenly_spaced():
+    assert evenly(5, 9).tolist() == [0, 1, 2, 3, 4]
+    assert evenly(101, 3).tolist() == [0, 50, 100]
+    assert len(evenly(12345, 600)) == 600
+    assert evenly(1, 4).tolist() == [0]
+
+
+def test_products_are_tried_where_they_can_be_afforded(rng):
+    def names(d):
+        X = rng.normal(size=(12, d))
+        return list(dictionaries(X, X[:, :1], np.ones(12), 12, "auto"))
+
+    assert names(2) == ["linear", "additive", "pairs", "smooth"]
+    assert names(1) == names(70) == ["linear", "additive", "smooth"]
+
+
+def test_gaussians_grow_slowly_in_number():
+    assert [number_of_centers(n) for n in (10, 1000, 32_000)] == [10, 1000, 2000]
+
+
+# -- what is found -----------------------------------------------------------------------------------------------------
+
+
+def test_a_pairwise_truth(rng):
+    X, y = pairwise(rng)
+    model = TermwiseRegressor().fit(X, y)
+    assert model.dictionary_ == "pairs"
+    assert "x1 * x3" in model.get_feature_names_out()
+    assert model.n_terms_ <= 3
+    X_new, y_new = pairwise(rng, noise=0.0)
+    assert model.score(X_new, y_new) > 0.97
+    assert set(model.trials_) == {"linear", "additive", "pairs", "smooth"}
+    assert model.trials_["pairs"].min() == min(curve.min() for curve in model.trials_.values())
+    assert model.trials_["pairs"].min() == pytest.approx(0.2**2 / y.var(), rel=0.3)
+    assert "dictionary: pairs; cross-validated error, a share of the variance: linear" in model.summary()
+
+
+def test_a_linear_truth(rng):
+    X = rng.normal(size=(150, 6))
+    y = 3 * X[:, 2] - 2 * X[:, 4] + 0.5 * rng.normal(size=150)
+    model = TermwiseRegressor().fit(X, y)
+    assert {"x2", "x4"} <= set(model.get_feature_names_out())
+    assert model.n_terms_ <= 4
+    assert TermwiseRegressor(2).fit(X, y).get_feature_names_out().tolist() == ["x2", "x4"]
+
+
+def test_an_additive_truth(rng):
+    X = rng.uniform(-1, 1, size=(250, 4))
+    y = np.exp(-8 * X[:, 0] ** 2) + X[:, 2] + 0.1 * rng.normal(size=250)
+    model = TermwiseRegressor().fit(X, y)
+    assert model.dictionary_ in ("additive", "pairs")
+    assert model.trials_["additive"].min() < 0.5 * model.trials_["linear"].min()
+    X_new = rng.uniform(-1, 1, size=(200, 4))
+    assert model.score(X_new, np.exp(-8 * X_new[:, 0] ** 2) + X_new[:, 2]) > 0.93
+
+
+def test_a_radial_truth(rng):
+    X = rng.uniform(-1, 1, size=(300, 3))
+    y = np.cos(4 * np.sqrt((X**2).sum(axis=1))) + 0.05 * rng.normal(size=300)
+    model = TermwiseRegressor().fit(X, y)
+    assert model.dictionary_ == "smooth"
+    assert model.trials_["smooth"].min() < 0.1
+
+
+def test_noise_gives_next_to_no_terms():
+    sizes = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        model = TermwiseRegressor().fit(rng.normal(size=(80, 4)), rng.normal(size=80))
+        sizes.append(model.n_terms_)
+        assert min(curve.min() for curve in model.trials_.values()) > 0.8
+    assert np.median(sizes) == 0
+    assert max(sizes) <= 5
+    empty = model if not model.n_terms_ else model.at(0)
+    np.testing.assert_allclose(empty.predict(np.zeros((2, 4))), empty.intercept_)
+    assert "no terms: the model is the mean" in empty.summary()
+
+
+def test_an_indicator_alone(rng):
+    X = np.repeat([[0.0], [1.0]], 40, axis=0)
+    model = TermwiseRegressor().fit(X, X[:, 0] + 0.1 * rng.normal(size=80))
+    assert model.n_terms_ == 1
+    np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0, 1], atol=0.1)
+
+
+# -- the parameters ----------------------------------------------------------------------------------------------------
+
+
+def test_sizes(rng):
+    X, y = pairwise(rng, n=120, noise=0.4)
+    accurate = TermwiseRegressor("accurate", dictionary="smooth").fit(X, y)
+    small = TermwiseRegressor("small", dictionary="smooth").fit(X, y)
+    assert small.n_terms_ <= accurate.n_terms_ == accurate.trials_["smooth"].argmin()
+    for size in (1, 7, np.int64(45)):
+        assert TermwiseRegressor(size, dictionary="smooth").fit(X, y).n_terms_ == size
+    assert TermwiseRegressor(7, dictionary="linear").fit(X, y).n_terms_ == 5  # there are no more
+
+
+@pytest.mark.parametrize("name", ["linear", "additive", "pairs", "smooth"])
+def test_the_dictionary_can_be_forced(name, rng):
+    X, y = pairwise(rng, n=60)
+    model = TermwiseRegressor(dictionary=name).fit(X, y)
+    assert model.dictionary_ == name
+    assert list(model.trials_) == [name]
+    assert type(model.basis_) is (SmoothBasis if name == "smooth" else AnovaBasis)
+
+
+def test_at_most_that_many_terms(rng):
+    X = rng.uniform(-1, 1, size=(150, 2))
+    y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1])
+    model = TermwiseRegressor("accurate", max_terms=4, dictionary="smooth").fit(X, y)
+    assert model.n_terms_ == 4
+    assert len(model.trials_["smooth"]) == 5
+
+
+def test_a_dictionary_that_still_improves_is_tried_further(rng):
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y = np.sin(6 * X[:, 0]) * np.cos(6 * X[:, 1])
+    model = TermwiseRegressor("accurate", dictionary="smooth", max_terms=60).fit(X, y)
+    assert len(model.trials_["smooth"]) == 61
+    assert model.n_terms_ > 40
+
+
+def test_the_random_state_draws_the_folds(rng):
+    X, y = pairwise(rng, n=80, noise=0.5)
+    curves = [
+        TermwiseRegressor(dictionary="linear", random_state=seed).fit(X, y).trials_["linear"] for seed in (0, 0, 1, 2)
+    ]
+    np.testing.assert_array_equal(curves[0], curves[1])
+    assert not np.array_equal(curves[0], curves[2])
+    given = TermwiseRegressor(dictionary="linear", random_state=state(1)).fit(X, y).trials_["linear"]
+    np.testing.assert_array_equal(given, curves[2])
+    TermwiseRegressor(dictionary="linear", random_state=None).fit(X, y)
+
+
+def test_what_is_tried_and_taken_is_told(rng, capsys):
+    X, y = pairwise(rng, n=60)
+    TermwiseRegressor().fit(X, y)
+    assert capsys.readouterr().out == ""
+    model = TermwiseRegressor(verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["linear", "additive", "pairs", "smooth"]
+    best = model.trials_["linear"].argmin()
+    assert (
+        lines[0]
+        == f"linear    cross-validated error {model.trials_['linear'].min():.4g} of the variance with {best} terms"
+    )
+    assert len(lines) >= 4 + len(model.path_)
+    assert lines[-1].split()[:2] == [str(len(model.path_)), "candidate"]
+
+
+def test_callbacks_follow_and_end_the_fit(rng):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    from test_forward import StopAfter
+
+    X, y = pairwise(rng, n=60)
+    model = TermwiseRegressor(8, dictionary="linear").set_callbacks(StopAfter(3)).fit(X, y)
+    assert model.stop_reason_ == "stopped by a callback"
+    assert model.n_terms_ == 2  # the trial of the one dictionary was a step too
+
+
+BAD = [
+    ({"size": 0}, ValueError, r"size must be a whole number >= 1 and < 151, got 0: 'small', 'accurate', or a number"),
+    ({"size": 9, "max_terms": 5}, ValueError, r"size must be .* < 6, got 9: .* or a number up to max_terms\."),
+    ({"size": 2.5}, ValueError, r"size must be a whole number .*, got 2\.5"),
+    ({"size": True}, ValueError, r"size must be a whole number .*, got True"),
+    ({"size": None}, TypeError, r"size must be a whole number .*, got None"),
+    ({"size": "big"}, ValueError, r"size must be one of 'small', 'accurate', got 'big': or give the number of terms\."),
+    ({"dictionary": "deep"}, ValueError,
+     r"dictionary must be one of 'auto', 'linear', 'additive', 'pairs', 'smooth', got 'deep': 'auto' tries them all\."),
+    ({"dictionary": AnovaBasis()}, ValueError, r"dictionary must be one of .*, got AnovaBasis\(\)"),
+    ({"max_terms": 0}, ValueError, r"max_terms must be a whole number >= 1, got 0: 150 is plenty for a small model\."),
+    ({"max_terms": None}, TypeError, r"max_terms must be a whole number >= 1, got None"),
+    ({"verbose": -1}, ValueError, r"verbose must be a whole number >= 0, got -1: 0 is silent, 1 reports what is tried"),
+    ({"verbose": "yes"}, TypeError, r"verbose must be a whole number >= 0, got 'yes'"),
+    ({"random_state": "seed"}, ValueError, r"'seed' cannot be used to seed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parameters", "error", "pattern"), BAD, ids=[str(case[0]) for case in BAD])
+@pytest.mark.parametrize("kind", [TermwiseRegressor, TermwiseClassifier])
+def test_bad_parameters(kind, parameters, error, pattern, rng):
+    X = rng.normal(size=(20, 2))
+    with pytest.raises(error, match=pattern):
+        kind(**parameters).fit(X, X[:, 0] > 0)
+
+
+# -- the data ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [30, 90])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_weights_are_repetitions(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=n)
+    counts = np.full(n, 2) if seed else rng.integers(1, 4, size=n)
+    weighted = TermwiseRegressor().fit(X, y, sample_weight=counts)
+    rows = rng.permutation(np.repeat(np.arange(n), counts))
+    repeated = TermwiseRegressor().fit(X[rows], y[rows])
+    assert (weighted.dictionary_, weighted.n_terms_) == (repeated.dictionary_, repeated.n_terms_)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+    assert len(weighted.trials_["linear"]) == 1 + min(40, counts.sum() // 3)
+
+
+def test_repeated_samples_do_not_vouch_for_each_other(rng):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    model = TermwiseRegressor().fit(np.tile(X, (4, 1)), np.tile(y, 4))
+    assert min(curve.min() for curve in model.trials_.values()) > 0.8
+    y += 5 * (X**2).sum(axis=1)
+    widths = [
+        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.widths
+        for counts in (None, np.full(60, 4.0))
+    ]
+    assert widths[0] == widths[1] > COARSE[0]
+
+
+def test_samples_of_weight_zero_are_not_there(rng):
+    X, y = pairwise(rng, n=120)
+    counts = np.where(np.arange(120) % 3, 1.0, 0.0)
+    y[counts == 0] = 1e6
+    model = TermwiseRegressor().fit(X, y, sample_weight=counts)
+    alone = TermwiseRegressor().fit(X[counts > 0], y[counts > 0])
+    assert model.dictionary_ == alone.dictionary_
+    np.testing.assert_allclose(model.predict(X), alone.predict(X))
+    assert len(model.loo_residuals_) == 120
+    X, labels = blobs(rng, n=90)
+    counts = np.where(np.arange(90) % 3, 1.0, 0.0)
+    model = TermwiseClassifier().fit(X, labels, sample_weight=counts)
+    alone = TermwiseClassifier().fit(X[counts > 0], labels[counts > 0])
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X))
+
+
+def test_several_outputs(rng):
+    X, y = pairwise(rng, n=150)
+    Y = np.column_stack([y, X[:, 0] + 0.1 * rng.normal(size=150)])
+    model = TermwiseRegressor().fit(X, Y)
+    assert model.predict(X).shape == (150, 2)
+    assert model.score(X, Y) > 0.9
+    lower, upper = model.predict_interval(X)
+    assert lower.shape == upper.shape == (150, 2)
+    matrix, vector = (TermwiseRegressor(dictionary="pairs").fit(X, target) for target in (Y[:, :1], y))
+    np.testing.assert_allclose(matrix.predict(X)[:, 0], vector.predict(X))
+
+
+@pytest.mark.parametrize("name", ["auto", "smooth"])
+def test_units_of_the_inputs_do_not_matter(name, rng):
+    X, y = pairwise(rng, n=100)
+    other = X * [1e-3, 1e3, 2.0, 0.7, 1e6] + [0, 10, -4, 1e-2, 1e6]
+    first, second = TermwiseRegressor(dictionary=name).fit(X, y), TermwiseRegressor(dictionary=name).fit(other, y)
+    assert (first.dictionary_, first.n_terms_) == (second.dictionary_, second.n_terms_)
+    np.testing.assert_allclose(first.predict(X), second.predict(other), atol=1e-6)
+    third = TermwiseRegressor(dictionary=name).fit(X, 1e4 * y - 7)
+    np.testing.assert_allclose(1e4 * first.predict(X) - 7, third.predict(X), atol=1e-3)
+
+
+def test_the_order_of_the_rows_does_not_matter(rng):
+    X, y = pairwise(rng, n=100)
+    order = rng.permutation(100)
+    first, second = TermwiseRegressor().fit(X, y), TermwiseRegressor().fit(X[order], y[order])
+    np.testing.assert_allclose(first.predict(X), second.predict(X), atol=1e-8)
+
+
+def test_single_precision(rng):
+    X, y = pairwise(rng, n=100)
+    model = TermwiseRegressor().fit(X.astype(np.float32), y)
+    assert model.predict(X.astype(np.float32)).dtype == np.float32
+    assert model.score(X, y) > 0.8
+
+
+def test_constant_columns_are_ignored(rng):
+    X, y = pairwise(rng, n=100)
+    wide = np.column_stack([X[:, :2], np.full(100, 0.1), X[:, 2:]])
+    np.testing.assert_allclose(TermwiseRegressor().fit(wide, y).predict(wide), TermwiseRegressor().fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("name", ["auto", "linear", "pairs", "smooth"])
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_nothing_but_constants(name, n):
+    with pytest.raises(ValueError, match=rf"X must have an input that is not constant, got {n} samples? all alike"):
+        TermwiseRegressor(dictionary=name).fit(np.ones((n, 2)), np.arange(float(n)))
+
+
+@pytest.mark.parametrize("n", range(2, 11))
+def test_very_few_samples(n, rng):
+    X = rng.normal(size=(n, 3))
+    for name in ("auto", "linear", "additive", "pairs", "smooth"):
+        model = TermwiseRegressor("accurate", dictionary=name).fit(X, X[:, 0])
+        assert np.isfinite(model.predict(X)).all()
+        assert model.n_terms_ < n
+    proba = TermwiseClassifier().fit(X, np.arange(n) % 2).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert np.isfinite(TermwiseRegressor(5).fit(X, X[:, 0]).predict(X)).all()
+
+
+def test_too_little_weight(rng):
+    X = rng.normal(size=(20, 2))
+    with pytest.raises(ValueError, match="sample_weight must add up to at least 2 samples"):
+        TermwiseRegressor().fit(X, X[:, 0], sample_weight=np.full(20, 0.01))
+
+
+def test_one_column_and_constant_targets(rng):
+    x = rng.uniform(-3, 3, size=(80, 1))
+    model = TermwiseRegressor().fit(x, np.sin(2 * x[:, 0]))
+    assert model.score(x, np.sin(2 * x[:, 0])) > 0.95
+    constant = TermwiseRegressor().fit(x, np.full(80, 0.1))
+    assert constant.n_terms_ == 0
+    np.testing.assert_allclose(constant.predict(x), 0.1)
+
+
+def test_more_columns_than_samples(rng):
+    X = rng.normal(size=(40, 90))
+    model = TermwiseRegressor().fit(X, 5 * X[:, 17] + 0.1 * rng.normal(size=40))
+    assert "x17" in model.get_feature_names_out()
+    assert model.n_terms_ < 13
+
+
+def test_inputs_that_take_few_values(rng):
+    X = rng.integers(0, 2, size=(200, 4)).astype(float)
+    model = TermwiseRegressor().fit(X, X[:, 0] * X[:, 2] + 0.1 * rng.normal(size=200))
+    assert model.score(X, X[:, 0] * X[:, 2]) > 0.95
+    rare = np.zeros((60, 2))
+    rare[7, 0] = 1
+    assert TermwiseRegressor().fit(rare, rng.normal(size=60)).n_terms_ <= 1
+
+
+def test_an_input_that_varies_only_in_rows_not_looked_at(rng, monkeypatch):
+    monkeypatch.setattr(estimators, "CHOICE_ROWS", 100)
+    rare = np.zeros((1000, 1))
+    rare[[1, 2]] = 1.0
+    assert best_width(rare, rng.normal(size=(1000, 1)), np.ones(1000)) == COARSE[0]
+    assert TermwiseRegressor().fit(rare, rng.normal(size=1000)).n_terms_ == 0
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def table(module, rng, n=150):
+    """A table with numbers and categories, as pandas or polars has it, and the targets."""
+    size, other = rng.normal(size=(2, n))
+    kind = rng.choice(["red", "green", "blue"], size=n)
+    y = size + 2 * (kind == "red") + 0.2 * rng.normal(size=n)
+    frame = module.DataFrame({"size": size, "kind": kind, "other": other})
+    return as_categories(frame), y
+
+
+def as_categories(frame):
+    if hasattr(frame, "astype"):
+        return frame.astype({"kind": "category"})
+    import polars as pl
+
+    return frame.with_columns(frame["kind"].cast(pl.Categorical))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_with_categories(library, rng):
+    module = pytest.importorskip(library)
+    X, y = table(module, rng)
+    model = TermwiseRegressor().fit(X, y)
+    assert model.categories_ == {"kind": ["blue", "green", "red"]}
+    assert "categories, a column of 0 and 1 each: kind: blue, green, red" in model.summary()
+    assert {"size", "kind=red"} <= set(TermwiseRegressor(dictionary="linear").fit(X, y).get_feature_names_out())
+    assert model.score(X, y) > 0.9
+    new = as_categories(module.DataFrame({"size": [0.0, 0.0], "kind": ["red", "purple"], "other": [0.0, 0.0]}))
+    red, unseen = model.predict(new)
+    assert red == pytest.approx(2, abs=0.5)
+    assert abs(unseen) < 1.5
+    assert model.feature_names_in_.tolist() == ["size", "kind", "other"]
+    assert cross_val_score(TermwiseRegressor(dictionary="linear"), X, y, cv=3).mean() > 0.8
+    labels = np.where(y > 1, "high", "low")
+    assert TermwiseClassifier(dictionary="linear").fit(X, labels).score(X, labels) > 0.85
+
+
+def test_both_kinds_of_frames_give_the_same_model():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    predictions = []
+    for module in (pandas, polars):
+        X, y = table(module, np.random.default_rng(3), n=80)
+        counts = np.where(np.arange(80) % 4, 1.0, 0.0)
+        model = TermwiseRegressor(dictionary="pairs").fit(X, y, sample_weight=counts)
+        predictions.append(model.predict(X))
+        assert len(model.loo_residuals_) == 80
+    np.testing.assert_allclose(*predictions)
+
+
+def test_a_category_of_weight_zero_is_unknown(rng):
+    pandas = pytest.importorskip("pandas")
+    X, y = table(pandas, rng)
+    counts = (X["kind"] != "blue").to_numpy(dtype=float)
+    model = TermwiseRegressor(dictionary="linear").fit(X, y, sample_weight=counts)
+    assert model.categories_ == {"kind": ["green", "red"]}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # scikit-learn's, before the error
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_bad_columns_are_named(library, rng):
+    module = pytest.importorskip(library)
+    frame = module.DataFrame({"good": [1.0, 2.0, 3.0], "hole": [1.0, None, 2.0]})
+    with pytest.raises(ValueError, match=r"X must not have missing values .* got some in hole: fill them"):
+        TermwiseRegressor().fit(frame, [1.0, 2.0, 3.0])
+    frame = module.DataFrame({"good": [1.0, 2.0, 3.0], "words": ["a", "b", "c"]})
+    with pytest.raises(ValueError, match="X must hold numbers or categories, got something else in words"):
+        TermwiseRegressor().fit(frame, [1.0, 2.0, 3.0])
+    X, y = table(module, rng, n=40)
+    model = TermwiseRegressor(dictionary="linear").fit(X, y)
+    with pytest.raises(ValueError, match="X must be a data frame as in fit, got ndarray"):
+        model.predict(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["kind", "size", "other"]])
+    with pytest.raises(ValueError, match="got some in x1"):
+        TermwiseRegressor().fit([[1.0, np.nan], [2.0, 3.0], [3.0, 4.0]], [1.0, 2.0, 3.0])
+
+
+# -- what the fitted models can do -------------------------------------------------------------------------------------
+
+
+def test_the_weights_are_ridge_on_the_chosen_terms(rng):
+    X, y = pairwise(rng, n=120)
+    model = TermwiseRegressor().fit(X, y)
+    G = model.basis_.transform(X)
+    ridge = BasisRidge(alpha="loo").fit(G[:, model.support_], y)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(G[:, model.support_]), atol=1e-6)
+    path = forward_path(G, y, max_terms=model.n_terms_ + BEYOND)
+    assert model.path_.terms.tolist() == path.terms.tolist()
+    same = ForwardRegressor(
+        model._automatic, criterion=None, refit_alpha="loo", max_terms=model.n_terms_, patience=None
+    ).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), same.predict(X), atol=1e-8)
+
+
+def test_other_sizes_of_the_path(rng):
+    X, y = pairwise(rng, n=120)
+    model = TermwiseRegressor().fit(X, y)
+    assert len(model.path_) == model.n_terms_ + BEYOND
+    larger = model.at(model.n_terms_ + 5)
+    assert larger.n_terms_ == model.n_terms_ + 5
+    assert larger.trials_ is model.trials_
+    assert model.at(0).predict(X) == pytest.approx(y.mean())
+    names = model.get_feature_names_out()
+    columns = model.transform(X)
+    assert columns.shape == (120, len(names)) == (120, model.n_terms_)
+    np.testing.assert_allclose(
+        columns @ model.weights_[np.argsort(model.support_)] + model.intercept_, model.predict(X)
+    )
+    X, labels = blobs(rng, n=100)
+    classifier = TermwiseClassifier(dictionary="linear").fit(X, labels)
+    before = classifier.predict_proba(X)
+    np.testing.assert_allclose(classifier.at(0).predict_proba(X)[:, 1], labels.mean(), atol=0.06)
+    np.testing.assert_array_equal(classifier.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("kind", [TermwiseRegressor, TermwiseClassifier])
+def test_pickles_and_clones(kind, rng):
+    X, y = pairwise(rng, n=80)
+    model = kind(3, dictionary="pairs").fit(X, y if kind is TermwiseRegressor else y > 0)
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict(X), model.predict(X))
+    fresh = clone(model)
+    assert fresh.get_params() == model.get_params()
+    assert not hasattr(fresh, "dictionary_")
+    again = model.set_params(dictionary="linear").fit(X, y if kind is TermwiseRegressor else y > 0)
+    assert again.dictionary_ == "linear"
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(rng):
+    X, y = pairwise(rng, n=60)
+    model = TermwiseRegressor(dictionary="linear").fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="not constant"):
+        model.fit(np.ones((60, 5)), y)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_intervals_cover(rng):
+    X, y = pairwise(rng, n=200, noise=0.5)
+    X_new, y_new = pairwise(rng, n=2000, noise=0.5)
+    lower, upper = TermwiseRegressor().fit(X, y).predict_interval(X_new, coverage=0.9)
+    assert 0.85 < np.mean((lower <= y_new) & (y_new <= upper)) < 0.95
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("size", ["small", "accurate"])
+def test_probabilities(classes, size, rng):
+    X, labels = blobs(rng, classes=classes)
+    X_new, truth = blobs(rng, n=2000, classes=classes)
+    names = np.array(["no", "yes", "maybe"])
+    model = TermwiseClassifier(size).fit(X, names[labels])
+    assert model.classes_.tolist() == sorted(names[:classes])
+    proba = model.predict_proba(X_new)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert proba.min() >= 0
+    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X_new))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X_new)), proba)
+    hits = names[truth][:, None] == model.classes_
+    brier, base = np.mean((proba - hits) ** 2), np.mean((hits.mean(axis=0) - hits) ** 2)
+    assert brier < 0.6 * base
+    for low in (0.0, 0.25, 0.5, 0.75):
+        inside = (proba >= low) & (proba < low + 0.25)
+        assert proba[inside].mean() == pytest.approx(hits[inside].mean(), abs=0.12)
+
+
+def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(rng):
+    X, labels = blobs(rng, n=80)
+    model = TermwiseClassifier(dictionary="linear").fit(X, labels, rng.integers(1, 4, size=80))
+    signs = 2 * labels - 1.0
+    scores = signs - model.loo_residuals_
+
+    def surprise(sharpness):
+        return model.path_.training().counts @ np.logaddexp(0, -2 * sharpness * signs * scores)
+
+    assert all(surprise(model._sharpness) <= surprise(model._sharpness * factor) for factor in (0.9, 1.1))
+
+
+def test_classes_that_do_not_depend_on_the_inputs(rng):
+    X, labels = rng.normal(size=(100, 3)), rng.random(100) < 0.2
+    model = TermwiseClassifier().fit(X, labels)
+    assert model.n_terms_ <= 3
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(labels.mean(), abs=0.1)
+
+
+def test_classes_that_depend_on_an_indicator_or_two(rng):
+    X = rng.integers(0, 2, size=(400, 2))
+    for n_inputs, likely in ((1, X[:, 0] == 1), (2, X[:, 0] != X[:, 1])):
+        labels = rng.random(400) < np.where(likely, 0.9, 0.1)
+        model = TermwiseClassifier().fit(X[:, :n_inputs], labels)
+        np.testing.assert_array_equal(model.predict(X[:, :n_inputs]), likely)
+        proba = model.predict_proba(X[:, :n_inputs])[:, 1]
+        np.testing.assert_allclose(proba, np.where(likely, 0.9, 0.1), atol=0.07)
+    counts = np.unique(np.column_stack([X, labels]), axis=0, return_counts=True)
+    weighted = TermwiseClassifier().fit(counts[0][:, :2], counts[0][:, 2] == 1, sample_weight=counts[1])
+    np.testing.assert_allclose(weighted.predict_proba(X), model.predict_proba(X), atol=1e-6)
+
+
+def test_one_class_is_too_few(rng):
+    with pytest.raises(ValueError, match="y must have at least two classes, got one class"):
+        TermwiseClassifier().fit(rng.normal(size=(20, 2)), np.zeros(20))
+
+
+# -- many samples ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+def test_many_samples_choose_on_some_and_weigh_all(library, rng, monkeypatch):
+    monkeypatch.setattr(estimators, "CHOICE_ROWS", 150)
+    monkeypatch.setattr(estimators, "PATH_ROWS", 200)
+    X, y = pairwise(rng, n=1000)
+    if library != "numpy":
+        X = pytest.importorskip(library).DataFrame({name: X[:, j] for j, name in enumerate("abcde")})
+    model = TermwiseRegressor().fit(X, y)
+    assert model.dictionary_ == "pairs"
+    assert model._record().rows.n == 1000
+    G = model.transform(X)
+    ridge = BasisRidge(alpha=model.alpha_).fit(G, y)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(G), atol=1e-8)
+    part = X.iloc[evenly(1000, 200)] if library == "pandas" else X[evenly(1000, 200)]
+    path = forward_path(clone(model._automatic).fit_transform(part), y[evenly(1000, 200)], max_terms=len(model.path_))
+    assert model.coef_.shape == (len(path),)  # the candidates that were worth evaluating on all
+    assert len(model.predict(X[:3])) == 3
+
+
+def test_weights_count_where_terms_are_chosen_on_some(rng, monkeypatch):
+    monkeypatch.setattr(estimators, "PATH_ROWS", 300)
+    X = rng.normal(size=(900, 60))
+    heavy = np.arange(900) < 60
+    y = np.where(heavy, 0.3 * X[:, 4], X[:, 9])
+    model = TermwiseRegressor(1, dictionary="linear").fit(X, y, sample_weight=np.where(heavy, 10.0, 0.001))
+    assert model.get_feature_names_out().tolist() == ["x4"]
+    light = TermwiseRegressor(1, dictionary="linear").fit(X, y)
+    assert "x4" not in light.basis_.get_feature_names_out()
+    assert not hasattr(model, "_repeats")
+
+
+def test_many_samples_of_weight_zero(rng, monkeypatch):
+    monkeypatch.setattr(estimators, "PATH_ROWS", 100)
+    X, y = pairwise(rng, n=400)
+    counts = np.where(np.arange(400) % 2, 1.0, 0.0)
+    model = TermwiseRegressor(dictionary="pairs").fit(X, y, sample_weight=counts)
+    alone = TermwiseRegressor(dictionary="pairs").fit(X[counts > 0], y[counts > 0])
+    np.testing.assert_allclose(model.predict(X), alone.predict(X))
