@@ -27,7 +27,6 @@ Floats = NDArray[np.float64]
 
 FOLDS = 5
 FIRST_LOOK = 40  # terms tried at first; only a dictionary that is still improving there is tried further
-SMALL = 0.5  # standard errors of the difference a smaller model may be worse by
 CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
 PATH_ROWS = 20_000  # samples the terms are chosen on
 MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
@@ -45,6 +44,7 @@ class TermwiseModel(ForwardModel):
     refit_alpha: ClassVar[str] = "loo"  # type: ignore[misc]
     penalty: ClassVar[str] = "weights"  # type: ignore[misc]
     fit_intercept: ClassVar[bool] = True  # type: ignore[misc]
+    tolerance: ClassVar[float] = 0.5  # standard errors of the difference by which a smaller model may be worse
     max_terms: int
     _automatic: Any
     _wanted: int
@@ -123,9 +123,9 @@ class TermwiseModel(ForwardModel):
         candidates = dictionaries(table, Y, np.minimum(1, counts), centers, self.dictionary)
         data = folded(table, Y, counts, FOLDS, check_random_state(self.random_state))
         trials = [self._try(name, basis, FIRST_LOOK, *data) for name, basis in candidates.items()]
-        self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
+        self.dictionary_, self._wanted = choose(trials, self.size, self.tolerance)
         trials = [self._try_further(trial, candidates, *data) for trial in trials]
-        self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
+        self.dictionary_, self._wanted = choose(trials, self.size, self.tolerance)
         self.trials_ = {trial.name: trial.errors for trial in trials}
         basis = candidates[self.dictionary_]
         self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
