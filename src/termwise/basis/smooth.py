@@ -122,7 +122,9 @@ class SmoothBasis(Basis):
         if np.ndim(self.centers) == 0:
             remedy = "'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
-            spread = RadialBasis(centers=min(int(count), len(Z)), random_state=self.random_state).fit(Z)
+            if count >= len(Z):
+                return X[different], different
+            spread = RadialBasis(centers=int(count), random_state=self.random_state).fit(Z)
             return X[different[spread.center_rows_]], different[spread.center_rows_]
         shape = np.shape(self.centers)
         if len(shape) != 2 or shape[1] != X.shape[1]:
