@@ -24,6 +24,16 @@ def row_blocks(n: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
+def evenly(n: int, most: int) -> NDArray[np.intp]:
+    """At most that many of n row numbers, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
+
+
+def different_rows(X: NDArray) -> NDArray[np.intp]:
+    """First row of each different sample, in the order of the data."""
+    return np.sort(np.unique(X, axis=0, return_index=True)[1])
+
+
 def as_columns(y: NDArray) -> NDArray:
     """Return targets of shape (n,) or (n, q) as (n, q)."""
     return y.reshape(len(y), -1)

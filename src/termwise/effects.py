@@ -197,10 +197,8 @@ class Parts:
         ends = np.empty((2, 0))
         if self.basis is not None:
             ends = self.basis.means_ + np.outer([-REACH, REACH], self.basis.deviations_)
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # what a scaler cannot undo comes back as NaN, which is looked for below
+            with warnings.catch_warnings():  # what a scaler cannot undo comes back as NaN, which is looked for below
+                warnings.simplefilter("ignore")
                 for scaler in reversed(self.scalers):
                     ends = scaler.inverse_transform(ends)
         if self.basis is None or not np.isfinite(ends).all():

@@ -185,10 +185,15 @@ class TermModel(BaseEstimator, ABC):
         criteria = "  ".join(f"{name} {value:.4g}" for name, value in self.criteria_.items())
         lines = [
             f"{type(self).__name__}: {self.n_terms_} of {self._n_candidates} terms, {self._record().rows.n:g} samples",
+            *self._remarks(),
             f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
             f"error estimates: {criteria}",
         ]
         return "\n".join(lines + self._term_table(max_terms))
+
+    def _remarks(self) -> list[str]:
+        """What a subclass has to add to the summary, lines that follow the first."""
+        return []
 
     def _term_table(self, max_terms: int) -> list[str]:
         if not self.n_terms_:
@@ -235,16 +240,16 @@ class TermModel(BaseEstimator, ABC):
             return X
         return validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
-    def _fit_design(self, X: Any, y: NDArray, used: NDArray[np.bool_], min_samples: int = 2) -> NDArray:
+    def _fit_design(self, X: Any, y: NDArray, counts: NDArray[np.float64], min_samples: int = 2) -> NDArray:
         """Fit the basis on the samples that count and evaluate it on all."""
         basis = self._prototype()
         if basis is None:
             self.basis_ = None
-        elif used.all():
+        elif counts.all():
             self.basis_ = clone(basis)
             return self._check_design(self.basis_.fit_transform(X, y), min_samples)
         else:
-            rows = np.flatnonzero(used)
+            rows = np.flatnonzero(counts)
             self.basis_ = clone(basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
         return self._check_design(X if basis is None else self.basis_.transform(X), min_samples)
 
@@ -345,7 +350,7 @@ class BatchModel(TermModel):
         counts = check_counts(sample_weight, len(y))
         used = counts > 0
         self._prepare(X, y, counts)
-        G = self._fit_design(X, y, used)
+        G = self._fit_design(X, y, counts)
         check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
         Y = as_columns(y)

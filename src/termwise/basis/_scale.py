@@ -8,6 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import different_rows
+
 Floats = NDArray[np.float64]
 
 
@@ -19,23 +21,28 @@ class Scale:
     learns nothing, are the same.
     """
 
+    n: int  # samples, repeats counted
     rows: NDArray[np.intp]  # first row of each different sample, in the order of the data
     means: Floats  # (d,)
     deviations: Floats  # (d,), zero for a constant input
 
     @classmethod
     def of(cls, X: NDArray) -> Self:
-        """Look at the training inputs; raise if they are all constant."""
-        rows = np.sort(np.unique(X, axis=0, return_index=True)[1])
+        """Look at the training inputs."""
+        rows = different_rows(X)
         different = X[rows].astype(np.float64, copy=False)
         constant = different.max(axis=0) == different.min(axis=0)  # a computed deviation need not be quite zero
         deviations = np.where(constant, 0.0, different.std(axis=0))
-        if not deviations.any():
+        return cls(len(X), rows, different.mean(axis=0), deviations)
+
+    def check(self) -> Self:
+        """Raise if all inputs are constant."""
+        if not self.deviations.any():
             raise ValueError(
-                f"X must have an input that is not constant, got {len(X)} sample{'s' * (len(X) != 1)} all alike: "
+                f"X must have an input that is not constant, got {self.n} sample{'s' * (self.n != 1)} all alike: "
                 "functions of constants are constant."
             )
-        return cls(rows, different.mean(axis=0), deviations)
+        return self
 
     @property
     def varying(self) -> NDArray[np.intp]:

@@ -94,7 +94,7 @@ class AnovaBasis(Basis):
 
     def _learn(self, X: NDArray) -> None:
         self._check_params()
-        scale = Scale.of(X)
+        scale = Scale.of(X).check()
         different = X[scale.rows].astype(np.float64, copy=False)
         self.means_, self.deviations_ = scale.means, scale.deviations
         self.centers_ = np.full((X.shape[1], self.n_centers), np.nan)

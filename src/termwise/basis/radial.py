@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import row_blocks
+from termwise._arrays import different_rows, evenly, row_blocks
 from termwise._checks import check_choice, check_number
 from termwise.basis._terms import Basis
 
@@ -116,7 +116,7 @@ class RadialBasis(Basis):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
             return X.copy(), np.arange(n)
         if np.ndim(self.centers) == 0:
-            different = np.sort(np.unique(X, axis=0, return_index=True)[1])
+            different = different_rows(X)
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
             rng = check_random_state(self.random_state)
@@ -168,8 +168,7 @@ def median_distance(X: NDArray) -> float:
 
     Above `MEDIAN_ROWS` samples, that many evenly spaced ones are used. Identical samples only: 1.
     """
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MEDIAN_ROWS)).astype(np.intp))
-    distances = pdist(X[rows].astype(np.float64, copy=False))
+    distances = pdist(X[evenly(len(X), MEDIAN_ROWS)].astype(np.float64, copy=False))
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from termwise._arrays import row_blocks
+from termwise._arrays import different_rows, row_blocks
 from termwise._checks import check_bool, check_choice, check_number
 from termwise.basis._scale import Scale
 from termwise.basis._terms import Basis
@@ -89,7 +89,7 @@ class SmoothBasis(Basis):
     def _learn(self, X: NDArray) -> None:
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
         factors = self._check_widths()
-        scale = Scale.of(X)
+        scale = Scale.of(X).check()
         self.means_, self.deviations_ = scale.means, scale.deviations
         Z = scale.standardise(X[scale.rows], scale.varying)
         self.distance_ = median_distance(Z)
@@ -132,7 +132,7 @@ class SmoothBasis(Basis):
         self._place = "centre"
         given = check_array(self.centers, dtype=X.dtype, input_name="centers")
         varying = np.flatnonzero(self.deviations_)
-        rows = np.sort(np.unique(given[:, varying], axis=0, return_index=True)[1])
+        rows = different_rows(given[:, varying])
         return given[rows], rows
 
     def _evaluate(self, X: NDArray) -> NDArray:

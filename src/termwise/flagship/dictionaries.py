@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from termwise._arrays import evenly
 from termwise.basis import AnovaBasis, Basis, SmoothBasis
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.solution import pose
@@ -54,8 +55,3 @@ def best_width(X: Floats, Y: Floats, counts: Floats) -> float:
 
     best = min(COARSE, key=error)
     return min((best, best / np.sqrt(2), best * np.sqrt(2)), key=error)
-
-
-def evenly(n: int, most: int) -> NDArray[np.intp]:
-    """At most that many row numbers, evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +12,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from termwise._arrays import as_columns
+from termwise._arrays import as_columns, evenly
 from termwise._checks import check_choice, check_number
 from termwise.basis import Basis, TableEncoder, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
-from termwise.flagship.dictionaries import DICTIONARIES, dictionaries, evenly
+from termwise.flagship.dictionaries import DICTIONARIES, dictionaries
 from termwise.flagship.honest import Trial, choose, folded, merged, out_of_fold
 from termwise.forward import ForwardModel
 from termwise.labels import LabelModel
@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 
 FOLDS = 5
 FIRST_LOOK = 40  # terms tried at first; only a dictionary that is still improving there is tried further
+SMALL = 0.5  # standard errors of the difference by which a smaller model may be worse
 CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
 PATH_ROWS = 20_000  # samples the terms are chosen on
 MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
@@ -38,17 +39,15 @@ class TermwiseModel(ForwardModel):
     """What the regressor and the classifier share."""
 
     # the recipe: ForwardModel reads these where its other children have parameters
-    rule: ClassVar[str] = "loo"  # type: ignore[misc]
-    criterion: ClassVar[None] = None  # type: ignore[misc]
-    alpha: ClassVar[float] = 1e-6  # type: ignore[misc]
-    refit_alpha: ClassVar[str] = "loo"  # type: ignore[misc]
-    penalty: ClassVar[str] = "weights"  # type: ignore[misc]
-    fit_intercept: ClassVar[bool] = True  # type: ignore[misc]
-    tolerance: ClassVar[float] = 0.5  # standard errors of the difference by which a smaller model may be worse
+    rule = "loo"
+    criterion = None
+    alpha = 1e-6
+    refit_alpha = "loo"
+    penalty = "weights"
+    fit_intercept = True
     max_terms: int
     _automatic: Any
     _wanted: int
-    _repeats: Floats
 
     def __init__(
         self,
@@ -65,21 +64,13 @@ class TermwiseModel(ForwardModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def summary(self, max_terms: int = 20) -> str:
-        """Describe the fit in words and numbers.
-
-        Parameters
-        ----------
-        max_terms : int, default=20
-            How many terms to list, the most significant first.
-        """
-        head, *rest = super().summary(max_terms).split("\n")
+    def _remarks(self) -> list[str]:
         tried = ", ".join(f"{name} {curve.min():.3g}" for name, curve in self.trials_.items())
-        lines = [head, f"dictionary: {self.dictionary_}; cross-validated error, a share of the variance: {tried}"]
+        lines = [f"dictionary: {self.dictionary_}; cross-validated error, a share of the variance: {tried}"]
         if self.categories_:
             known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
             lines.append(f"categories, a column of 0 and 1 each: {known}")
-        return "\n".join(lines + rest)
+        return lines
 
     # -- choosing ------------------------------------------------------------------------------------------------------
 
@@ -110,12 +101,11 @@ class TermwiseModel(ForwardModel):
 
     def _prepare(self, X: Any, y: NDArray, counts: Floats) -> None:
         """Read the table, then choose a dictionary and a size."""
-        self._repeats = counts
         used = np.flatnonzero(counts > 0)
         encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
         self.categories_ = encoder.categories_
         table = encoder.transform(X)[used].astype(np.float64)
-        Scale.of(table)  # all constant: say so now, of all samples
+        Scale.of(table).check()  # all constant: say so now, of all samples
         table, Y, counts = merged(table, as_columns(y)[used], counts[used])
         centers, rows = number_of_centers(len(table)), evenly(len(table), CHOICE_ROWS)
         table, Y, counts = table[rows], Y[rows], counts[rows]
@@ -123,9 +113,9 @@ class TermwiseModel(ForwardModel):
         candidates = dictionaries(table, Y, np.minimum(1, counts), centers, self.dictionary)
         data = folded(table, Y, counts, FOLDS, check_random_state(self.random_state))
         trials = [self._try(name, basis, FIRST_LOOK, *data) for name, basis in candidates.items()]
-        self.dictionary_, self._wanted = choose(trials, self.size, self.tolerance)
+        self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
         trials = [self._try_further(trial, candidates, *data) for trial in trials]
-        self.dictionary_, self._wanted = choose(trials, self.size, self.tolerance)
+        self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
         self.trials_ = {trial.name: trial.errors for trial in trials}
         basis = candidates[self.dictionary_]
         self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
@@ -152,12 +142,11 @@ class TermwiseModel(ForwardModel):
             return trial
         return self._try(trial.name, candidates[trial.name], self.max_terms, *data)
 
-    def _fit_design(self, X: Any, y: NDArray, used: NDArray[np.bool_], min_samples: int = 2) -> NDArray:
+    def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
         """Make the candidates; of many samples, some decide which candidates are worth evaluating on all."""
-        rows, counts = np.flatnonzero(used), self._repeats
-        del self._repeats
+        rows = np.flatnonzero(counts)
         if len(rows) <= PATH_ROWS:
-            return super()._fit_design(X, y, used, min_samples)
+            return super()._fit_design(X, y, counts, min_samples)
         some = rows[evenly(len(rows), PATH_ROWS)]
         part = rows_of(X, some)
         fitted = clone(self._prototype()).fit(part)

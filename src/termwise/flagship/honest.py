@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise.basis import take
+from termwise.selection.criteria import excess
 from termwise.selection.engine import Settings, grow
 
 Floats = NDArray[np.float64]
@@ -101,9 +102,7 @@ class Trial:
 
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""
-        more = self.squares - best
-        mean = more @ self.share
-        return mean, np.sqrt(np.maximum(more**2 @ self.share - mean**2, 0.0) / self.n)
+        return excess(self.squares, best, self.share, self.n)
 
 
 def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[str, int]:

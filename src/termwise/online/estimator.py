@@ -232,7 +232,7 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         X, y = self._validate(X, y, reset=first)
         counts = check_counts(sample_weight, len(y))
         if first:
-            G = self._fit_design(X, y, counts > 0, min_samples=1)
+            G = self._fit_design(X, y, counts, min_samples=1)
             self._begin(G.shape[1], y)
         else:
             G = self._check_design(X if self.basis_ is None else self.basis_.transform(X))

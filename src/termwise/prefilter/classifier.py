@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import as_columns
+from termwise._arrays import as_columns, evenly
 from termwise._checks import check_choice, check_number
 from termwise.basis.radial import RadialBasis
 from termwise.labels import LabelModel
@@ -18,6 +17,7 @@ from termwise.prefilter.signal import Prefilter, singular_vectors
 from termwise.prefilter.stages import StageOne, leave_one_out_scores
 from termwise.prefilter.swarm import minimise
 from termwise.prefilter.width import FACTORS, gaussians, standard_error, steady_minimum
+from termwise.selection.criteria import excess
 from termwise.selection.engine import Settings, grow
 from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, pose, solve_penalised
@@ -155,20 +155,11 @@ class PrefilterClassifier(LabelModel, PathModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def summary(self, max_terms: int = 20) -> str:
-        """Describe the fit in words and numbers.
-
-        Parameters
-        ----------
-        max_terms : int, default=20
-            How many terms to list, the most significant first.
-        """
-        check_is_fitted(self)
+    def _remarks(self) -> list[str]:
         rates = f"leave-one-out error rate {self.final_error_rate_:.2%}, of stage one {self.loo_error_rate_:.2%}"
         penalties = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.lambda_1_))
         condition = f"its signs depend on the sample left out for {self.sign_violations_:.0%} of the samples"
-        head, *rest = super().summary(max_terms).split("\n")
-        return "\n".join([head, rates, f"lambda_1 {penalties}; {condition}", *rest])
+        return [rates, f"lambda_1 {penalties}; {condition}"]
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
@@ -196,7 +187,7 @@ class PrefilterClassifier(LabelModel, PathModel):
         if not isinstance(self.basis, str):
             return
         used = np.flatnonzero(counts > 0)
-        some = used[np.unique(np.linspace(0, len(used) - 1, min(len(used), WIDTH_ROWS)).astype(np.intp))]
+        some = used[evenly(len(used), WIDTH_ROWS)]
         X = check_array(X, dtype=np.float64, ensure_min_samples=2, estimator=self, input_name="X")
         Y = as_columns(y)[some]
         bases = list(gaussians(X[used]))
@@ -265,14 +256,14 @@ class PrefilterClassifier(LabelModel, PathModel):
         """
         if self.criterion is None or not len(self.path_):
             return len(self.path_)
-        stage, share = self._stage, self._stage.counts / self._stage.counts.sum()
+        stage, n = self._stage, self._stage.counts.sum()
+        share = stage.counts / n
         scores = leave_one_out_scores(stage, self.path_.training(), Rows(stage.counts, self.fit_intercept))[1:]
         squares = np.mean((stage.labels - scores) ** 2, axis=2)
-        more = squares - squares[np.argmin(squares @ share)]
-        spread = np.sqrt(np.maximum(more**2 @ share - (more @ share) ** 2, 0.0) / stage.counts.sum())
+        more, spread = excess(squares, squares[np.argmin(squares @ share)], share, n)
         rates = np.array([stage.rate(one) for one in scores])
-        rates[more @ share > spread + ROUNDING] = np.inf
-        limit = rates.min() + standard_error(rates.min(), stage.counts.sum()) / 2
+        rates[more > spread + ROUNDING] = np.inf
+        limit = rates.min() + standard_error(rates.min(), n) / 2
         return 1 + int(np.argmax(rates <= limit + ROUNDING))
 
     def _cut(self, k: int) -> None:

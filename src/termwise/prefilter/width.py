@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise.basis._scale import Scale
 from termwise.basis.radial import RadialBasis, median_distance
 
 Floats = NDArray[np.float64]
@@ -21,9 +22,8 @@ def gaussians(X: Floats) -> Iterator[RadialBasis]:
     Inputs are scaled by their standard deviations. These, the median distance and the centres come from the different
     samples only, so that writing a sample twice and giving it the weight two are the same.
     """
-    different = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]
-    spread = different.std(axis=0)
-    scale = np.where((np.ptp(different, axis=0) > 0) & (spread > 0), spread, 1.0)
+    seen = Scale.of(X)
+    different, scale = X[seen.rows], np.where(seen.deviations > 0, seen.deviations, 1.0)
     distance = median_distance(different / scale)
     centers = different
     if len(different) > MOST_CENTERS:

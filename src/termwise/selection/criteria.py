@@ -27,6 +27,23 @@ class Criterion(Protocol):
         """Estimate the prediction error."""
 
 
+def excess(
+    squares: NDArray[np.float64], best: NDArray[np.float64], share: NDArray[np.float64], n: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """By how much models are worse than the best one, and the standard error of that difference.
+
+    Parameters
+    ----------
+    squares : (m, n) squared errors of m models on every sample.
+    best : (n,) those of the best model.
+    share : (n,) weights of the samples, adding up to one.
+    n : number of samples (the sum of their weights).
+    """
+    more = squares - best
+    mean = more @ share
+    return mean, np.sqrt(np.maximum(more**2 @ share - mean**2, 0.0) / n)
+
+
 def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> NDArray[np.float64]:
     """`sse / (n - dof)`, infinite where no degree of freedom is left."""
     left = np.asarray(n - dof, dtype=np.float64)
