@@ -175,11 +175,11 @@ def test_bounds_hold(rng, monkeypatch):
     seen = []
     original = cascade.leave_one_out_errors
 
-    def spy(state, batch, beta, den):
-        errors = original(state, batch, beta, den)
-        terms = cascade.BoundTerms(state.blocks)
+    def spy(state, directions, batch, beta, den):
+        errors = original(state, directions, batch, beta, den)
+        terms = cascade.BoundTerms(state)
         curve = np.sum(beta**2, axis=1) * terms.w_min * state.vv[batch]
-        tight = terms.total - 2 * np.sum(beta * terms.along(state, batch), axis=1) + curve
+        tight = terms.total - 2 * np.sum(beta * cascade.weighted_products(state, batch), axis=1) + curve
         loose = (
             terms.total
             - 2 * terms.w0 * np.sum(beta * state.rv[batch], axis=1)
@@ -219,13 +219,12 @@ def test_the_curvature_bound_holds_and_keeps_the_choice(weighted, sparse, alpha,
 
     def spy(self, state: State, candidates, beta, den):
         extra = original(self, state, candidates, beta, den)
-        errors = cascade.leave_one_out_errors(state, candidates[:12], beta[:12], den[:12])
-        terms = cascade.BoundTerms(state.blocks)
-        V = np.vstack(
-            [block.columns(candidates[:12]) - block.Z @ state.T[:, candidates[:12]] for block in state.blocks]
-        )
-        w = np.concatenate(terms.w)
-        r = np.vstack([block.r for block in state.blocks])
+        directions = cascade.Directions(state.facts, len(state.s))
+        kept, blocks = directions.fetch(candidates[:12], state), [block.fork() for block in state.rows.blocks]
+        errors = sum(cascade.verify(block, kept, beta[:12], den[:12]) for block in blocks)
+        V = np.vstack([block.columns(candidates[:12]) - block.Z @ state.T[:, candidates[:12]] for block in blocks])
+        w = np.concatenate([block.gap**-2 for block in blocks])
+        r = np.vstack([block.r for block in blocks])
         first = [np.sum(w[:, None] * (r - np.outer(V[:, i], beta[i])) ** 2) for i in range(12)]
         assert np.all(first + extra[:12] <= errors * (1 + 1e-9))
         positive.append(extra.min() > 0)
@@ -341,6 +340,7 @@ def test_reestimation_applies_orrs_formula_once_a_term(rng):
         assert alphas[k] == pytest.approx(once, rel=1e-6)
         ridge = BasisRidge(alpha=alphas[k]).fit(G[:, S], y)
         np.testing.assert_allclose(path.coef(k)[0], ridge.coef_, rtol=1e-7)
+        assert path.coef(k)[1] == pytest.approx(ridge.intercept_, rel=1e-7)
         assert path.steps[k].gcv == pytest.approx(ridge.criteria_["gcv"], rel=1e-7)
         assert path.steps[k].loo == pytest.approx(ridge.criteria_["loo"], rel=1e-7)
         assert path.steps[k].dof == pytest.approx(ridge.effective_dof_, rel=1e-7)
@@ -348,14 +348,14 @@ def test_reestimation_applies_orrs_formula_once_a_term(rng):
 
 def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
     from termwise.selection.blocks import RowBlock
+    from termwise.selection.executor import LocalBlocks
     from termwise.selection.state import State
 
     G, Y = rng.normal(size=(30, 9)), rng.normal(size=(30, 2))
     states = []
     for alpha in (0.5, 2.0):
-        state = State(
-            [RowBlock(G[:11], Y[:11], np.ones(11)), RowBlock(G[11:], Y[11:], np.ones(19))], alpha, False, True, 1e-10
-        )
+        blocks = [RowBlock(G[:11], Y[:11], np.ones(11)), RowBlock(G[11:], Y[11:], np.ones(19))]
+        state = State(LocalBlocks(blocks), alpha, False, True, 1e-10)
         for j in (3, 1, 7):
             state.append(j)
         states.append(state)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 from termwise.selection.blocks import RowBlock
+from termwise.selection.executor import LocalBlocks
 from termwise.selection.kfold import KFoldRule, fold_labels
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule
@@ -36,7 +37,9 @@ def start(G, Y, alpha=1e-3, *, penalty="weights", intercept=True, counts=None, c
     counts = np.ones(len(Y)) if counts is None else counts
     bounds = [0, *cuts, len(Y)]
     blocks = [RowBlock(G[a:b], Y[a:b], counts[a:b]) for a, b in pairwise(bounds)]
-    return State(blocks, alpha, penalty == "orthogonal", intercept, 1e-5 if G.dtype == np.float32 else 1e-10)
+    return State(
+        LocalBlocks(blocks), alpha, penalty == "orthogonal", intercept, 1e-5 if G.dtype == np.float32 else 1e-10
+    )
 
 
 def select(rule, state, steps):
@@ -106,7 +109,7 @@ def test_kfold_is_refitting_without_each_fold(kind, outputs, intercept, alpha):
 @pytest.mark.parametrize("kind", KINDS)
 def test_kfold_with_the_orthogonal_penalty(kind, intercept, alpha):
     G, Y = make(kind, 3, 2)
-    folds = fold_labels(4, len(G), Y)
+    folds = fold_labels(4, len(G), lambda: Y)
     state = start(G, Y, alpha, penalty="orthogonal", intercept=intercept)
     assert_chooses_as(
         lambda S: from_projection(G[:, S], Y, folds, alpha, intercept), KFoldRule(folds), state, G.shape[1], 5
@@ -118,7 +121,7 @@ def test_kfold_with_the_orthogonal_penalty(kind, intercept, alpha):
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_many_folds_as_rows_is_leave_one_out(kind, alpha, penalty):
     G, Y = make(kind, 4, 2)
-    folds = select(KFoldRule(fold_labels(len(G), len(G), Y)), start(G, Y, alpha, penalty=penalty), 6)
+    folds = select(KFoldRule(fold_labels(len(G), len(G), lambda: Y)), start(G, Y, alpha, penalty=penalty), 6)
     loo = select(LooRule(), start(G, Y, alpha, penalty=penalty), 6)
     assert terms(folds) == terms(loo)
     np.testing.assert_allclose(scores(folds), scores(loo), rtol=1e-7)
@@ -242,7 +245,7 @@ def test_fold_labels_are_those_of_scikit_learn(rng):
         (GroupKFold(3).split(X, y, groups), GroupKFold(3).split(X, y, groups)),
         ([(np.arange(23) > 4, np.arange(23) <= 4), (range(5), range(5, 23))], KFold(2).split(X)),
     ]:
-        labels = fold_labels(cv, 23, y)
+        labels = fold_labels(cv, 23, lambda: y)
         assert labels.shape == (23,)
         if not isinstance(cv, list):
             for number, (_, test) in enumerate(splits):
@@ -276,7 +279,7 @@ def test_fold_labels_are_those_of_scikit_learn(rng):
 )  # fmt: skip
 def test_folds_that_are_no_partition(cv, error, message):
     with pytest.raises(error, match=message):
-        fold_labels(cv, 12, np.zeros(12))
+        fold_labels(cv, 12, lambda: np.zeros(12))
 
 
 def misclassified(G, Y, alpha, intercept):

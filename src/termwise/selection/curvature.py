@@ -17,10 +17,12 @@ and, the residual having changed in the meantime from a to a', `sum a' v^2 >= su
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.selection.blocks import NO_GAP, RowBlock
+from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
@@ -32,46 +34,71 @@ class Curvature:
     def __init__(self, state: State) -> None:
         self.first = state.intercept
         self.means = state.means
-        self.fourth = sum(block.fourth_powers(self.means) for block in state.blocks) ** 0.25
+        self.fourth = state.rows.ask(fourth_powers, self.means) ** 0.25
         self.look(state)
 
     def look(self, state: State) -> None:
         """Weigh the squares of all columns with the present residual."""
-        self.a = [_weights(block)[1] for block in state.blocks]
-        pairs = zip(state.blocks, self.a, strict=True)
-        self.root = np.sqrt(sum(block.weighted_squares(a, self.means) for block, a in pairs))
-        self.M = np.empty((0, 0))
-        self.z_fourth = np.empty(0)
+        self.root = np.sqrt(state.rows.ask(look, self.means))
+        self._forget(state)
+
+    def _forget(self, state: State) -> None:
+        """Know nothing of the model's columns, which may have been replaced."""
+        self.M, self.z_fourth, self.rebuilt = np.empty((0, 0)), np.empty(0), state.rebuilt
 
     def least(self, state: State, candidates: NDArray[np.intp], beta: Floats, den: Floats) -> Floats:
         """Return a lower bound of the second sum for some candidates."""
-        self._follow(state)
+        lost, steep = np.sqrt(self._follow(state)), np.sqrt(state.moments.steep)
         T = state.T[self.first :, candidates]
-        now = [_weights(block) for block in state.blocks]
-        lost = np.sqrt(sum(np.sum(np.maximum(a - b, 0) ** 2) for a, (_, b) in zip(self.a, now, strict=True)))
-        steep = np.sqrt(max(u.max() for u, _ in now))
         v4 = (self.fourth[candidates] + self.z_fourth @ np.abs(T)) ** 2
         root = np.maximum(self.root[candidates] - np.sqrt(np.einsum("ij,ij->j", T, self.M @ T)), 0)
         root = np.sqrt(np.maximum(root**2 - lost * v4, 0)) - np.sqrt(np.sum(beta**2, axis=1)) * steep * v4
         return 2 / den * np.maximum(root, 0) ** 2
 
-    def _follow(self, state: State) -> None:
-        """Bring M and the fourth norms up to the columns that Z has by now."""
+    def _follow(self, state: State) -> float:
+        """Bring M and the fourth norms up to the columns that Z has by now; return `|(a - a')_+|^2`."""
+        if self.rebuilt < state.rebuilt:
+            self._forget(state)
         known = len(self.z_fourth)
-        Zs = [block.Z[:, self.first :] for block in state.blocks]
-        new = [Z[:, known:] for Z in Zs]
-        if not new[0].shape[1]:
-            return
-        triples = zip(Zs, self.a, new, strict=True)
-        side = np.sum([Z.T @ (a[:, None] * fresh) for Z, a, fresh in triples], axis=0)
-        M = np.empty((len(side), len(side)))
-        M[:known, :known], M[:, known:], M[known:] = self.M, side, side.T
-        self.M = M
-        squares = [fresh * fresh for fresh in new]
-        self.z_fourth = np.append(self.z_fourth, sum(np.einsum("ij,ij->j", s, s) for s in squares) ** 0.25)
+        changed = state.rows.ask(follow, self.first, known)
+        M = np.empty((len(changed.side), len(changed.side)))
+        M[:known, :known], M[:, known:], M[known:] = self.M, changed.side, changed.side.T
+        self.M, self.z_fourth = M, np.append(self.z_fourth, changed.fourth**0.25)
+        return changed.lost
 
 
-def _weights(block: RowBlock) -> tuple[Floats, Floats]:
-    """`u` and `a` on the rows of a block."""
-    u = block.share / np.maximum(block.gap, NO_GAP) ** 3
-    return u, u * np.sum(block.r**2, axis=1)
+@dataclass(frozen=True)
+class Change(Answer):
+    """What is new since the last look."""
+
+    side: Floats  # (k, new) `Z' diag(a) z` of new columns
+    fourth: Floats  # (new,) sum z^4
+    lost: float  # sum (a - a')_+^2
+
+
+def fourth_powers(block: RowBlock, means: Floats) -> Floats:
+    """`sum (g - mean)^4` of every column, or more."""
+    return block.G.fourth_powers(block.weights, means)
+
+
+@changes
+def look(block: RowBlock, means: Floats) -> Floats:
+    """Remember the present a, and return at most `sum a (g - mean)^2` of every column."""
+    block.a = _a(block)
+    weights = block.a if block.weights is None else block.a * block.weights
+    squares, along = block.G.squares(weights), block.G.products(weights)
+    rounding = 8 * np.finfo(block.G.dtype).eps * squares  # the differences may be off by this
+    return np.maximum(squares - 2 * means * along + means**2 * weights.sum() - rounding, 0)
+
+
+def follow(block: RowBlock, first: int, known: int) -> Change:
+    """How far a has gone from what is remembered, and products of what is new in Z; its columns count from `first`."""
+    Z, new = block.Z[:, first:], block.Z[:, first + known :]
+    squares = new * new
+    lost = float(np.sum(np.maximum(block.a - _a(block), 0) ** 2))
+    return Change(Z.T @ (block.a[:, None] * new), np.einsum("ij,ij->j", squares, squares), lost)
+
+
+def _a(block: RowBlock) -> Floats:
+    """`a = u r^2` on the rows of a block."""
+    return block.share / np.maximum(block.gap, NO_GAP) ** 3 * np.sum(block.r**2, axis=1)

@@ -1,19 +1,22 @@
 """The directions `v = P g` of the candidates that were verified last, kept up to date.
 
 Runners-up tend to come up again at the next step. A new z changes v by `-z t` only, so a kept direction costs two reads
-of a vector a step, where a fresh one costs a look at a column of G and k columns of Z.
+of a vector a step, where a fresh one costs a look at a column of G and k columns of Z. The driver keeps the books, the
+blocks hold the directions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.selection.blocks import RowBlock
+from termwise.selection.blocks import RowBlock, Start
+from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 SHARE = 0.035  # of the size of G
 FEWEST, MOST = 16, 256
@@ -21,67 +24,64 @@ SMALL = 1 << 16  # numbers that may be kept whatever the size of G
 IDLE = 3  # steps after which a direction that was not looked at is given up
 
 
-class Directions:
-    """A table of directions, one contiguous row per candidate and block; the least recently used row makes room."""
+@dataclass(frozen=True)
+class Kept:
+    """Where the directions of a batch are, and what must be done to the table for that, in this order."""
 
-    def __init__(self, blocks: Sequence[RowBlock]) -> None:
-        self.blocks = blocks
-        entries = sum(block.G.data.nbytes if hasattr(block.G, "indptr") else block.G.nbytes for block in blocks) / 8
-        rows = sum(len(block.Y) for block in blocks)
-        self.capacity = int(np.clip(max(SHARE * entries, SMALL) / rows, FEWEST, MOST))
-        self.tables = [np.empty((self.capacity, len(block.Y))) for block in blocks]  # touched as it fills
-        self.slot = np.full(blocks[0].G.shape[1], -1)  # of every candidate, -1 for those not here
+    capacity: int
+    holes: Indices  # rows to be overwritten ...
+    movers: Indices  # ... by these
+    amounts: Floats  # (new columns of Z, rows in use) how much of them to take off each row
+    missing: Indices  # candidates to be computed ...
+    T: Floats  # (k, missing) ... by taking `Z T` off their columns ...
+    places: Indices  # ... and put into these rows
+    slots: Indices  # rows of the whole batch
+
+
+class Directions:
+    """The books of a table of directions, one row per candidate; the least recently used row makes room."""
+
+    def __init__(self, start: Start, candidates: int) -> None:
+        self.capacity = int(np.clip(max(SHARE * start.nbytes / 8, SMALL) / start.rows, FEWEST, MOST))
+        self.slot = np.full(candidates, -1)  # of every candidate, -1 for those not here
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)
-        self.clock = 0
+        self.clock = self.rebuilt = 0
 
-    def fetch(self, batch: NDArray[np.intp], T: Floats) -> NDArray[np.intp]:
-        """Return the rows of the tables that hold a batch, filling in what is missing; at most `capacity` at a time."""
-        missing = batch[self.slot[batch] < 0]
-        self.used[self.slot[batch[self.slot[batch] >= 0]]] = self.clock
-        if len(missing):
-            slots = self._make_room(len(missing))
-            for block, table in zip(self.blocks, self.tables, strict=True):
-                V = block.columns(missing)
-                V -= block.Z @ T[:, missing]
-                table[slots] = V.T
-            self.owners[slots], self.used[slots], self.slot[missing] = missing, self.clock, slots
-        return self.slot[batch]
+    def fetch(self, batch: Indices, state: State) -> Kept:
+        """Say where the directions of a batch, at most `capacity` of them, are once the table is brought up to date."""
+        if state.rebuilt > self.rebuilt:
+            self._forget()
+        holes, movers = self._give_up(state.k - self.clock)
+        amounts = state.T[self.clock :, self.owners]
+        self.clock, self.rebuilt = state.k, state.rebuilt
+        present = self.slot[batch] >= 0
+        missing = batch[~present]
+        self.used[self.slot[batch[present]]] = self.clock
+        places = self._make_room(len(missing))
+        self.owners[places], self.used[places], self.slot[missing] = missing, self.clock, places
+        return Kept(self.capacity, holes, movers, amounts, missing, state.T[:, missing], places, self.slot[batch])
 
-    def update(self, overlap: Floats) -> None:
-        """Follow the model by its newest column z; `overlap` holds `z'v - z'g` of every candidate."""
-        self.clock += 1
-        self._give_up()
-        if not len(self.owners):
-            return
-        filled = [
-            (table[: len(self.owners)], block.Z[:, -1]) for table, block in zip(self.tables, self.blocks, strict=True)
-        ]
-        t = sum(table @ z for table, z in filled) - overlap[self.owners]
-        for table, z in filled:
-            for row, amount in zip(table, t, strict=True):
-                row -= amount * z
-
-    def forget(self) -> None:
-        """Empty the table: the penalty has changed."""
+    def _forget(self) -> None:
+        """Empty the table: the model has other columns now."""
         self.slot[self.owners] = -1
         self.owners, self.used = self.owners[:0], self.used[:0]
 
-    def _give_up(self) -> None:
-        """Close the gaps of directions that were idle for too long."""
-        lively = np.flatnonzero(self.used >= self.clock - IDLE)
-        if len(lively) == len(self.owners):
-            return
-        movers = lively[lively >= len(lively)]
-        holes = np.flatnonzero(self.used[: len(lively)] < self.clock - IDLE)
-        for table in self.tables:
-            table[holes] = table[movers]
+    def _give_up(self, steps: int) -> tuple[Indices, Indices]:
+        """Close the gaps of directions that will have been idle for too long; nothing moves within a step."""
+        lively = np.flatnonzero(self.used >= self.clock + steps - IDLE)
+        count = len(lively)
+        if not steps or count == len(self.owners):
+            return lively[:0], lively[:0]
+        movers = lively[lively >= count]
+        holes = np.flatnonzero(self.used[:count] < self.clock + steps - IDLE)
         self.slot[self.owners] = -1
         self.owners[holes], self.used[holes] = self.owners[movers], self.used[movers]
-        self.owners, self.used = self.owners[: len(lively)], self.used[: len(lively)]
-        self.slot[self.owners] = np.arange(len(lively))
+        self.owners, self.used = self.owners[:count], self.used[:count]
+        self.slot[self.owners] = np.arange(count)
+        return holes, movers
 
-    def _make_room(self, count: int) -> NDArray[np.intp]:
+    def _make_room(self, count: int) -> Indices:
         """Rows for new directions: empty ones while the table may grow, else the least recently used."""
         free = min(count, max(0, self.capacity - len(self.owners)))
         old = np.argsort(self.used, kind="stable")[: count - free]
@@ -90,3 +90,18 @@ class Directions:
         self.owners = np.append(self.owners, np.full(free, -1))
         self.used = np.append(self.used, np.zeros(free, dtype=np.intp))
         return np.concatenate([old, new])
+
+
+def bring_up_to_date(block: RowBlock, kept: Kept) -> None:
+    """Do to a block's table what is to be done to it."""
+    if block.table is None:
+        block.table = np.empty((kept.capacity, len(block.Y)))  # touched as it fills
+    if len(kept.holes):
+        block.table[kept.holes] = block.table[kept.movers]
+    for z, amounts in zip(block.Z[:, block.k - len(kept.amounts) :].T, kept.amounts, strict=True):
+        for row, amount in zip(block.table, amounts, strict=False):
+            row -= amount * z
+    if len(kept.missing):
+        V = block.columns(kept.missing)
+        V -= block.Z @ kept.T
+        block.table[kept.places] = V.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
-from termwise.selection.blocks import NO_GAP, RowBlock
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule
@@ -205,12 +205,25 @@ def grow(
     one_output: bool,
     callback: Callable[[SelectionPath], bool | None] | None = None,
 ) -> SelectionPath:
-    """Grow a path on checked data: the loop."""
-    started, p = time.perf_counter(), G.shape[1]
+    """Grow a path on checked data in this process."""
+    reserve = min(64, (settings.max_terms or 64) + 1)
+    precompute = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
+    rows = local_blocks(G, Y, counts, settings.block_rows, reserve)
+    return grow_on(rows, replace(settings, precompute=precompute), one_output, callback)
+
+
+def grow_on(
+    rows: Executor,
+    settings: Settings,
+    one_output: bool,
+    callback: Callable[[SelectionPath], bool | None] | None = None,
+) -> SelectionPath:
+    """Grow a path on rows wherever they are: the loop. What `precompute` "auto" means must be settled."""
+    started, p = time.perf_counter(), rows.n_candidates
     forced = check_indices("include", settings.include, p, what="term")
-    state = _begin(G, Y, counts, settings)
+    rule = RULES[settings.rule].build(settings, rows)
+    state = _begin(rows, settings)
     path = SelectionPath(state.n, p, settings.fit_intercept, one_output)
-    rule = RULES[settings.rule].build(settings, Y)
     most = p if settings.max_terms is None else max(settings.max_terms, len(forced))
     limit = min(most, p, int(state.n) - settings.fit_intercept)
     _record(path, state, Choice(-1, np.nan), 0.0, started)
@@ -241,18 +254,13 @@ def grow(
     return path
 
 
-def _begin(G: Any, Y: NDArray, counts: NDArray, settings: Settings) -> State:
-    """Cut the rows into blocks and start from the model without terms."""
-    step = settings.block_rows or len(Y)
-    reserve = min(64, (settings.max_terms or 64) + 1)
-    cuts = [slice(i, i + step) for i in range(0, len(Y), step)]
-    blocks = [RowBlock(G[rows], Y[rows], counts[rows], reserve) for rows in cuts]
-    tol = 1e-10 if G.dtype == np.float64 else 1e-5
+def _begin(rows: Executor, settings: Settings) -> State:
+    """Start from the model without terms."""
+    tol = 1e-10 if rows.dtype == np.float64 else 1e-5
     reestimated = settings.alpha == "reestimate"
     orthogonal = settings.penalty == "orthogonal"
     alpha = 0.0 if reestimated else float(settings.alpha)
-    gram = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
-    state = State(blocks, alpha, orthogonal, settings.fit_intercept, tol, gram, settings.min_norm)
+    state = State(rows, alpha, orthogonal, settings.fit_intercept, tol, settings.precompute, settings.min_norm)
     if reestimated and state.usable.any():
         state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
     return state
@@ -297,15 +305,9 @@ def sparse_columns(G: Any) -> Any:
 
 def _record(path: SelectionPath, state: State, choice: Choice, reduction: float, started: float) -> None:
     """Add a row to the path."""
-    q, n = state.c.shape[1], state.n
-    squares = np.concatenate([np.sum(b.r**2, axis=1) / q / np.maximum(b.gap, NO_GAP) ** 2 for b in state.blocks])
-    counts = np.concatenate([block.counts for block in state.blocks])
-    loo_sse, sse = float(squares.sum()), state.sse / q
-    if min(b.gap.min() for b in state.blocks) < NO_GAP:
-        loo_sse = np.inf
-    spread = (
-        np.sqrt(max(float(np.sum(squares**2 / counts)) / n - (loo_sse / n) ** 2, 0.0)) if loo_sse < np.inf else np.inf
-    )
+    q, n, rows = state.c.shape[1], state.n, state.moments
+    loo_sse, sse = np.inf if rows.undefined else float(rows.wrr.sum()) / q, state.sse / q
+    spread = np.inf if rows.undefined else np.sqrt(max(rows.squared / q**2 / n - (loo_sse / n) ** 2, 0.0))
     values = {name: float(f(sse, state.dof, n, loo_sse)) for name, f in CRITERIA.items()}
     path.steps.append(
         Step(

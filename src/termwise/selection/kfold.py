@@ -1,33 +1,39 @@
 """Exact K-fold selection without refits: block inverses of P.
 
 Leaving a fold F out, the residuals on its rows are `P_FF^-1 r_F`, with `P = I - A A'` of the full fit: A is Z, its
-columns times the roots of their shrinkage under the orthogonal penalty. With the thin `A_F = U diag(sigma) W'`
+columns times the roots of their shrinkage under the orthogonal penalty. With `A_F'A_F = W diag(sigma^2) W'`
 
-    P_FF^-1 = I + U diag(lift) U',    lift = sigma^2 / (1 - sigma^2)
+    P_FF^-1 = I + A_F W diag(1/gap) W'A_F',    gap = 1 - sigma^2
 
-which is Woodbury's formula in a basis where its system is diagonal, of size min(k, |F|). A candidate with `v = P g`
-changes P_FF by `-v_F v_F' / den` and r_F by `-v_F c / den`. Let `a = P_FF^-1 r_F` and `w = P_FF^-1 v_F`; then Sherman
-and Morrison's formula leaves the residuals
+which is Woodbury's formula in a basis where its system is diagonal. A candidate with `v = P g` changes P_FF by
+`-v_F v_F' / den` and r_F by `-v_F c / den`. Let `a = P_FF^-1 r_F` and `w = P_FF^-1 v_F`; then Sherman and Morrison's
+formula leaves the residuals
 
     a - gamma w,    gamma = (c - a'v_F) / (den - v_F'w)
 
 Gamma is the candidate's weight in the fit without the fold, and `den - v_F'w` is `den` without the fold: when that is
-nothing beside `w'w`, the other folds cannot tell the weight and the error is infinite. All that is needed of the rows
-are `U'v_F`, `a'v_F` and `v_F'v_F`: two matrix products per tile of V for a batch of candidates, O(n p k) in all.
+nothing beside `w'w`, the other folds cannot tell the weight and the error is infinite. With `f = W'A_F'r_F` and
+`e = W'A_F'v_F`, and since `P_FF^-2 = I + A_F W diag((1 + 1/gap) / gap) W'A_F'`,
+
+    a'v = r'v + f'(e / gap)    v'w = v'v + e'(e / gap)    w'w = v'v + e'(e (1 + 1/gap) / gap), a'a and a'w alike:
+
+all that is needed of the rows are `A_F'A_F`, `A_F'r_F` and `r_F'r_F` for every fold, then `[A_F W, r_F]'v_F` and
+`v_F'v_F`: two matrix products per tile of V for a batch of candidates, O(n p k) in all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise._checks import check_indices, check_number
-from termwise.selection.blocks import NO_GAP, RowBlock
+from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
+from termwise.selection.executor import Executor
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 
@@ -35,6 +41,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 TILE_ROWS = 512  # rows of a tile; its columns are as many as the cache takes
+AT_A_TIME = 1 << 20  # numbers the blocks answer at most
 
 
 class KFoldRule(Rule):
@@ -44,23 +51,29 @@ class KFoldRule(Rule):
     end = "no candidate is left whose weight can be told without each of the folds"
 
     def __init__(self, folds: NDArray[np.integer]) -> None:
-        order = np.argsort(folds, kind="stable")
-        self.folds = np.split(order, np.flatnonzero(np.diff(folds[order])) + 1)
+        names, self.labels = np.unique(folds, return_inverse=True)
+        self.count = len(names)
+        self.rows: Executor | None = None  # that know their folds
 
     @classmethod
-    def build(cls, settings: Any, Y: Floats) -> Self:
+    def build(cls, settings: Any, rows: Executor) -> Self:
         """Take the folds from the settings; splitters that look at the classes get them."""
-        return cls(fold_labels(settings.cv, len(Y), Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)))
+        return cls(fold_labels(settings.cv, sum(rows.lengths), lambda: _classes(rows)))
 
     def choose(self, state: State) -> Choice | None:
         """Return the candidate with the smallest error, ties to the lower index."""
         if not state.usable.any():
             return None
+        if self.rows is not state.rows:
+            self.rows = state.rows
+            self.rows.deal(set_folds, self.rows.cut(self.labels), self.count)
         errors = np.where(state.usable, 0.0, np.inf)
-        for rows in self.folds:
-            fold = _LeftOut(state, rows)
-            for batch in row_blocks(len(errors), min(len(rows), TILE_ROWS)):
-                errors[batch] += fold.errors(state, batch)
+        batches = list(row_blocks(len(errors), min(len(self.labels) // self.count, TILE_ROWS)))
+        k = state.k + state.c.shape[1]
+        for folds in _chunks(self.count, max(1, AT_A_TIME // (k * max(k, batches[0].stop)))):
+            left_out = _LeftOut(state, folds)
+            for batch in batches:
+                errors[batch] += left_out.errors(state, batch)
         best = errors.min()
         if not np.isfinite(best):
             return None
@@ -68,69 +81,108 @@ class KFoldRule(Rule):
         return Choice(first, float(errors[first]), int(state.usable.sum()))
 
 
-class _LeftOut:
-    """One fold: its rows in each block, and `P_FF^-1` and `a` of the model so far."""
+def _chunks(count: int, most: int) -> Iterable[range]:
+    """Cut numbers into ranges of at most so many."""
+    return (range(first, min(first + most, count)) for first in range(0, count, most))
 
-    def __init__(self, state: State, rows: Rows) -> None:
-        self.parts = _rows_of_blocks(state.blocks, rows)
-        self.Z = np.vstack([block.Z[own] for block, own in self.parts])
-        r = np.vstack([block.r[own] for block, own in self.parts])
-        U, sigma, _ = np.linalg.svd(self.Z * np.sqrt(state.shrinkage), full_matrices=False)
-        gap = 1 - sigma**2
+
+class _LeftOut:
+    """Some folds, each left out of the model so far: L = W with its rows shrunken, f and what depends on gap."""
+
+    def __init__(self, state: State, folds: range) -> None:
+        model, shrink = state.rows.ask(without_candidates, folds), np.sqrt(state.shrinkage)
+        sigma2, W = np.linalg.eigh(shrink[:, None] * model.zz * shrink)
+        gap = 1 - sigma2
+        self.folds, self.L = folds, shrink[:, None] * W
         self.determined = bool(np.all(gap >= NO_GAP))
-        self.lift = sigma**2 / np.maximum(gap, NO_GAP)
-        a = r + U @ (self.lift[:, None] * (U.T @ r))
-        self.aa, self.ua = np.einsum("ij,ij->j", a, a), U.T @ a
-        self.along = np.hstack([U, a])
+        self.once = 1 / np.maximum(gap, NO_GAP)
+        self.twice = (1 + self.once) * self.once
+        self.f = self.L.mT @ model.zr
+        self.aa = np.sum(model.rr, axis=1) + np.einsum("fiq,fiq,fi->f", self.f, self.f, self.twice)
 
     def errors(self, state: State, batch: slice) -> Floats:
-        """Squared error on this fold of the model with each candidate of a batch added; infinite if undetermined."""
-        width = batch.stop - batch.start
+        """Squared error on these folds of the model with each candidate of a batch added; infinite if undetermined."""
         if not self.determined:
-            return np.full(width, np.inf)
-        along, vv = self._products(np.ascontiguousarray(state.T[:, batch]), batch)
-        uv, av = np.split(along, [len(self.lift)])
-        squares = uv * uv
-        ww = vv + (self.lift * (2 + self.lift)) @ squares
-        aw = av + (self.lift[:, None] * self.ua).T @ uv
-        rest = state.den[batch] - (vv + self.lift @ squares)
+            return np.full(batch.stop - batch.start, np.inf)
+        T, q = np.ascontiguousarray(state.T[:, batch]), state.c.shape[1]
+        found = state.rows.ask(with_candidates, self.folds, self.L, T, batch)
+        e, rv = found.along[:, :-q], found.along[:, -q:]
+        vv, squares = found.vv[:, None], e * e
+        ww = vv + self.twice[:, None] @ squares
+        av = rv + (self.once[:, :, None] * self.f).mT @ e
+        aw = rv + (self.twice[:, :, None] * self.f).mT @ e
+        rest = state.den[batch] - (vv + self.once[:, None] @ squares)
         undetermined = rest < NO_GAP * ww
         gamma = (state.c[batch].T - av) / np.where(undetermined, 1.0, rest)
-        total = self.aa.sum() + np.sum(gamma * (gamma * ww - 2 * aw), axis=0)
-        return np.where(undetermined, np.inf, np.maximum(total, 0))
-
-    def _products(self, T: Floats, batch: slice) -> tuple[Floats, Floats]:
-        """`[U, a]'v_F` and `v_F'v_F` of a batch, one tile of `V = G - Z T` at a time."""
-        along, vv = np.zeros((self.along.shape[1], T.shape[1])), np.zeros(T.shape[1])
-        start = 0
-        for block, own in self.parts:
-            G = block.G[:, batch]
-            for tile in row_blocks(len(own), T.shape[1]):
-                rows = own[tile]
-                here = slice(start, start + len(rows))
-                V = _scaled_rows(block, G, rows)
-                V -= self.Z[here] @ T
-                along += self.along[here].T @ V
-                vv += np.einsum("ij,ij->j", V, V)
-                start += len(rows)
-        return along, vv
+        total = self.aa[:, None] + np.sum(gamma * (gamma * ww - 2 * aw), axis=1)
+        return np.where(undetermined[:, 0], np.inf, np.maximum(total, 0)).sum(axis=0)
 
 
-def _rows_of_blocks(blocks: Sequence[RowBlock], rows: Rows) -> list[tuple[RowBlock, Rows]]:
-    """Ascending rows over all blocks as rows of each block that has some of them."""
-    starts = np.cumsum([0, *(len(block.Y) for block in blocks)])
-    parts = np.split(rows, np.searchsorted(rows, starts[1:-1]))
-    return [(block, own - start) for block, own, start in zip(blocks, parts, starts[:-1], strict=True) if len(own)]
+# -- on the rows of a block --------------------------------------------------------------------------------------------
 
 
-def _scaled_rows(block: RowBlock, G: Any, rows: Rows) -> Floats:
-    """Some rows, wherever they lie, of a block's columns G: scaled, in float64, as a new array."""
-    G = G[rows]
-    V = np.asarray(G.toarray() if sp.issparse(G) else G, dtype=np.float64)
-    return V if block.root is None else V * block.root[rows, None]
+@dataclass(frozen=True)
+class Without(Answer):
+    """Products of the model's columns and residual on some folds."""
+
+    zz: Floats  # (folds, k, k)
+    zr: Floats  # (folds, k, q)
+    rr: Floats  # (folds, q)
 
 
-def fold_labels(cv: Any, n: int, Y: Any) -> Rows:
+@dataclass(frozen=True)
+class With(Answer):
+    """Products with the directions of a batch on some folds."""
+
+    along: Floats  # (folds, k + q, batch) `[Z L, r]'v`
+    vv: Floats  # (folds, batch)
+
+
+@changes
+def set_folds(block: RowBlock, labels: Rows, count: int) -> int:
+    """Tell a block which fold each of its rows is in."""
+    order = np.argsort(labels, kind="stable")
+    block.folds = np.split(order, np.searchsorted(labels[order], np.arange(1, count)))
+    return 0
+
+
+def without_candidates(block: RowBlock, folds: range) -> Without:
+    """Products of the model on the rows of some folds."""
+    Zs, rs = [block.Z[block.folds[f]] for f in folds], [block.r[block.folds[f]] for f in folds]
+    return Without(
+        np.stack([Z.T @ Z for Z in Zs]),
+        np.stack([Z.T @ r for Z, r in zip(Zs, rs, strict=True)]),
+        np.stack([np.einsum("ij,ij->j", r, r) for r in rs]),
+    )
+
+
+def with_candidates(block: RowBlock, folds: range, L: Floats, T: Floats, batch: slice) -> With:
+    """Products with the directions of a batch, one tile of `V = G - Z T` at a time."""
+    k, width = T.shape
+    along, vv = np.zeros((len(folds), k + block.Y.shape[1], width)), np.zeros((len(folds), width))
+    for i, f in enumerate(folds):
+        own = block.folds[f]
+        for tile in row_blocks(len(own), width):
+            rows = own[tile]
+            Z = block.Z[rows]
+            V = block.columns(batch, rows)
+            V -= Z @ T
+            along[i, :k] += (Z @ L[i]).T @ V
+            along[i, k:] += block.r[rows].T @ V
+            vv[i] += np.einsum("ij,ij->j", V, V)
+    return With(along, vv)
+
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+def _classes(rows: Executor) -> NDArray:
+    """Targets for splitters that look at them: the number of the class where there are several outputs."""
+    Y = np.concatenate(rows.each(RowBlock.targets))
+    return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
+
+
+def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Rows:
     """Return the fold of each of n rows, for `cv` a number of folds, a splitter or pairs (train, test).
 
     A number means contiguous folds, as scikit-learn's `KFold(cv)` makes them. The closed form leaves out a fold and
@@ -140,7 +192,7 @@ def fold_labels(cv: Any, n: int, Y: Any) -> Rows:
         remedy = "give a number of folds, a splitter of scikit-learn's or pairs (train, test)"
         check_number("cv", cv, low=2, below=n + 1, integer=True, remedy=remedy)
         return np.repeat(np.arange(cv), (n + np.arange(cv)[::-1]) // cv)
-    return _labels(_splits(cv, n, Y), n, type(cv).__name__)
+    return _labels(_splits(cv, n, classes), n, type(cv).__name__)
 
 
 def _labels(splits: list[tuple[Any, Any]], n: int, name: str) -> Rows:
@@ -164,7 +216,7 @@ def _labels(splits: list[tuple[Any, Any]], n: int, name: str) -> Rows:
     return labels
 
 
-def _splits(cv: Any, n: int, Y: Any) -> list[tuple[Any, Any]]:
+def _splits(cv: Any, n: int, classes: Callable[[], Any]) -> list[tuple[Any, Any]]:
     """The pairs (train, test) of a splitter, or those that were given."""
     if not hasattr(cv, "split"):
         pairs = list(cv)
@@ -175,7 +227,7 @@ def _splits(cv: Any, n: int, Y: Any) -> list[tuple[Any, Any]]:
             )
         return pairs
     try:
-        return list(cv.split(np.zeros((n, 1)), Y))
+        return list(cv.split(np.zeros((n, 1)), classes()))
     except ValueError as error:
         raise ValueError(
             f"cv must split {n} rows by itself, got {cv!r}, which says {str(error)!r}: give fewer folds, or the pairs "

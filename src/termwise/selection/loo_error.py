@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
-from termwise.selection.blocks import NO_GAP
+from termwise.selection.blocks import NO_GAP, RowBlock
+from termwise.selection.executor import Executor
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
 
-BATCH = 64  # candidates verified at a time
+BATCH = 64  # candidates verified at a time, at least
 ROUNDING = 64  # units in the last place by which outputs of size one may be off
 
 
@@ -37,11 +38,12 @@ class LooErrorRule(Rule):
     name = "loo_error"
 
     @classmethod
-    def build(cls, settings: Any, Y: Floats) -> Self:
+    def build(cls, settings: Any, rows: Executor) -> Self:
         """Make the rule, for coded classes only."""
-        if not np.all(np.abs(Y) == 1):
+        other = np.concatenate(rows.each(other_targets))
+        if len(other):
             raise ValueError(
-                f"rule must not be 'loo_error' for targets other than -1 and +1, got {Y[np.abs(Y) != 1][0]:g}: "
+                f"rule must not be 'loo_error' for targets other than -1 and +1, got {other[0]:g}: "
                 "use ForwardClassifier, which codes the classes, or rule='loo'."
             )
         return cls()
@@ -51,8 +53,13 @@ class LooErrorRule(Rule):
         candidates = np.flatnonzero(state.usable)
         if not len(candidates):
             return None
-        batches = [candidates[i : i + BATCH] for i in range(0, len(candidates), BATCH)]
-        errors = np.concatenate([_misclassifications(state, batch) for batch in batches])
+        den = state.den
+        beta = state.c / den[:, None]
+        size = max(BATCH, state.rows.worth_a_call // int(state.n))
+        batches = [candidates[i : i + size] for i in range(0, len(candidates), size)]
+        errors = np.concatenate(
+            [state.rows.ask(misclassifications, b, state.T[:, b], beta[b], den[b]) for b in batches]
+        )
         best = errors.min()
         if not np.isfinite(best):
             return None
@@ -60,28 +67,32 @@ class LooErrorRule(Rule):
         return Choice(int(candidates[first]), float(errors[first]), len(candidates))
 
 
-def _misclassifications(state: State, batch: NDArray[np.intp]) -> Floats:
+def other_targets(block: RowBlock) -> Floats:
+    """Return the first target, if any, that is neither -1 nor +1."""
+    Y = block.targets()
+    return Y[np.abs(np.abs(Y) - 1) > ROUNDING * np.finfo(np.float64).eps][:1]
+
+
+def misclassifications(block: RowBlock, batch: NDArray[np.intp], T: Floats, beta: Floats, den: Floats) -> Floats:
     """Weighted leave-one-out misclassifications of the model with each candidate added; infinite if undefined.
 
     Candidates are the rows of a tile here, for chosen columns of G come out of it transposed.
     """
-    T, den = np.ascontiguousarray(state.T[:, batch].T), state.den[batch, None]
-    beta = state.c[batch] / den
+    T, den = np.ascontiguousarray(T.T), den[:, None]
     total = np.zeros(len(batch))
-    for block in state.blocks:
-        root = np.ones(len(block.Y)) if block.root is None else block.root
-        slack = ROUNDING * np.finfo(block.G.dtype).eps * root
-        for rows in row_blocks(len(block.Y), 8 * len(batch)):
-            V = np.ascontiguousarray(block.columns_of_rows(rows, batch).T)
-            V -= T @ block.Z[rows].T
-            gap = V * V
-            gap *= block.share[rows] / -den
-            gap += block.gap[rows]
-            outputs = zip(block.Y[rows].T, block.r[rows].T, beta.T, strict=True)
-            predicted = _classes([_output(V, gap, *columns) for columns in outputs], slack[rows])
-            wrong = predicted != _classes(block.Y[rows].T, slack[rows])
-            total += wrong @ root[rows] ** 2
-            total[gap.min(axis=1) < NO_GAP] = np.inf
+    root = np.ones(len(block.Y)) if block.root is None else block.root
+    slack = ROUNDING * np.finfo(block.G.dtype).eps * root
+    for rows in row_blocks(len(block.Y), 8 * len(batch)):
+        V = np.ascontiguousarray(block.columns(batch, rows).T)
+        V -= T @ block.Z[rows].T
+        gap = V * V
+        gap *= block.share[rows] / -den
+        gap += block.gap[rows]
+        outputs = zip(block.Y[rows].T, block.r[rows].T, beta.T, strict=True)
+        predicted = _classes([_output(V, gap, *columns) for columns in outputs], slack[rows])
+        wrong = predicted != _classes(block.Y[rows].T, slack[rows])
+        total += wrong @ root[rows] ** 2
+        total[gap.min(axis=1) < NO_GAP] = np.inf
     return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,16 +36,42 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Training:
-    """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again."""
+class ModelRows:
+    """What is as long as the rows: the columns of the model, and the targets, both scaled."""
 
-    Z: NDArray[np.float64]  # (n, k); the columns are Z R
-    R: NDArray[np.float64]
+    Z: NDArray[np.float64]  # (n, k)
     Y: NDArray[np.float64]
     counts: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again.
+
+    Weights come from the factors alone; Z, Y and the counts are asked of `rows`, which may be far away.
+    """
+
+    R: NDArray[np.float64]  # (k, k); the columns are Z R
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
     zy: NDArray[np.float64]  # (k, q), right-hand side of `R w = zy`
+    rows: ModelRows
+    intercept: int  # columns of the rows' Z that are not terms
+
+    @property
+    def Z(self) -> NDArray[np.float64]:
+        """Columns of the model, (n, k), the intercept's left out."""
+        return self.rows.Z[:, self.intercept :]
+
+    @cached_property
+    def Y(self) -> NDArray[np.float64]:
+        """Targets, (n, q), less their mean where there is an intercept."""
+        return self.rows.Y - np.sqrt(self.rows.counts)[:, None] * self.Y_mean if self.intercept else self.rows.Y
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """How often each sample counts."""
+        return self.rows.counts
 
     def weights(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""

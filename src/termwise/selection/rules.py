@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise.selection.criteria import gcv
+from termwise.selection.executor import Executor
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
@@ -36,8 +37,8 @@ class Rule(ABC):
     end: ClassVar[str] = "no candidate is left that is not a combination of the chosen ones"
 
     @classmethod
-    def build(cls, settings: Any, Y: Floats) -> Self:
-        """Make the rule for a path with these settings and targets."""
+    def build(cls, settings: Any, rows: Executor) -> Self:
+        """Make the rule for a path with these settings on these rows."""
         return cls()
 
     @abstractmethod
@@ -118,7 +119,7 @@ class DOptimalRule(ClosedForm):
         self.beta = beta
 
     @classmethod
-    def build(cls, settings: Any, Y: Floats) -> Self:
+    def build(cls, settings: Any, rows: Executor) -> Self:
         """Take the weight of D-optimality from the settings."""
         return cls(settings.beta)
 

@@ -18,15 +18,12 @@ twice if the first time took most of it away, and `Z'z = -B'b` costs no pass ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise.selection.blocks import RowBlock
-from termwise.selection.directions import Directions
+from termwise.selection.blocks import INTERCEPT, Moments, RowBlock
+from termwise.selection.executor import Executor
 from termwise.selection.path import Training
 
 Floats = NDArray[np.float64]
@@ -37,11 +34,11 @@ ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to te
 
 
 class State:
-    """Statistics of all candidates and the factors of the model, over any number of row blocks."""
+    """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them."""
 
     def __init__(
         self,
-        blocks: Sequence[RowBlock],
+        rows: Executor,
         alpha: float,
         orthogonal: bool,
         intercept: bool,
@@ -49,32 +46,34 @@ class State:
         precompute: bool = False,
         min_norm: float = 0.0,
     ) -> None:
-        self.blocks, self.alpha, self.orthogonal = blocks, alpha, orthogonal
+        self.rows, self.alpha, self.orthogonal = rows, alpha, orthogonal
         self.tol, self.min_norm = tol, min_norm
-        self.n = float(sum(block.n for block in blocks))
-        self.yy = self._sum(lambda block: np.einsum("ij,ij->j", block.Y, block.Y))
-        self.gram = self._sum(RowBlock.gram) if precompute else None
-        p, q = blocks[0].G.shape[1], blocks[0].Y.shape[1]
+        self.facts = rows.ask(RowBlock.start)
+        self.n, self.yy = self.facts.n, self.facts.yy
+        self.gram = rows.ask(RowBlock.gram) if precompute else None
+        p, q = rows.n_candidates, rows.n_outputs
         self.c, self.s, self.vv, self.rv = np.zeros((p, q)), np.zeros(p), np.zeros(p), np.zeros((p, q))
         self._T, self.k = np.empty((8, p)), 0
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, q))
         self.shrinkage = np.empty(0)
         self.usable = np.ones(p, dtype=bool)
-        self.directions = Directions(blocks)
         self.chosen: list[int] = []
+        self.rebuilt = 0  # how often the model's columns were replaced
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
+        self.moments: Moments = rows.ask(RowBlock.moments)
         if intercept:
-            self._take_in([block.scale(np.ones(len(block.Y))) for block in blocks], np.empty(0), np.empty(0), 0.0)
+            rest = rows.ask(RowBlock.begin, INTERCEPT, np.empty(0))
+            self._take_in(INTERCEPT, np.empty(0), np.empty(0), rest.xx, rest.xy, rest.xr, 0.0)
         self._start()
 
     def _start(self) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
         self.means = self.T[0] / np.sqrt(self.n) if self.intercept else np.zeros(len(self.s))
-        raw = self._sum(RowBlock.norms) if self.gram is None else np.diagonal(self.gram)
+        raw = self.rows.ask(RowBlock.norms) if self.gram is None else np.diagonal(self.gram)
         self.norms = raw - self.n * self.means**2
         if np.any(self.norms < GRAM_SAFE * raw):
-            self.norms = self._sum(lambda block: block.centred_norms(self.means))
-        self.c0 = self._sum(lambda block: block.products(block.r))
+            self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
+        self.c0 = self.rows.ask(RowBlock.along_residual)
         self.c, self.s = self.c0.copy(), self.norms.copy()
         self.vv, self.rv = self.norms.copy(), self.c0.copy()
         self.usable &= self.norms > self.n * (CONSTANT * self.means) ** 2
@@ -93,21 +92,25 @@ class State:
     @property
     def sse(self) -> float:
         """Sum of squared errors, over all outputs."""
-        return float(sum(np.sum(block.r**2) for block in self.blocks))
+        return float(self.moments.rr.sum())
 
     def append(self, j: int) -> bool:
         """Put candidate j into the model; False, and nothing done, if it turns out to depend on the others."""
-        xs = [block.columns(np.array([j]))[:, 0] for block in self.blocks]
-        column, below = self.T[:, j].copy(), np.zeros(len(self.B))
-        self._take_off(xs, below, column)
-        if sum(x @ x for x in xs) < ENOUGH * self.norms[j]:
-            again = self._left_over(xs, below)
-            self._take_off(xs, below, again)
-            column += again
+        column = self.T[:, j].copy()
+        below = -self.B @ column
         self.usable[j] = False
-        if sum(x @ x for x in xs) <= self._least[j]:
-            return False
-        self._take_in(xs, below, column, self.alpha, j)
+        if self.vv[j] > ENOUGH * self.norms[j] and self.rows.dtype == np.float64:  # the statistics have all digits
+            self._take_in(j, column, below, self.vv[j], self.c[j].copy(), self.rv[j].copy(), self.alpha, at_once=True)
+        else:
+            rest = self.rows.ask(RowBlock.begin, j, column)
+            if rest.xx < ENOUGH * self.norms[j]:
+                again = rest.zx + below @ self.B
+                below -= self.B @ again
+                column += again
+                rest = self.rows.ask(RowBlock.again, again)
+            if rest.xx <= self._least[j]:
+                return False
+            self._take_in(j, column, below, rest.xx, rest.xy, rest.xr, self.alpha)
         self.chosen.append(j)
         self._drop_dependent()
         return True
@@ -119,68 +122,65 @@ class State:
     def training(self) -> Training:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
         first, n = self.intercept, np.sqrt(self.n)
-        Z = self.blocks[0].Z if len(self.blocks) == 1 else np.vstack([b.Z for b in self.blocks])
-        counts = np.concatenate([b.counts for b in self.blocks])
-        Y = np.vstack([b.Y for b in self.blocks]) - Z[:, :first] @ self.zy[:first]
         means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
         shrunk = (self.shrinkage[:, None] * self.zy)[first:]
-        return Training(Z[:, first:], self.R[first:, first:], Y, counts, *means, shrunk)
+        return Training(self.R[first:, first:], *means, shrunk, self.rows.model_rows(), first)
 
     def set_alpha(self, alpha: float) -> None:
-        """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data."""
+        """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.
+
+        Every block orthogonalises its own rows of the chosen columns; their small factors, and the penalties, are
+        orthogonalised here.
+        """
         products, self.alpha = self.R.T @ self.T, alpha
         penalties = np.append(np.zeros(self.intercept), np.full(len(self.chosen), alpha))
-        H = np.vstack([block.model_columns(self.chosen, self.intercept) for block in self.blocks])
-        Q, self.R = np.linalg.qr(np.vstack([H, np.diag(np.sqrt(penalties))]))
-        Z, self.B = Q[: len(H)], Q[len(H) + self.intercept :]
+        chosen = np.array(self.chosen, dtype=np.intp)
+        Rs, QYs = zip(*self.rows.each(RowBlock.factor, chosen, self.intercept), strict=True)
+        Q, R = np.linalg.qr(np.vstack([*Rs, np.diag(np.sqrt(penalties))]))
+        signs = np.copysign(1.0, np.diagonal(R))  # the intercept's column stays positive
+        Q, self.R = Q * signs, signs[:, None] * R
+        *parts, B = np.split(Q, np.cumsum([len(R) for R in Rs]))
+        self.B, first = B[self.intercept :], self.intercept
         self._T[: self.k] = sla.solve_triangular(self.R, products, trans="T")
-        self.zy = Z.T @ np.vstack([block.Y for block in self.blocks])
-        start = 0
-        for block in self.blocks:
-            block.replace(Z[start : start + len(block.Y)], self.zy)
-            start += len(block.Y)
-        first = self.intercept
-        T, zr = self.T[first:], self._sum(lambda block: block.Z[:, first:].T @ block.r)
+        self.zy = sum(part.T @ QY for part, QY in zip(parts, QYs, strict=True))
+        rows = self.rows.deal(RowBlock.replace, parts, self.zy, first)
+        T = self.T[first:]
         squares = np.einsum("ij,ij->j", T, T)
         self.c, self.s = self.c0 - T.T @ self.zy[first:], self.norms - squares
-        self.vv = self.s - squares + np.einsum("ij,ij->j", T, (Z[:, first:].T @ Z[:, first:]) @ T)
-        self.rv = self.c - T.T @ zr
-        self.dof, self.cost = float(np.sum(Z * Z)), float(self.yy.sum() - np.sum(self.zy**2))
-        self.directions.forget()
+        self.vv = self.s - squares + np.einsum("ij,ij->j", T, rows.zz @ T)
+        self.rv = self.c - T.T @ rows.zr
+        self.dof, self.cost = rows.leverage, float(self.yy.sum() - np.sum(self.zy**2))
+        self.moments, self.rebuilt = rows.moments, self.rebuilt + 1
         self._drop_dependent()
 
-    def _sum(self, part: Callable[..., Any], *columns: Sequence[Floats]) -> Any:
-        """Add up what the blocks answer: the map and the reduction."""
-        total = None
-        for answers in zip(self.blocks, *columns, strict=True):
-            answer = part(*answers)
-            total = answer if total is None else total + answer
-        return total
+    def _take_in(
+        self,
+        j: int,
+        column: Floats,
+        below: Floats,
+        vv: float,
+        c: Floats,
+        xr: Floats,
+        alpha: float,
+        at_once: bool = False,
+    ) -> None:
+        """Append a column to the model and bring all statistics up to date.
 
-    def _take_off(self, xs: list[Floats], below: Floats, amounts: Floats) -> None:
-        """Take `[Z; B] amounts` off an augmented column, in place."""
-        below -= self.B @ amounts
-        for block, x in zip(self.blocks, xs, strict=True):
-            x -= block.Z @ amounts
-
-    def _left_over(self, xs: list[Floats], below: Floats) -> Floats:
-        """What rounding has left of an augmented column along `[Z; B]`."""
-        return self._sum(lambda block, x: x @ block.Z, xs) + below @ self.B
-
-    def _take_in(self, xs: list[Floats], below: Floats, column: Floats, alpha: float, j: int | None = None) -> None:
-        """Append an orthogonalised column to the model and bring all statistics up to date."""
-        vv, c = self._sum(lambda block, x: x @ x, xs), self._sum(lambda block, x: x @ block.Y, xs)
-        zr = self._sum(lambda block, x: x @ block.r, xs)
+        The column is the rest of candidate j, that is what is left of it beside `[Z; B] column`: `[x; below]` with the
+        products `vv = x'x`, `c = x'Y` and `xr = x'r`. The blocks have begun with it already unless `at_once`.
+        """
         s = vv + below @ below
         den = alpha + s
-        length = np.sqrt(s if self.orthogonal else den)
-        for block, x in zip(self.blocks, xs, strict=True):
-            block.append(x, length, c, den)
-        t = self._products_with_newest(column, length, j)
-        zy, zr, zz = c / length, zr / length, vv / length**2
-        overlap = (below / length) @ self.B @ self.T
-        zv = t + overlap
-        self.directions.update(overlap)
+        length = float(np.sqrt(s if self.orthogonal else den))
+        look = self.gram is None or j == INTERCEPT or length**2 < GRAM_SAFE * self.gram[j, j]
+        if at_once:
+            answer = self.rows.ask(RowBlock.take, j, column, length, c / den, den, look)
+        else:
+            answer = self.rows.ask(RowBlock.append, length, c / den, den, look)
+        self.moments = answer.moments
+        t = answer.t if look else self._products_from_gram(j, column, length)
+        zy, zr, zz = c / length, xr / length, vv / length**2
+        zv = t + (below / length) @ self.B @ self.T
         self.c -= np.outer(t, zy)
         self.s -= t * t
         if self.orthogonal:
@@ -188,6 +188,14 @@ class State:
         else:
             self.vv -= 2 * t * zv - t * t * zz
             self.rv -= np.outer(t, zr) + np.outer(zv - t * zz, zy)
+        self._grow(column, below, length, t, alpha)
+        self.zy = np.vstack([self.zy, zy])
+        self.shrinkage = np.append(self.shrinkage, length**2 / den)
+        self.dof += float(vv / den)
+        self.cost -= float(np.sum(c * c) / den)
+
+    def _grow(self, column: Floats, below: Floats, length: float, t: Floats, alpha: float) -> None:
+        """Add the newest column to R and B, and t to T."""
         penalised = 0 if self.orthogonal or not alpha else 1
         m, k = self.B.shape
         B, R = np.zeros((m + penalised, k + 1)), np.zeros((k + 1, k + 1))
@@ -197,18 +205,13 @@ class State:
             self._T = np.vstack([self._T, np.empty_like(self._T)])
         self._T[self.k] = t
         self.B, self.R, self.k = B, R, self.k + 1
-        self.zy = np.vstack([self.zy, zy])
-        self.shrinkage = np.append(self.shrinkage, length**2 / den)
-        self.dof += float(vv / den)
-        self.cost -= float(np.sum(c * c) / den)
 
-    def _products_with_newest(self, column: Floats, length: float, j: int | None) -> Floats:
-        """`t = G'z` by one pass over G, or from `G'G`: `z = (g_j - Z column) / length`.
+    def _products_from_gram(self, j: int, column: Floats, length: float) -> Floats:
+        """`t = G'z` from `G'G`: `z = (g_j - Z column) / length`.
 
         The difference loses the digits by which z is shorter than g_j: a nearly dependent column takes the pass.
         """
-        if self.gram is None or j is None or length**2 < GRAM_SAFE * self.gram[j, j]:
-            return self._sum(lambda block: block.products(block.Z[:, -1]))
+        assert self.gram is not None
         return (self.gram[j] - column @ self.T) / length
 
     def _drop_dependent(self) -> None:

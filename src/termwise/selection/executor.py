@@ -1,0 +1,84 @@
+"""Where the row blocks live: the map and the reduction, and nothing else.
+
+The driver asks all blocks the same question, a function of a block with small arguments (see `blocks`), and gets the
+sum of their answers. Another executor may keep blocks elsewhere: a block that a function marked by `changes` has gone
+over takes the place of the old one, in whatever way blocks are held.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise.selection.blocks import RowBlock
+from termwise.selection.path import ModelRows
+
+
+class Executor(ABC):
+    """Row blocks somewhere; the shape of the problem is known without asking them."""
+
+    n_candidates: int
+    n_outputs: int
+    dtype: np.dtype  # of G
+    lengths: Sequence[int]  # rows of every block
+    worth_a_call: int  # row numbers times candidates so few that verifying less at a time would save nothing
+
+    @abstractmethod
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Answers of all blocks to `function(block, *args)`, in the order of the rows."""
+
+    @abstractmethod
+    def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
+        """Sum of the answers to `function(block, part, *args)`, every block with a part of its own."""
+
+    @abstractmethod
+    def model_rows(self) -> ModelRows:
+        """Return what is as long as the rows, at the end of a path, or something that fetches it when it is wanted."""
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum of the answers to `function(block, *args)`."""
+        return reduce(add, self.each(function, *args))
+
+    def cut(self, rows: NDArray) -> list[NDArray]:
+        """Cut something as long as the rows into parts to deal to the blocks."""
+        return np.split(rows, np.cumsum(self.lengths)[:-1])
+
+
+class LocalBlocks(Executor):
+    """Blocks in this process, changed in place."""
+
+    worth_a_call = 1 << 15
+
+    def __init__(self, blocks: Sequence[RowBlock]) -> None:
+        self.blocks = blocks
+        self.n_candidates, self.n_outputs = blocks[0].G.shape[1], blocks[0].Y.shape[1]
+        self.dtype = blocks[0].G.dtype
+        self.lengths = [len(block.Y) for block in blocks]
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Ask one block after the other."""
+        return [function(block, *args) for block in self.blocks]
+
+    def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
+        """Ask one block after the other, each with its own part."""
+        return reduce(add, [function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)])
+
+    def model_rows(self) -> ModelRows:
+        """Return Z, Y and the counts as they are: views where there is one block."""
+        Zs, Ys, counts = zip(*self.each(RowBlock.model), strict=True)
+        if len(Zs) == 1:
+            return ModelRows(Zs[0], Ys[0], counts[0])
+        return ModelRows(np.vstack(Zs), np.vstack(Ys), np.concatenate(counts))
+
+
+def local_blocks(G: Any, Y: NDArray, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
+    """Cut the rows into blocks of this process."""
+    step = block_rows or len(Y)
+    cuts = [slice(i, i + step) for i in range(0, len(Y), step)]
+    return LocalBlocks([RowBlock(G[rows], Y[rows], counts[rows], reserve) for rows in cuts])
