@@ -12,11 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import as_columns
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision, to_host
 from termwise._checks import (
     check_bool,
     check_choice,
     check_counts,
+    check_foreign,
     check_indices,
     check_number,
     check_targets,
@@ -250,7 +251,7 @@ def grow_on(
             path.stop_reason = "stopped by a callback"
         elif _settled(sizes, len(forced), settings.patience):
             path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
-    path._training = state.training()
+    path._training = state.training(rows.model_rows())
     return path
 
 
@@ -261,8 +262,9 @@ def _begin(rows: Executor, settings: Settings) -> State:
     orthogonal = settings.penalty == "orthogonal"
     alpha = 0.0 if reestimated else float(settings.alpha)
     state = State(rows, alpha, orthogonal, settings.fit_intercept, tol, settings.precompute, settings.min_norm)
-    if reestimated and state.usable.any():
-        state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
+    if reestimated:
+        squares = to_host(state.s)[to_host(state.usable)]
+        state.alpha = 1e-3 * float(np.median(squares)) if len(squares) else 0.0
     return state
 
 
@@ -273,9 +275,10 @@ def _gram_pays(G: Any, settings: Settings) -> bool:
     p/8 for one within.
     """
     n, p = G.shape
-    if settings.max_terms is None or not isinstance(G, np.ndarray) or G.dtype != np.float64:
+    if settings.max_terms is None or sp.issparse(G) or precision(G.dtype) != np.float64:
         return False
-    return settings.max_terms > p / (24 if G.nbytes > BEYOND_CACHES else 8) and p <= min(n, 4000)
+    cached = 8 * n * p <= BEYOND_CACHES and not is_foreign(G)
+    return settings.max_terms > p / (8 if cached else 24) and p <= min(n, 4000)
 
 
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
@@ -283,18 +286,23 @@ def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
     return patience is not None and len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1
 
 
-def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bool]:
+def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
     """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
-    design = check_array(
-        G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
+    design: Any = (
+        check_foreign("G", G, min_samples=2)
+        if is_foreign(G)
+        else check_array(
+            G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
+        )
     )
     y = check_targets(y)
-    check_consistent_length(design, y)
+    if len(y) != design.shape[0]:
+        check_consistent_length(np.empty(design.shape[0]), y)
     counts = check_counts(sample_weight, len(y))
     check_total(counts)
-    Y, used = as_columns(y), counts > 0
-    if not used.all():
-        design, Y, counts = design[used], Y[used], counts[used]
+    Y, used = from_host(as_columns(y), design), np.flatnonzero(counts)
+    if len(used) < len(y):
+        design, Y, counts = at(design, used), at(Y, used), counts[used]
     return sparse_columns(design), Y, counts, y.ndim == 1
 
 
@@ -305,9 +313,9 @@ def sparse_columns(G: Any) -> Any:
 
 def _record(path: SelectionPath, state: State, choice: Choice, reduction: float, started: float) -> None:
     """Add a row to the path."""
-    q, n, rows = state.c.shape[1], state.n, state.moments
+    q, n, rows = state.q, state.n, state.moments
     loo_sse, sse = np.inf if rows.undefined else float(rows.wrr.sum()) / q, state.sse / q
-    spread = np.inf if rows.undefined else np.sqrt(max(rows.squared / q**2 / n - (loo_sse / n) ** 2, 0.0))
+    spread = np.inf if rows.undefined else np.sqrt(max(rows.spread / q**2 / n - (loo_sse / n) ** 2, 0.0))
     values = {name: float(f(sse, state.dof, n, loo_sse)) for name, f in CRITERIA.items()}
     path.steps.append(
         Step(
@@ -347,5 +355,5 @@ def _reestimate(state: State) -> float:
     freedom = state.n - state.dof
     if curvature <= 0 or freedom <= 0 or trace <= 0:
         return state.alpha
-    scale = float(state.norms[state.chosen].mean())
+    scale = float(to_host(at(state.norms, np.array(state.chosen))).mean())
     return float(np.clip(state.sse * trace / (curvature * freedom), 1e-15 * scale, 1e15 * scale))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, namespace, worth_a_call
 from termwise.selection.blocks import RowBlock
 from termwise.selection.path import ModelRows
 
@@ -53,13 +54,12 @@ class Executor(ABC):
 class LocalBlocks(Executor):
     """Blocks in this process, changed in place."""
 
-    worth_a_call = 1 << 15
-
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
         self.blocks = blocks
+        self.worth_a_call = worth_a_call(blocks[0].Y)
         self.n_candidates, self.n_outputs = blocks[0].G.shape[1], blocks[0].Y.shape[1]
         self.dtype = blocks[0].G.dtype
-        self.lengths = [len(block.Y) for block in blocks]
+        self.lengths = [block.Y.shape[0] for block in blocks]
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Ask one block after the other."""
@@ -74,11 +74,13 @@ class LocalBlocks(Executor):
         Zs, Ys, counts = zip(*self.each(RowBlock.model), strict=True)
         if len(Zs) == 1:
             return ModelRows(Zs[0], Ys[0], counts[0])
-        return ModelRows(np.vstack(Zs), np.vstack(Ys), np.concatenate(counts))
+        xp = namespace(Ys[0])
+        return ModelRows(xp.concat(Zs), xp.concat(Ys), xp.concat(counts))
 
 
-def local_blocks(G: Any, Y: NDArray, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
+def local_blocks(G: Any, Y: Array, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
     """Cut the rows into blocks of this process."""
-    step = block_rows or len(Y)
-    cuts = [slice(i, i + step) for i in range(0, len(Y), step)]
-    return LocalBlocks([RowBlock(G[rows], Y[rows], counts[rows], reserve) for rows in cuts])
+    n = Y.shape[0]
+    step = block_rows or n
+    cuts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    return LocalBlocks([RowBlock(G[rows, :], Y[rows, :], counts[rows], reserve) for rows in cuts])

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, from_host
 from termwise._checks import check_number, import_optional
 from termwise.selection.criteria import CRITERIA
 
@@ -39,9 +40,9 @@ class Step:
 class ModelRows:
     """What is as long as the rows: the columns of the model, and the targets, both scaled."""
 
-    Z: NDArray[np.float64]  # (n, k)
-    Y: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    Z: Array  # (n, k)
+    Y: Array
+    counts: Array
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,22 @@ class Training:
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
     zy: NDArray[np.float64]  # (k, q), right-hand side of `R w = zy`
-    rows: ModelRows
+    rows: Any  # `ModelRows`, or what stands in for them
     intercept: int  # columns of the rows' Z that are not terms
 
     @property
-    def Z(self) -> NDArray[np.float64]:
+    def Z(self) -> Array:
         """Columns of the model, (n, k), the intercept's left out."""
         return self.rows.Z[:, self.intercept :]
 
     @cached_property
-    def Y(self) -> NDArray[np.float64]:
+    def Y(self) -> Array:
         """Targets, (n, q), less their mean where there is an intercept."""
-        return self.rows.Y - np.sqrt(self.rows.counts)[:, None] * self.Y_mean if self.intercept else self.rows.Y
+        Y, counts = self.rows.Y, self.rows.counts
+        return Y - (counts**0.5)[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Array:
         """How often each sample counts."""
         return self.rows.counts
 
@@ -78,9 +80,9 @@ class Training:
         w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
         return w, self.Y_mean - self.G_mean[:k] @ w
 
-    def columns(self, k: int) -> NDArray[np.float64]:
+    def columns(self, k: int) -> Array:
         """Return the first k columns."""
-        return self.Z[:, :k] @ self.R[:k, :k]
+        return self.Z[:, :k] @ from_host(self.R[:k, :k], self.rows.Z)
 
 
 @dataclass
