@@ -6,6 +6,7 @@ written to: a product `G_b' (root * u)` does instead. The column of the intercep
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,6 +150,13 @@ class RowBlock:
         self.k += 1
         self.r -= np.outer(x, c / den)
         self.gap -= self.share * (x * x) / den
+
+    def without_newest(self, zy: Floats) -> RowBlock:
+        """The same rows without the newest column z of the model; `zy` is `z'Y` over all blocks."""
+        other, z = copy.copy(self), self.Z[:, -1]
+        other.k = self.k - 1
+        other.r, other.gap = self.r + np.outer(z, zy), self.gap + self.share * (z * z)
+        return other
 
     def replace(self, Z: Floats, zy: Floats) -> None:
         """Put other columns in place of the model's: the penalty has changed."""

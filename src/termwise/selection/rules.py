@@ -62,6 +62,8 @@ class ClosedForm(Rule):
             return None
         scores = np.where(state.usable, self.scores(state), -np.inf)
         best = scores.max()
+        if best == -np.inf:
+            return None
         first = int(np.flatnonzero(scores >= best - TIE * abs(best))[0])
         return Choice(first, float(scores[first])) if self.accepts(best) else None
 
@@ -91,6 +93,7 @@ class GcvRule(ClosedForm):
     """Smallest generalised cross-validation after adding the candidate."""
 
     name = "gcv"
+    end = "no candidate is left that is not a combination of the chosen ones and leaves a degree of freedom"
 
     def scores(self, state: State) -> Floats:
         """Minus GCV, from the squared error and the trace after the candidate."""

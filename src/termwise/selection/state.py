@@ -18,6 +18,7 @@ twice if the first time took most of it away, and `Z'z = -B'b` costs no pass ove
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,6 +149,42 @@ class State:
         self.dof, self.cost = float(np.sum(Z * Z)), float(self.yy.sum() - np.sum(self.zy**2))
         self.directions.forget()
         self._drop_dependent()
+
+    def move_to_end(self, position: int) -> None:
+        """Make a term the newest one: the model stays (for `penalty="weights"`), its factors are those of that order.
+
+        R with its column at the end is Q times a triangle, Q orthogonal: turning Z, B, T and zy by Q costs no digits.
+        """
+        place = self.intercept + position
+        Q, R = np.linalg.qr(np.hstack([self.R[:, :place], self.R[:, place + 1 :], self.R[:, place : place + 1]]))
+        signs = np.where(np.diagonal(R) < 0, -1.0, 1.0)
+        Q, self.R = Q * signs, R * signs[:, None]
+        for block in self.blocks:
+            block.Z[:] = block.Z @ Q
+        B = self.B @ Q
+        self.B = np.vstack([B[:position], B[position + 1 :], B[position : position + 1]])
+        self._T[: self.k], self.zy = Q.T @ self.T, Q.T @ self.zy
+        self.chosen.append(self.chosen.pop(position))
+
+    def without_newest(self) -> State:
+        """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`.
+
+        Both share their columns: appending to one spoils the other, which otherwise stays as it is.
+        """
+        other, first = copy.copy(self), self.intercept
+        other.blocks = [block.without_newest(self.zy[-1]) for block in self.blocks]
+        other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
+        other.zy, other.shrinkage = self.zy[:-1], self.shrinkage[:-1]
+        T, BT = other.T[first:], other.B @ other.T
+        other.c, other.s = self.c0 - T.T @ other.zy[first:], self.norms - np.einsum("ij,ij->j", T, T)
+        other.vv = other.s - np.einsum("ij,ij->j", BT, BT)
+        other.rv = other.c - BT.T @ (other.B @ other.zy)
+        other.dof, other.cost = other.k - float(np.sum(other.B**2)), float(self.yy.sum() - np.sum(other.zy**2))
+        other.usable = self.norms > self.n * (CONSTANT * self.means) ** 2
+        other.usable[other.chosen] = False
+        other.directions = Directions(other.blocks)
+        other._drop_dependent()
+        return other
 
     def _sum(self, part: Callable[..., Any], *columns: Sequence[Floats]) -> Any:
         """Add up what the blocks answer: the map and the reduction."""
