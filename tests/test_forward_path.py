@@ -281,7 +281,7 @@ def test_d_optimal_stops_by_itself():
 def test_sizes_by_hand(rng):
     G, y = rng.normal(size=(60, 20)), rng.normal(size=60)
     y += 2 * G[:, 0] + 0.5 * G[:, 1]
-    path = forward_path(G, y, max_terms=15)
+    path = forward_path(G, y, max_terms=15, criterion="tcr_effective")
     loo, se = path.column("loo"), path.column("loo_se")
     best = int(np.argmin(loo))
     assert path.choose("loo") == best
@@ -289,6 +289,9 @@ def test_sizes_by_hand(rng):
     sigma2 = loo[best]
     significant = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(20 - k + 1)]
     assert path.choose("tcr") == max(significant, default=0)
+    left = [(20 - k + 1) * path.n_different / 20 for k in range(1, best + 1)]
+    effective = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(left[k - 1])]
+    assert path.choose("tcr_effective") == max(effective, default=0)
     assert path.choose(None) == 15
     for name in SIZES:
         assert 0 <= path.choose(name) <= 15
@@ -367,6 +370,15 @@ def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
     for name in ("c", "s", "vv", "rv", "dof", "cost"):
         np.testing.assert_allclose(getattr(changed, name), getattr(fresh, name), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(changed.weights()[0], fresh.weights()[0], rtol=1e-9)
+
+
+def test_gcv_ends_when_no_degree_of_freedom_is_left():
+    """Then it is infinite for every candidate, and none of them is the best."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 7))
+        path = forward_path(rng.normal(size=(n, 50)), rng.normal(size=n), alpha=0.0, rule="gcv", fit_intercept=False)
+        assert n - 1 <= len(path) <= n
 
 
 @pytest.mark.parametrize("shape", [(5, 50), (2, 3), (3, 3), (15, 100)])

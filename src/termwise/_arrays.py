@@ -112,8 +112,11 @@ def own_float64(x: Array) -> Array:
 
 
 def as_type(x: Array, dtype: Any) -> Array:
-    """Return x in a dtype of its library, x itself if it is."""
-    return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else namespace(x).astype(x, dtype, copy=False)
+    """Return x in a dtype of its library, or what NumPy calls by that name; x itself if it is."""
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype, copy=False)
+    xp = namespace(x)
+    return xp.astype(x, getattr(xp, dtype.name) if isinstance(dtype, np.dtype) else dtype, copy=False)
 
 
 def precision(dtype: Any) -> np.dtype:

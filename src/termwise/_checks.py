@@ -101,7 +101,7 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
             f"{name} must be a table of shape (n, d), got shape {tuple(X.shape)}. Reshape your data: give it two axes, "
             "samples first."
         )
-    if getattr(X, "is_sparse", False) or getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
+    if getattr(X, "is_sparse", False) or (getattr(X, "layout", None) is not None and "strided" not in str(X.layout)):
         raise TypeError(f"{name} must be dense or a SciPy sparse matrix, got {X.layout}: call its to_dense().")
     xp = namespace(X)
     if X.shape[0] < min_samples or not X.shape[1]:

@@ -25,6 +25,7 @@ from termwise._arrays import (
     Array,
     Rows,
     as_float64,
+    as_type,
     at,
     at_least,
     column_squares,
@@ -264,6 +265,27 @@ class RowBlock:
         Z = self.Z[:, first:]
         total = namespace(Z).sum(leverage)[None]
         return Replaced(total, Z.T @ self.r, Z.T @ Z, self.moments())
+
+    @changes
+    def turn(self, Q: Floats) -> int:
+        """Put `Z Q` in place of Z, Q orthogonal: the order of the terms has changed."""
+        self._Zt = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :]
+        return 0
+
+    @changes
+    def drop_newest(self, zy: Floats) -> Moments:
+        """Take the newest column z out of the model again; `zy` is `z'Y` over all blocks."""
+        z, self.k = self._Zt[self.k - 1, :], self.k - 1
+        self._Zt = 1 * self._Zt[: self.k, :]  # what comes next must not overwrite z, which others may look at
+        moved = z * z if self.root is None else self.share * z * z
+        self.r, self.gap = self.r + z[:, None] * self.here(zy), self.gap + moved
+        return self.moments()
+
+    def restricted(self, chosen: Indices) -> RowBlock:
+        """The same rows with some of the candidates, and no model."""
+        columns = as_type(self.G.columns(chosen), self.G.dtype)
+        Y = self.Y if self.root is None else self.Y / self.root[:, None]
+        return RowBlock(columns, Y, to_host(self.counts), len(chosen) + 1)
 
     # -- what only the end of a path needs -----------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from termwise._checks import (
     check_total,
 )
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.different import number_of_different
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
@@ -31,6 +33,7 @@ from termwise.selection.loo_error import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
 from termwise.selection.state import State
+from termwise.selection.swap import swap
 
 ALL_RULES: tuple[type[Rule], ...] = (
     LooRule,
@@ -44,6 +47,8 @@ ALL_RULES: tuple[type[Rule], ...] = (
 )
 RULES = {rule.name: rule for rule in ALL_RULES}
 PENALTIES = ("weights", "orthogonal")
+REFINEMENTS = ("swap",)
+STOPPED = "stopped by a callback"
 BEYOND_CACHES = 1 << 27  # bytes
 
 
@@ -59,6 +64,7 @@ def forward_path(
     patience: int | None = None,
     max_seconds: float | None = None,
     include: ArrayLike = (),
+    refine: str | None = None,
     beta: float = 1e-6,
     cv: Any = 5,
     precompute: bool | str = "auto",
@@ -88,14 +94,17 @@ def forward_path(
         What is penalised: the weights, or those of the orthogonalised terms (ROLS).
     max_terms : int or None, default=None
         Most terms; None: as many as the data can determine.
-    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr"} or None, default=None
-        Only used with `patience`.
+    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective"} or None, default=None
+        How many terms are wanted, for `patience` and `refine`; the path itself goes on. None: all of them.
     patience : int or None, default=None
         End the path once the criterion's choice has not changed for that many terms.
     max_seconds : float or None, default=None
         End the path after that time, with what there is.
     include : array-like of int, default=()
         Candidates that are always in, taken first.
+    refine : {"swap"} or None, default=None
+        "swap" exchanges the terms the criterion keeps, one for one, until no exchange makes the model better by the
+        rule. Needs a penalty on the weights that is a number (zero with the rule "d_optimal").
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
@@ -117,6 +126,14 @@ def forward_path(
     -------
     path : SelectionPath
         The terms in order, the criteria of every size and the weights of every size.
+
+    Notes
+    -----
+    Refining takes one look at all candidates per term and round, but no pass over G unless a term is exchanged: a round
+    costs about one to two times the path, and there are two of them or, where many terms are exchanged, several.
+    If no exchange is better the path is the same as without. Else it ends at the size the criterion chose and has the
+    refined terms, in the order the rule takes them when there are no others; `n_swaps` counts the exchanges. What is
+    better by the rule need not predict better: no rule counts that it was asked about ever more models.
 
     Examples
     --------
@@ -144,6 +161,7 @@ def forward_path(
         precompute,
         fit_intercept,
         block_rows,
+        refine=refine,
     )
     settings.check()
     return grow(design, Y, counts, settings, one_output, callback)
@@ -167,6 +185,7 @@ class Settings:
     fit_intercept: bool = True
     block_rows: int | None = None
     min_norm: float = 0.0  # a candidate whose rest beside the chosen ones has no larger square is out
+    refine: str | None = None
 
     def check(self) -> None:
         """Raise on the first bad one."""
@@ -176,6 +195,7 @@ class Settings:
         if self.criterion is not None:
             check_choice("criterion", self.criterion, SIZES, remedy="None keeps every term")
         self._check_alpha()
+        self._check_refine()
         for name in ("max_terms", "patience", "block_rows"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, integer=True, remedy="None sets no limit")
@@ -195,6 +215,26 @@ class Settings:
             raise ValueError(
                 f"penalty must be 'weights' with alpha='reestimate', got {self.penalty!r}: the formula is for the "
                 "weights themselves."
+            )
+
+    def _check_refine(self) -> None:
+        if self.refine is None:
+            return
+        check_choice("refine", self.refine, REFINEMENTS, remedy="None keeps the terms as they were taken")
+        if self.alpha == "reestimate":
+            raise ValueError(
+                "alpha must be a number with refine='swap', got 'reestimate': models under different penalties cannot "
+                "be compared; give the alpha that comes out without refine, or use refit_alpha."
+            )
+        if self.penalty != "weights":
+            raise ValueError(
+                f"penalty must be 'weights' with refine='swap', got {self.penalty!r}: only then is a model the same "
+                "whatever the order of its terms."
+            )
+        if self.rule == "d_optimal" and self.alpha != 0:
+            raise ValueError(
+                f"alpha must be 0 with rule='d_optimal' and refine='swap', got {self.alpha!r}: only then do the scores "
+                "of the terms add up to something that does not depend on their order."
             )
 
 
@@ -218,13 +258,20 @@ def grow_on(
     settings: Settings,
     one_output: bool,
     callback: Callable[[SelectionPath], bool | None] | None = None,
+    rule: Rule | None = None,
 ) -> SelectionPath:
-    """Grow a path on rows wherever they are: the loop. What `precompute` "auto" means must be settled."""
+    """Grow a path on rows wherever they are: the loop. What `precompute` "auto" means must be settled.
+
+    A rule that is given is used instead of the one the settings name.
+    """
     started, p = time.perf_counter(), rows.n_candidates
     forced = check_indices("include", settings.include, p, what="term")
-    rule = RULES[settings.rule].build(settings, rows)
+    fresh = RULES[settings.rule].build(settings, rows) if rule is None else rule
+    rule = copy.copy(fresh)  # it will remember what it has seen of this path
     state = _begin(rows, settings)
     path = SelectionPath(state.n, p, settings.fit_intercept, one_output)
+    if settings.criterion == "tcr_effective":
+        path.n_different = number_of_different(rows, settings.fit_intercept)
     most = p if settings.max_terms is None else max(settings.max_terms, len(forced))
     limit = min(most, p, int(state.n) - settings.fit_intercept)
     _record(path, state, Choice(-1, np.nan), 0.0, started)
@@ -248,11 +295,57 @@ def grow_on(
         _record(path, state, choice, reduction, started)
         sizes.append(choose_size(path, settings.criterion))
         if callback is not None and callback(path):
-            path.stop_reason = "stopped by a callback"
+            path.stop_reason = STOPPED
         elif _settled(sizes, len(forced), settings.patience):
             path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
     path._training = state.training(rows.model_rows())
+    if settings.refine is None or path.stop_reason == STOPPED:
+        return path
+    return _refined(path, state, fresh, forced[: len(path)], settings, started)
+
+
+def _refined(
+    path: SelectionPath,
+    state: State,
+    rule: Rule,
+    forced: NDArray[np.intp],
+    settings: Settings,
+    started: float,
+) -> SelectionPath:
+    """Exchange terms of the model the criterion chooses; if any is, return the path of the refined model."""
+
+    def over() -> bool:
+        return settings.max_seconds is not None and time.perf_counter() - started > settings.max_seconds
+
+    size = max(choose_size(path, settings.criterion), len(forced))
+    for _ in range(len(path) - size):
+        state = state.without_newest()
+    terms, swaps, end = swap(state, rule, len(forced), over)
+    reason = f"{path.stop_reason}; terms exchanged: {swaps}, {end}"
+    if swaps:
+        path = _path_of(path, state.rows, np.array(terms), rule, len(forced), settings, started)
+    path.stop_reason, path.n_swaps = reason, swaps
     return path
+
+
+def _path_of(
+    path: SelectionPath,
+    rows: Executor,
+    terms: NDArray[np.intp],
+    rule: Rule,
+    fixed: int,
+    settings: Settings,
+    started: float,
+) -> SelectionPath:
+    """The path that takes just these terms, the fixed ones first, then in the order of the rule."""
+    elapsed = time.perf_counter() - started
+    few = replace(settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
+    first = grow_on(rows.restrict(terms), replace(few, include=np.arange(fixed)), path.one_output, rule=rule)
+    if len(first) < len(terms):  # the rule would have ended earlier, but the size was chosen already
+        order = [*first.terms, *np.setdiff1d(np.arange(len(terms)), first.terms)]
+        first = grow_on(rows.restrict(terms), replace(few, include=order), path.one_output, rule=rule)
+    first.steps[1:] = [replace(s, term=int(terms[s.term]), seconds=s.seconds + elapsed) for s in first.steps[1:]]
+    return replace(first, n_candidates=path.n_candidates, n_different=path.n_different)
 
 
 def _begin(rows: Executor, settings: Settings) -> State:
@@ -300,9 +393,10 @@ def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool
         check_consistent_length(np.empty(design.shape[0]), y)
     counts = check_counts(sample_weight, len(y))
     check_total(counts)
-    Y, used = from_host(as_columns(y), design), np.flatnonzero(counts)
+    Y, used = as_columns(y), np.flatnonzero(counts)
     if len(used) < len(y):
-        design, Y, counts = at(design, used), at(Y, used), counts[used]
+        design, Y, counts = design[used] if sp.issparse(design) else at(design, used), Y[used], counts[used]
+    Y = from_host(Y, design) if is_foreign(design) else Y
     return sparse_columns(design), Y, counts, y.ndim == 1
 
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,14 @@ class Executor(ABC):
     def model_rows(self) -> ModelRows:
         """Return what is as long as the rows, at the end of a path, or something that fetches it when it is wanted."""
 
+    @abstractmethod
+    def fork(self) -> Self:
+        """Return the same rows in blocks that can change while these stay as they are."""
+
+    @abstractmethod
+    def restrict(self, chosen: NDArray[np.intp]) -> Self:
+        """Return the same rows with some of the candidates, and no model."""
+
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of the answers to `function(block, *args)`."""
         return reduce(add, self.each(function, *args))
@@ -68,6 +76,14 @@ class LocalBlocks(Executor):
     def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
         """Ask one block after the other, each with its own part."""
         return reduce(add, [function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)])
+
+    def fork(self) -> Self:
+        """Fork all blocks."""
+        return type(self)([block.fork() for block in self.blocks])
+
+    def restrict(self, chosen: NDArray[np.intp]) -> Self:
+        """Restrict all blocks."""
+        return type(self)([block.restricted(chosen) for block in self.blocks])
 
     def model_rows(self) -> ModelRows:
         """Return Z, Y and the counts as they are: views where there is one block."""

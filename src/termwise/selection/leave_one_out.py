@@ -131,7 +131,8 @@ class Bounds:
 
     def tighten(self, best: float) -> None:
         """Put bound 1 in place of bound 0 for candidates that may be better than the best, if they are many."""
-        alive = np.flatnonzero(to_host(self.values) <= best)
+        values = to_host(self.values)
+        alive = np.flatnonzero(np.isfinite(values) & (values <= best))
         if len(alive) > WORTH_TIGHTENING:
             along = weighted_products(self.state, alive)
             beta = at(self.beta, alive, axis=1)

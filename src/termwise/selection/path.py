@@ -102,6 +102,10 @@ class SelectionPath:
             Number of candidates.
         fit_intercept : bool
             Whether the models have an intercept.
+        n_different : float or None
+            Number of effectively different candidates, if the path was grown for the criterion "tcr_effective".
+        n_swaps : int
+            Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
 
     Examples
     --------
@@ -125,6 +129,8 @@ class SelectionPath:
     one_output: bool
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
+    n_different: float | None = None
+    n_swaps: int = 0
     _weights: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
     _training: Training | None = field(default=None, repr=False)
 
@@ -164,8 +170,8 @@ class SelectionPath:
 
         Parameters
         ----------
-        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr"} or None
-            None keeps all.
+        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective"} or None
+            None keeps all. "tcr_effective" needs a path that was grown for it, which looks at the candidates.
         """
         return choose_size(self, criterion)
 
@@ -210,12 +216,33 @@ def tcr(path: SelectionPath) -> int:
     Term k was the best of `p - k + 1` candidates: pure noise would bring `|c| / sqrt(den)` below
     `sigma sqrt(2 log(p - k + 1))`, with `sigma^2` the leave-one-out error.
     """
+    return _last_significant(path, path.n_candidates)
+
+
+def tcr_effective(path: SelectionPath) -> int:
+    """As `tcr`, for the number of candidates that are effectively different.
+
+    The bound of `tcr` is for independent candidates. Neighbouring Gaussians are nearly the same candidate: the best of
+    many brings noise hardly more than the best of few. Of the `p - k + 1` candidates term k was chosen from, the share
+    `n_different / p` counts (see `different`).
+    """
+    if path.n_different is None:
+        raise ValueError(
+            "n_different must be known for the criterion 'tcr_effective', got None: grow the path with "
+            "criterion='tcr_effective', which looks at the candidates."
+        )
+    return _last_significant(path, path.n_different)
+
+
+def _last_significant(path: SelectionPath, different: float) -> int:
+    """Size up to the last term that brings more than the best of the different candidates left brings by noise."""
     best = _minimum("loo")(path)
     k = np.arange(1, best + 1)
-    noise = 2 * path.steps[best].loo * np.log(np.maximum(path.n_candidates - k + 1, 1))
+    left = (path.n_candidates - k + 1) * (different / max(path.n_candidates, 1))
+    noise = 2 * path.steps[best].loo * np.log(np.maximum(left, 1))
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= noise)
     least = 0 if path.fit_intercept else min(1, len(path))
     return int(significant[-1]) + 1 if len(significant) else least
 
 
-SIZES = {name: _minimum(name) for name in CRITERIA} | {"one_se": one_se, "tcr": tcr}
+SIZES = {name: _minimum(name) for name in CRITERIA} | {"one_se": one_se, "tcr": tcr, "tcr_effective": tcr_effective}

@@ -91,6 +91,7 @@ class GcvRule(ClosedForm):
     """Smallest generalised cross-validation after adding the candidate."""
 
     name = "gcv"
+    end = "no candidate is left that is not a combination of the chosen ones and leaves a degree of freedom"
 
     def scores(self, state: State) -> Array:
         """Minus GCV, from the squared error and the trace after the candidate."""

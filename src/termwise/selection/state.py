@@ -18,6 +18,7 @@ twice if the first time took most of it away, and `Z'z = -B'b` costs no pass ove
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from termwise._arrays import (
     from_host,
     namespace,
     put,
+    put_at,
     send,
 )
 from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock
@@ -102,7 +104,7 @@ class State:
         precompute: bool = False,
         min_norm: float = 0.0,
     ) -> None:
-        self.rows, self.alpha, self.orthogonal = rows, alpha, orthogonal
+        self.rows, self.alpha, self.orthogonal, self.tol = rows, alpha, orthogonal, tol
         self.facts = rows.ask(RowBlock.start)
         self.n, self.yy, self.q, self.k = self.facts.n, self.facts.yy, rows.n_outputs, 0
         self.gram = rows.ask(RowBlock.gram) if precompute else None
@@ -111,9 +113,9 @@ class State:
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
-        self._start(tol, min_norm)
+        self._start(min_norm)
 
-    def _start(self, tol: float, min_norm: float) -> None:
+    def _start(self, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
         raw = self.rows.ask(RowBlock.norms) if self.gram is None else namespace(self.gram).linalg.diagonal(self.gram)
         self._T, self.means, self.norms = empty((8, raw.shape[0]), raw), 0 * raw, raw
@@ -127,10 +129,14 @@ class State:
             self.moments = Sums.of(self.rows.ask(RowBlock.moments))
         self.c0 = self.rows.ask(RowBlock.along_residual)
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
-        least = at_least(tol * self.norms, min_norm)
+        least = at_least(self.tol * self.norms, min_norm)
         self._fixed = namespace(raw).stack([self.norms, raw, least])
-        self.usable = self.norms > self.n * (CONSTANT * self.means) ** 2
+        self.usable = self._varying()
         self._drop_dependent()
+
+    def _varying(self) -> Array:
+        """Candidates that are not constant."""
+        return self.norms > self.n * (CONSTANT * self.means) ** 2
 
     def _take_in_intercept(self) -> None:
         """Put the column of ones in first, unpenalised."""
@@ -256,6 +262,39 @@ class State:
         self.dof, self.cost = float(fetch(rows.leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
         self.moments, self.rebuilt = Sums.of(rows.moments), self.rebuilt + 1
         self._drop_dependent()
+
+    def move_to_end(self, position: int) -> None:
+        """Make a term the newest one: the model stays (for `penalty="weights"`), its factors are those of that order.
+
+        R with its column at the end is Q times a triangle, Q orthogonal: turning Z, B, T and zy by Q costs no digits.
+        """
+        place = self.intercept + position
+        Q, R = np.linalg.qr(np.hstack([self.R[:, :place], self.R[:, place + 1 :], self.R[:, place : place + 1]]))
+        signs = np.where(np.diagonal(R) < 0, -1.0, 1.0)
+        Q, self.R = Q * signs, R * signs[:, None]
+        self.rows.ask(RowBlock.turn, Q)
+        B = self.B @ Q
+        self.B = np.vstack([B[:position], B[position + 1 :], B[position : position + 1]])
+        self._T = from_host(np.ascontiguousarray(Q.T), self._T) @ self.T
+        self.zy, self.rebuilt, self._known = Q.T @ self.zy, self.rebuilt + 1, None
+        self.chosen.append(self.chosen.pop(position))
+
+    def without_newest(self) -> State:
+        """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`."""
+        other, first = copy.copy(self), self.intercept
+        other.rows = self.rows.fork()
+        other.moments = Sums.of(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
+        other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
+        other._T, other.zy, other.shrinkage = 1 * other.T, self.zy[:-1], self.shrinkage[:-1]
+        B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
+        T, BT = other.T[first:, :], B @ other.T
+        c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
+        other._set_statistics(c, c - BT.T @ bzy, s, s - column_squares(BT))
+        other.dof, other.cost = other.k - float(np.sum(other.B**2)), float(self.yy.sum() - np.sum(other.zy**2))
+        other.rebuilt, other.usable = self.rebuilt + 1, self._varying()
+        other.usable = put_at(other.usable, np.array(other.chosen, dtype=np.intp), False)
+        other._drop_dependent()
+        return other
 
     def _take_in(self, j: int, column: Floats, below: Floats, one: Known, at_once: bool = False) -> None:
         """Append a column to the model and bring all statistics up to date.
