@@ -30,16 +30,20 @@ class Torch:
         self.device = self.xp.cuda.get_device_name()
 
     def normal(self, seed: int, *shape: int, dtype: str) -> Any:
+        """Standard normal numbers."""
         generator = self.xp.Generator("cuda").manual_seed(seed)
         return self.xp.randn(*shape, dtype=getattr(self.xp, dtype), device="cuda", generator=generator)
 
     def synchronize(self) -> None:
+        """Wait for the device."""
         self.xp.cuda.synchronize()
 
     def to_host(self, x: Any) -> np.ndarray:
+        """Copy to NumPy."""
         return x.cpu().numpy()
 
     def free(self) -> None:
+        """Give back what is not in use."""
         self.xp.cuda.empty_cache()
 
 
@@ -56,15 +60,19 @@ class CuPy:
             raise ImportError("CuPy sees no GPU") from error
 
     def normal(self, seed: int, *shape: int, dtype: str) -> Any:
+        """Standard normal numbers."""
         return self.xp.random.default_rng(seed).standard_normal(shape, dtype=dtype)
 
     def synchronize(self) -> None:
+        """Wait for the device."""
         self.xp.cuda.get_current_stream().synchronize()
 
     def to_host(self, x: Any) -> np.ndarray:
+        """Copy to NumPy."""
         return x.get()
 
     def free(self) -> None:
+        """Give back what is not in use."""
         self.xp.get_default_memory_pool().free_all_blocks()
 
 
@@ -110,8 +118,8 @@ def case(library: Torch | CuPy, name: str, size: tuple[int, int, int], dtype: st
         cpu = forward_path(library.to_host(G), library.to_host(y), max_terms=terms)
         record["same_as_cpu"] = bool(np.array_equal(path.terms, cpu.terms))
     emit(benchmark="gpu", case=name, library=library.name, dtype=dtype, data=label, n=n, p=p, terms=terms,
-         precompute=precompute, **timing, milliseconds_per_term=round(1e3 * timing["seconds"] / terms, 3), bare_pass=bare,
-         passes=round(timing["seconds"] / bare / terms, 2), **record)  # fmt: skip
+         precompute=precompute, **timing, milliseconds_per_term=round(1e3 * timing["seconds"] / terms, 3),
+         bare_pass=bare, passes=round(timing["seconds"] / bare / terms, 2), **record)  # fmt: skip
 
 
 def main() -> None:

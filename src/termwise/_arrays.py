@@ -131,6 +131,11 @@ def at_least(x: Array, low: float) -> Array:
     return np.maximum(x, low) if isinstance(x, np.ndarray) else namespace(x).clip(x, low)
 
 
+def at_most(x: Array, high: float) -> Array:
+    """`min(x, high)` of every entry."""
+    return np.minimum(x, high) if isinstance(x, np.ndarray) else namespace(x).clip(x, None, high)
+
+
 def put(x: Array, where: Array, number: float) -> Array:
     """Return x with a number where a mask says so."""
     if isinstance(x, np.ndarray):
@@ -204,6 +209,34 @@ def row_squares(A: Array) -> Array:
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     A = as_float64(A)
     return namespace(A).sum(A * A, axis=1)
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """Sum of the products of every two rows, in float64."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, B)
+    return namespace(A).sum(A * B, axis=1)
+
+
+def triangle(A: Array) -> NDArray[np.float64]:
+    """Triangular factor R of `A = Q R`, which is small, in this process."""
+    if isinstance(A, np.ndarray):
+        return np.asarray(np.linalg.qr(A, mode="r"))
+    xp = namespace(A)
+    return to_host(xp.linalg.qr(A, mode="r")[1] if array_api_compat.is_torch_array(A) else xp.linalg.qr(A)[1])
+
+
+def moved(x: Any, like: Array) -> Array:
+    """Return an array of any library in the library and on the device of `like`."""
+    if isinstance(like, np.ndarray):
+        return to_host(x)
+    same = type(x) is type(like) and array_api_compat.device(x) == array_api_compat.device(like)
+    return x if same else from_host(np.asarray(to_host(x)), like)
+
+
+def total(x: Array) -> float:
+    """Sum of all entries."""
+    return float(x.sum() if isinstance(x, np.ndarray) else namespace(x).sum(x))
 
 
 def smallest(values: Array, count: int) -> tuple[Array, Array]:
