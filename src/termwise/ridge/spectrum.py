@@ -29,6 +29,7 @@ from termwise.selection.criteria import CRITERIA
 from termwise.solution import Problem, Solution
 
 GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
+ROUGH = 1e-10  # ratio of eigenvalues below which a rough look leaves a direction out
 STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of that shows every minimum
 ZOOMS = 3  # each narrows a bracket four times
 POLISH = 3  # Newton steps after that, by central differences of NUDGE
@@ -38,11 +39,15 @@ RESOLVED = 1e-10  # below this share of the largest, the rounding of G shows in 
 
 
 class Spectrum:
-    """Singular values and vectors of a posed problem."""
+    """Singular values and vectors of a posed problem; `rough` leaves out directions that are tiny beside the largest.
 
-    def __init__(self, problem: Problem) -> None:
+    No penalty that averages noise out lets those through, and without them nothing slower than eigenvectors is needed.
+    """
+
+    def __init__(self, problem: Problem, rough: bool = False) -> None:
         self.problem, rows = problem, problem.rows
-        self.U, self.s, self.V = decompose(problem.G, np.sqrt(rows.counts / rows.n) if rows.intercept else None)
+        z0 = np.sqrt(rows.counts / rows.n) if rows.intercept else None
+        self.U, self.s, self.V = decompose(problem.G, z0, rough)
         self.mu = self.s**2
         self.t = self.U.T @ problem.Y
         self.rest = problem.Y - self.U @ self.t
@@ -154,7 +159,9 @@ class Spectrum:
         return (self.V * scale,)
 
 
-def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[NDArray, NDArray, NDArray | None]:
+def decompose(
+    G: NDArray[np.float64], z0: NDArray[np.float64] | None, rough: bool = False
+) -> tuple[NDArray, NDArray, NDArray | None]:
     """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
 
     The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
@@ -168,7 +175,10 @@ def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[N
     rank = min(p, n - (z0 is not None))
     mu, E = np.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = mu[::-1][:rank], E[:, ::-1][:, :rank]
-    if rank and mu[-1] > GRAM_RANGE * mu[0]:
+    if rough:
+        rank = int(np.sum(mu > ROUGH * mu.max(initial=0.0)))
+        mu, E = mu[:rank], E[:, :rank]
+    if rank and (rough or mu[-1] > GRAM_RANGE * mu[0]):
         s = np.sqrt(mu)
         return (G @ E / s, s, np.ascontiguousarray(E)) if p <= n else (np.ascontiguousarray(E), s, None)
     U, s, Vt = np.linalg.svd(G, full_matrices=False)
