@@ -28,7 +28,17 @@ from termwise._arrays import evenly
 from termwise.flagship import estimators, honest
 from termwise.flagship.dictionaries import COARSE, best_width, dictionaries
 from termwise.flagship.estimators import BEYOND, SMALL, first_look, number_of_centers, repeats
-from termwise.flagship.honest import Trial, choose, contenders, content_folds, folded, merged, out_of_fold
+from termwise.flagship.honest import (
+    Trial,
+    choose,
+    choose_for_labels,
+    contenders,
+    content_folds,
+    folded,
+    merged,
+    misclassified,
+    out_of_fold,
+)
 from termwise.flagship.smoothing import RidgeStage
 from termwise.ridge.spectrum import Spectrum
 from termwise.selection.engine import Settings
@@ -210,6 +220,43 @@ def test_contenders_are_those_the_best_has_not_beaten():
     assert contenders([poor, close, good], 0.99 * at) == [good]
     assert contenders([poor, close, good], 1e6) == [poor, close, good]
     assert contenders([good, good], 0.0) == [good, good]  # the best one always stays
+
+
+def labelled(name, errors, rates, n=100, seed=0):
+    """A trial with these mean squared errors and these rates of wrong labels."""
+    one = trial(name, *errors, n=n, seed=seed)
+    wrong = np.array([np.arange(n) < round(rate * n) for rate in rates], dtype=float)
+    return Trial(name, "ridge", one.squares, one.share, one.n, wrong)
+
+
+def test_labels_go_by_their_rate_among_plausible_models():
+    first = labelled("first", (1.0, 0.5, 0.40, 0.41), (0.5, 0.05, 0.20, 0.18))  # the second fits badly: a lucky rate
+    second = labelled("second", (1.0, 0.42, 0.42), (0.5, 0.19, 0.16), seed=1)
+    best, k = choose_for_labels([first, second], "accurate", 5.0, 0.5)
+    assert (best.name, k) == ("second", 2)
+    best, k = choose_for_labels([first, second], "small", 5.0, 1.0)  # 0.16 + 0.037
+    assert (best.name, k) == ("second", 1)
+    best, k = choose_for_labels([first, second], "small", 5.0, 0.0)
+    assert (best.name, k) == ("second", 2)
+    best, k = choose_for_labels([first, second], "small", 100.0, 0.1)  # everything is plausible
+    assert (best.name, k) == ("first", 1)
+    best, k = choose_for_labels([first, second], 2, 5.0, 0.1)
+    assert (best.name, k) == ("first", 2)
+
+
+def test_models_that_are_equally_good_at_labels_are_told_apart_by_size_then_order():
+    flat = [labelled(name, (0.3, 0.3, 0.3), (0.2, 0.2, 0.2)) for name in ("first", "second")]
+    best, k = choose_for_labels(flat, "accurate", 10.0, 0.0)
+    assert (best.name, k) == ("first", 0)
+
+
+def test_misclassified_labels(rng):
+    scores, Y = rng.normal(size=(4, 9, 1)), np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0)
+    expected = [[(1 if s >= 0 else -1) != y for s, y in zip(row[:, 0], Y[:, 0], strict=True)] for row in scores]
+    np.testing.assert_array_equal(misclassified(scores, Y), expected)
+    scores, Y = rng.normal(size=(4, 9, 3)), 2 * np.eye(3)[rng.integers(0, 3, size=9)] - 1
+    expected = [[np.argmax(s) != np.argmax(y) for s, y in zip(row, Y, strict=True)] for row in scores]
+    np.testing.assert_array_equal(misclassified(scores, Y), expected)
 
 
 def test_the_best_width_equals_brute_force(rng):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,17 @@ from termwise.basis import Basis, TableEncoder, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.flagship.dictionaries import DICTIONARIES, dictionaries
-from termwise.flagship.honest import Folded, Trial, choose, contenders, folded, merged, out_of_fold
+from termwise.flagship.honest import (
+    Folded,
+    Trial,
+    choose,
+    choose_for_labels,
+    contenders,
+    folded,
+    merged,
+    misclassified,
+    out_of_fold,
+)
 from termwise.flagship.smoothing import RidgeStage
 from termwise.forward import ForwardModel
 from termwise.labels import LabelModel
@@ -37,6 +48,8 @@ FIRST_LOOK = 40  # terms tried at first, or fewer of few samples
 STILL = 0.8  # share of the terms tried from which on a size chosen asks for more
 RIDGE_ROWS = 1200  # samples up to which the ridge fit to all candidates is an aim
 SMALL = 0.5, 0.01  # a smaller model may be worse by so many standard errors, or by this share of the error
+PLAUSIBLE = 2.0  # of labels, only models whose squared error is within so many standard errors of the least compete
+FEWER = 0.1  # standard errors by which a smaller model's error rate may be above the smallest
 CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
 PATH_ROWS = 20_000  # samples the terms are chosen on
 MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
@@ -55,6 +68,7 @@ class TermwiseModel(ForwardModel):
     penalty = "weights"
     fit_intercept = True
     max_terms: int
+    _aims: ClassVar[list[str]] = ["data", "ridge"]
     _automatic: Any
     _wanted: int
     _stage: RidgeStage | None
@@ -136,7 +150,7 @@ class TermwiseModel(ForwardModel):
         self.categories_ = encoder.categories_
         table = encoder.transform(X)[used].astype(np.float64)
         Scale.of(table).check()  # all constant: say so now, of all samples
-        targets = ["data", "ridge"] if self.target == "auto" else [self.target]
+        targets = self._aims if self.target == "auto" else [self.target]
         if max(len(used), counts.sum()) > RIDGE_ROWS:
             targets = ["data"]
         table, Y, counts = merged(table, as_columns(y)[used], counts[used])
@@ -150,11 +164,19 @@ class TermwiseModel(ForwardModel):
             look = first_look(len(table))
             first = [one for name in candidates for one in self._try(candidates[name], name, targets, look, data[:1])]
             trials = self._try_again(contenders(first, BEATEN), candidates, data)
-        best, self._wanted = choose(trials, self.size, SMALL)
+        best, self._wanted = self._choose(trials)
         self.dictionary_, self.target_ = best.name, best.target
         self.trials_ = {trial.title: trial.errors for trial in first + trials}
         basis = candidates[self.dictionary_]
         self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
+
+    def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
+        """Return the best of what was tried, and its number of terms."""
+        return choose(trials, self.size, SMALL)
+
+    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats | None:
+        """Return how often every sample was put into the wrong class, where there are classes."""
+        return None
 
     def _try(self, basis: Basis, name: str, targets: list[str], most: int, data: list[Folded]) -> list[Trial]:
         """Cross-validate a dictionary at every size, for each target."""
@@ -166,7 +188,7 @@ class TermwiseModel(ForwardModel):
         trials = []
         for target, repeated in zip(targets, scores, strict=True):
             squares = np.mean([np.mean((Y - one) ** 2 / variance, axis=2) for one in repeated], axis=0)
-            trials.append(Trial(name, target, squares, share, float(counts.sum())))
+            trials.append(Trial(name, target, squares, share, float(counts.sum()), self._wrong(repeated, Y)))
             if self.verbose:
                 print(trials[-1])
         self._after_step()
@@ -181,7 +203,7 @@ class TermwiseModel(ForwardModel):
         if len(data) > 1:
             trials = [again(trial, len(trial.squares) - 1) for trial in trials]
         while True:
-            best, wanted = choose(trials, self.size, SMALL)
+            best, wanted = self._choose(trials)
             tried = len(best.squares) - 1
             if wanted < STILL * tried or tried >= min(self.max_terms, best.n // 3):
                 return trials
@@ -299,7 +321,9 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
 class TermwiseClassifier(LabelModel, TermwiseModel):
     """A small classifier from a table, with nothing to tune.
 
-    As `TermwiseRegressor`, on labels coded -1 and +1 (one column per class for more than two).
+    As `TermwiseRegressor`, on labels coded -1 and +1 (one column per class for more than two). The dictionary and the
+    size are those with the smallest cross-validated rate of errors, among all whose squared error is not clearly above
+    the least.
 
     Parameters
     ----------
@@ -310,7 +334,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
         Candidates; see `TermwiseRegressor`.
     target : {"auto", "data", "ridge"}, default="auto"
         What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
-        averages noise out. "auto" tries both; beyond 1,200 samples it is always the data.
+        averages noise out. "auto" is the ridge fit: labels are noisy; beyond 1,200 samples it is always the data.
     max_terms : int, default=150
         Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
@@ -339,7 +363,14 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     (2, 2)
     """
 
+    _aims: ClassVar[list[str]] = ["ridge"]
     _sharpness: float
+
+    def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
+        return choose_for_labels(trials, self.size, PLAUSIBLE, FEWER)
+
+    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats:
+        return np.mean([misclassified(scores, Y) for scores in repeated], axis=0)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.

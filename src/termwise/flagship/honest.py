@@ -124,6 +124,7 @@ class Trial:
     squares: Floats  # (k + 1, n), squared error of every sample at every size, averaged over the outputs
     share: Floats  # (n,), weights of the samples, adding up to one
     n: float
+    wrong: Floats | None = None  # (k + 1, n), of labels: how often every sample was put into the wrong class
 
     @property
     def title(self) -> str:
@@ -138,6 +139,12 @@ class Trial:
     def errors(self) -> Floats:
         """Mean squared error at every size."""
         return self.squares @ self.share
+
+    @property
+    def rates(self) -> Floats:
+        """Share of labels that are wrong at every size."""
+        assert self.wrong is not None
+        return self.wrong @ self.share
 
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""
@@ -174,3 +181,32 @@ def choose(trials: list[Trial], size: str | int, tolerance: tuple[float, float])
     more, spread = best.excess(best.squares[least])
     allowed = np.maximum(tolerance[0] * spread, tolerance[1] * errors[first][least])
     return best, int(np.argmax(more <= allowed + 10.0**-DIGITS))
+
+
+def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, tolerance: float) -> tuple[Trial, int]:
+    """Return the best trial and a number of terms, of labels.
+
+    What counts is the rate of errors; but that is a coarse number, and by chance small somewhere among many models.
+    Only those compete whose squared error is at most `plausible` standard errors of the difference above the least.
+    "accurate" has the smallest rate of these; "small" the fewest terms of those whose rate is at most `tolerance`
+    standard errors above. A `size` that is a number leaves the squared error to decide.
+    """
+    best, least = choose(trials, "accurate", (0.0, 0.0))
+    if not isinstance(size, str):
+        return choose(trials, size, (0.0, 0.0))
+    models: list[tuple[float, int, Trial]] = []
+    for trial in trials:
+        more, spread = trial.excess(best.squares[least])
+        sizes = np.flatnonzero(more <= plausible * spread + 10.0**-DIGITS)
+        models += [(float(trial.rates[k].round(DIGITS)), int(k), trial) for k in sizes]
+    lowest = min(rate for rate, _, _ in models)
+    allowed = 0.0 if size == "accurate" else tolerance * np.sqrt(lowest * (1 - lowest) / best.n)
+    _, k, trial = min((m for m in models if m[0] <= lowest + allowed), key=lambda m: (m[1], m[0]))
+    return trial, k
+
+
+def misclassified(scores: Floats, Y: Floats) -> NDArray[np.bool_]:
+    """Whether scores (..., n, q) put samples with labels Y (n, q) into the wrong class, as `predict` would."""
+    if Y.shape[1] == 1:
+        return ((scores >= 0) != (Y > 0))[..., 0]
+    return scores.argmax(axis=-1) != Y.argmax(axis=-1)
