@@ -395,7 +395,37 @@ def two_stage_leave_one_out(G, H, y, signs, t, lambda_2, intercept):
     return predictions
 
 
-def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most):
+def standardised(G, counts):
+    """Columns of unit variance, every row written as often as it counts; constant ones as they are."""
+    deviation = np.sqrt(np.average((G - np.average(G, axis=0, weights=counts)) ** 2, axis=0, weights=counts))
+    return G / np.where(deviation > 0, deviation, 1.0)
+
+
+def ridge_then_few(G, H, Y, first, second):
+    """Predictions without each sample: ridge regression on H, then penalised least squares on G of what it fits."""
+    predictions = np.empty_like(Y)
+    for k in range(len(Y)):
+        others = np.arange(len(Y)) != k
+        signal = predict(H[others], weights(H[others], Y[others], first))
+        predictions[k] = predict(G[k : k + 1], weights(G[others], signal, second))[0]
+    return predictions
+
+
+def ridge_then_few_hat(G, H, first, second):
+    """The matrix that takes the targets to the fit of both stages."""
+    eye = np.eye(len(G))
+    return (eye - projection(G, second)) @ (eye - projection(H, first))
+
+
+def ridge_signal(G, Y, counts):
+    """Fit of ridge regression to all columns, brought to one size, at the best leave-one-out penalty."""
+    from termwise import BasisRidge
+
+    H = standardised(G, counts)
+    return BasisRidge(alpha="loo").fit(H, Y, sample_weight=counts).predict(H)
+
+
+def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
     """Predictions (k + 1, n, q) for every sample by paths grown on the other folds, cut to the targets seen there."""
     from sklearn.base import clone
 
@@ -406,7 +436,8 @@ def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most):
         inside = fold != number
         fitted = clone(basis).fit(X[inside])
         G, new = fitted.transform(X[inside]), fitted.transform(X[~inside])
-        path = forward_path(G, Y[inside], rule=rule, alpha=alpha, max_terms=most, sample_weight=counts[inside])
+        aim = Y[inside] if target == "data" else ridge_signal(G, Y[inside], counts[inside])
+        path = forward_path(G, aim, rule=rule, alpha=alpha, max_terms=most, sample_weight=counts[inside])
         for k in range(most + 1):
             size = min(k, len(path))
             w, intercept = path.coef(size)  # (q, size), (q,): Y is a matrix

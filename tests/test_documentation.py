@@ -35,12 +35,17 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def test_readme_blocks_run():
+def test_readme_blocks_run(capsys):
     found = blocks("README.md")
     assert found
     names: dict = {}
     for block in found:
         exec(compile(block, "README.md", "exec"), names)
+    printed = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
+    (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    terms = shown.split("std. error\n")[1].splitlines()
+    assert {line.split("  ")[0] for line in terms} <= printed  # the last digits may differ elsewhere
+    assert shown.splitlines()[0] in printed
 
 
 def test_readme_names_the_two_commands():

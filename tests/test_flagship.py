@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import oracles
@@ -20,11 +25,27 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import evenly
-from termwise.flagship import estimators
+from termwise.flagship import estimators, honest
 from termwise.flagship.dictionaries import COARSE, best_width, dictionaries
-from termwise.flagship.estimators import BEYOND, number_of_centers
-from termwise.flagship.honest import Trial, choose, content_folds, folded, merged, out_of_fold
+from termwise.flagship.estimators import BEYOND, SMALL, first_look, number_of_centers, repeats
+from termwise.flagship.honest import (
+    Trial,
+    choose,
+    choose_for_labels,
+    contenders,
+    content_folds,
+    folded,
+    merged,
+    misclassified,
+    out_of_fold,
+)
+from termwise.flagship.smoothing import RidgeStage
+from termwise.ridge.spectrum import Spectrum
 from termwise.selection.engine import Settings
+from termwise.solution import Rows, pose
+from termwise.two_stages import leave_one_out_scores
+
+BOTH = ("data", "ridge")
 
 
 def pairwise(rng, n=240, d=5, noise=0.2):
@@ -47,31 +68,42 @@ def state(seed=0):
 
 @pytest.mark.parametrize("basis", [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0)], ids=repr)
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
+@pytest.mark.parametrize(("weighted", "rule"), [(False, "cost"), (True, "cost"), (True, "loo")])
+def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rule, rng):
     X = rng.normal(size=(45, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
     fold = content_folds(X, 4, state())
     most = 12  # plain columns end earlier: the last prediction is repeated
-    found = out_of_fold(basis, X, Y, counts, fold, Settings("loo", 1e-6, max_terms=most))
-    expected = oracles.out_of_fold(basis, X, Y, counts, fold, "loo", 1e-6, most)
-    assert found.shape == (most + 1, 45, outputs)
-    np.testing.assert_allclose(found, expected, atol=1e-8)
+    both = out_of_fold(basis, (X, Y, counts, fold), Settings(rule, 1e-6, max_terms=most), BOTH)
+    for target, found in zip(BOTH, both, strict=True):
+        expected = oracles.out_of_fold(basis, X, Y, counts, fold, rule, 1e-6, most, target)
+        assert found.shape == (most + 1, 45, outputs)
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_folds_in_threads_give_the_same(rng, monkeypatch):
+    X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    data = X, Y, np.ones(60), content_folds(X, 5, state())
+    alone = out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH)
+    monkeypatch.setattr(honest, "MANY", 50)
+    np.testing.assert_array_equal(out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH), alone)
 
 
 def test_out_of_fold_never_leaves_the_targets_seen(rng):
     X = np.append(rng.normal(size=30), 50.0)[:, None]
     Y = X.copy()
-    scores = out_of_fold(AnovaBasis(), X, Y, np.ones(31), np.arange(31) // 30, Settings("loo", 1e-6, max_terms=1))
-    assert scores[1, 30, 0] == Y[:30].max()
+    data = X, Y, np.ones(31), np.arange(31) // 30
+    for scores in out_of_fold(AnovaBasis(), data, Settings("loo", 1e-6, max_terms=1), BOTH):
+        assert scores[1, 30, 0] == Y[:30].max()
 
 
 def test_a_fold_without_which_nothing_varies_is_predicted_by_the_mean(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
-    scores = out_of_fold(AnovaBasis(), X, Y, np.ones(20), X[:, 0].astype(int), Settings("loo", 1e-6, max_terms=2))
-    np.testing.assert_allclose(scores[:, :10, 0], Y[10:].mean())
-    np.testing.assert_allclose(scores[:, 10:, 0], Y[:10].mean())
+    data = X, Y, np.ones(20), X[:, 0].astype(int)
+    for scores in out_of_fold(AnovaBasis(), data, Settings("loo", 1e-6, max_terms=2), BOTH):
+        np.testing.assert_allclose(scores[:, :10, 0], Y[10:].mean())
+        np.testing.assert_allclose(scores[:, 10:, 0], Y[:10].mean())
 
 
 def test_folds_depend_on_the_content_of_rows_alone(rng):
@@ -103,12 +135,13 @@ def test_merged_writes_every_sample_once(rng):
 def test_few_inputs_of_many_samples_are_told_apart_by_their_targets(rng):
     X, Y, counts = np.repeat([[0.0], [1.0]], 40, axis=0), rng.normal(size=(80, 1)), np.ones(80)
     *same, fold = folded(X, Y, counts, 5, state())
-    assert all(a is b for a, b in zip(same, (X, Y, counts), strict=True))
+    for found, given in zip(same, (X, Y, counts), strict=True):
+        np.testing.assert_array_equal(found, given)
     np.testing.assert_array_equal(fold, content_folds(np.column_stack([X, Y]), 5, state()))
     *_, fold = folded(Y, X, counts, 5, state())  # enough different inputs
     np.testing.assert_array_equal(fold, content_folds(Y, 5, state()))
-    *_, fold = folded(X[::8], Y[::8], counts[::8], 5, state())  # few samples
-    np.testing.assert_array_equal(fold, content_folds(X[::8], 5, state()))
+    *_, fold = folded(Y[:20], X[:20], 3 * counts[:20], 5, state())  # few samples, none of whose inputs comes again
+    np.testing.assert_array_equal(fold, content_folds(Y[:20], 5, state()))
 
 
 def test_of_a_few_samples_that_come_again_every_fold_gets_a_part():
@@ -120,6 +153,15 @@ def test_of_a_few_samples_that_come_again_every_fold_gets_a_part():
         np.testing.assert_allclose(parts[fold == number], counts / 5)
 
 
+def test_what_comes_less_often_than_there_are_folds_is_in_one_of_them():
+    X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 2.0, 15.0])
+    X5, Y5, parts, fold = folded(X, Y, counts, 5, state())
+    rare = (X5[:, 0] == 0) & (Y5[:, 0] == 1)
+    assert parts[rare].tolist() == [2.0]
+    assert parts.sum() == counts.sum()
+    assert np.bincount(fold[~rare]).tolist() == [2] * 5
+
+
 # -- choosing ----------------------------------------------------------------------------------------------------------
 
 
@@ -127,12 +169,12 @@ def trial(name, *errors, n=8, seed=0):
     """A trial whose errors at every size scatter around the ones given, with these as their means."""
     noise = np.random.default_rng(seed).normal(size=(len(errors), n))
     squares = np.array(errors)[:, None] + 0.1 * (noise - noise.mean(axis=1, keepdims=True))
-    return Trial(name, squares, np.full(n, 1 / n), float(n))
+    return Trial(name, "data", squares, np.full(n, 1 / n), float(n))
 
 
 def test_errors_and_their_excess_equal_the_definition(rng):
     squares, counts = rng.uniform(size=(6, 12)), rng.integers(1, 5, size=12)
-    some = Trial("some", squares, counts / counts.sum(), float(counts.sum()))
+    some = Trial("some", "data", squares, counts / counts.sum(), float(counts.sum()))
     np.testing.assert_allclose(some.errors, [np.repeat(row, counts).mean() for row in squares])
     mean, spread = some.excess(squares[3])
     expected = [oracles.paired_standard_error(row, squares[3], counts) for row in squares]
@@ -143,28 +185,78 @@ def test_errors_and_their_excess_equal_the_definition(rng):
 
 def test_accurate_has_the_smallest_error_and_a_number_is_taken_at_its_word():
     first, second = trial("first", 1.0, 0.5, 0.4, 0.45), trial("second", 1.0, 0.6, 0.2, 0.3, 0.35)
-    assert choose([first, second], "accurate", 0.5) == ("second", 2)
-    assert choose([first, second], 1, 0.5) == ("first", 1)
-    assert choose([first, second], 3, 0.5) == ("second", 3)
-    assert choose([first, second], 9, 0.5) == ("second", 9)  # judged by the largest tried
+    assert choose([first, second], "accurate", SMALL) == (second, 2)
+    assert choose([first, second], 1, SMALL) == (first, 1)
+    assert choose([first, second], 3, SMALL) == (second, 3)
+    assert choose([first, second], 9, SMALL) == (second, 9)  # judged by the largest tried
 
 
 def test_ties_go_to_the_first_dictionary_and_the_fewest_terms():
-    flat = Trial("flat", np.full((4, 5), 0.3), np.full(5, 0.2), 5.0)
-    other = Trial("other", np.full((2, 5), 0.3), np.full(5, 0.2), 5.0)
+    flat = Trial("flat", "data", np.full((4, 5), 0.3), np.full(5, 0.2), 5.0)
+    other = Trial("other", "ridge", np.full((2, 5), 0.3), np.full(5, 0.2), 5.0)
     for size in ("small", "accurate"):
-        assert choose([flat, other], size, 0.5) == ("flat", 0)
-    assert choose([other, flat], 1, 0.5) == ("other", 1)
+        assert choose([flat, other], size, SMALL) == (flat, 0)
+    assert choose([other, flat], 1, SMALL) == (other, 1)
 
 
 def test_small_is_the_first_size_within_the_tolerance():
     some = trial("some", 1.0, 0.30, 0.21, 0.2, 0.25, n=50)
     mean, spread = some.excess(some.squares[3])
-    for tolerance in (0.0, 0.5, 1.0, 3.0, 1e3):
-        within = [k for k in range(5) if mean[k] <= tolerance * spread[k] + 1e-12]
-        assert choose([some], "small", tolerance) == ("some", within[0])
-    assert choose([some], "small", 0.0)[1] == 3
-    assert choose([some], "small", 1e6)[1] == 0
+    for errors, share in ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.06), (0.5, 0.6), (3.0, 0.01), (1e3, 0.0)):
+        within = [k for k in range(5) if mean[k] <= max(errors * spread[k], share * 0.2) + 1e-12]
+        assert choose([some], "small", (errors, share)) == (some, within[0])
+    assert choose([some], "small", (0.0, 0.0))[1] == 3
+    assert choose([some], "small", (0.0, 0.06))[1] == 2
+    assert choose([some], "small", (0.0, 0.6))[1] == 1
+    assert choose([some], "small", (1e6, 0.0))[1] == 0
+
+
+def test_contenders_are_those_the_best_has_not_beaten():
+    good, close, poor = (trial(str(seed), 1.0, error, n=200, seed=seed) for seed, error in enumerate((0.2, 0.22, 0.5)))
+    more, spread = close.excess(good.squares[1])
+    at = more[1] / spread[1]
+    assert 1 < at < 10
+    assert contenders([poor, close, good], 1.01 * at) == [close, good]  # in the order given
+    assert contenders([poor, close, good], 0.99 * at) == [good]
+    assert contenders([poor, close, good], 1e6) == [poor, close, good]
+    assert contenders([good, good], 0.0) == [good, good]  # the best one always stays
+
+
+def labelled(name, errors, rates, n=100, seed=0):
+    """A trial with these mean squared errors and these rates of wrong labels."""
+    one = trial(name, *errors, n=n, seed=seed)
+    wrong = np.array([np.arange(n) < round(rate * n) for rate in rates], dtype=float)
+    return Trial(name, "ridge", one.squares, one.share, one.n, wrong)
+
+
+def test_labels_go_by_their_rate_among_plausible_models():
+    first = labelled("first", (1.0, 0.5, 0.40, 0.41), (0.5, 0.05, 0.20, 0.18))  # the second fits badly: a lucky rate
+    second = labelled("second", (1.0, 0.42, 0.42), (0.5, 0.19, 0.16), seed=1)
+    best, k = choose_for_labels([first, second], "accurate", 5.0, 0.5)
+    assert (best.name, k) == ("second", 2)
+    best, k = choose_for_labels([first, second], "small", 5.0, 1.0)  # 0.16 + 0.037
+    assert (best.name, k) == ("second", 1)
+    best, k = choose_for_labels([first, second], "small", 5.0, 0.0)
+    assert (best.name, k) == ("second", 2)
+    best, k = choose_for_labels([first, second], "small", 100.0, 0.1)  # everything is plausible
+    assert (best.name, k) == ("first", 1)
+    best, k = choose_for_labels([first, second], 2, 5.0, 0.1)
+    assert (best.name, k) == ("first", 2)
+
+
+def test_models_that_are_equally_good_at_labels_are_told_apart_by_size_then_order():
+    flat = [labelled(name, (0.3, 0.3, 0.3), (0.2, 0.2, 0.2)) for name in ("first", "second")]
+    best, k = choose_for_labels(flat, "accurate", 10.0, 0.0)
+    assert (best.name, k) == ("first", 0)
+
+
+def test_misclassified_labels(rng):
+    scores, Y = rng.normal(size=(4, 9, 1)), np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0)
+    expected = [[(1 if s >= 0 else -1) != y for s, y in zip(row[:, 0], Y[:, 0], strict=True)] for row in scores]
+    np.testing.assert_array_equal(misclassified(scores, Y), expected)
+    scores, Y = rng.normal(size=(4, 9, 3)), 2 * np.eye(3)[rng.integers(0, 3, size=9)] - 1
+    expected = [[np.argmax(s) != np.argmax(y) for s, y in zip(row, Y, strict=True)] for row in scores]
+    np.testing.assert_array_equal(misclassified(scores, Y), expected)
 
 
 def test_the_best_width_equals_brute_force(rng):
@@ -207,8 +299,160 @@ def test_products_are_tried_where_they_can_be_afforded(rng):
     assert names(1) == names(70) == ["linear", "additive", "smooth"]
 
 
+def test_few_samples_are_folded_several_times_and_many_are_looked_at_further():
+    assert [repeats(n) for n in (20, 500, 750, 751, 4000)] == [3, 3, 2, 1, 1]
+    assert [first_look(n) for n in (20, 80, 160, 320, 4000)] == [10, 10, 20, 40, 40]
+
+
 def test_gaussians_grow_slowly_in_number():
     assert [number_of_centers(n) for n in (10, 1000, 32_000)] == [10, 1000, 2000]
+
+
+# -- the ridge fit as the target ---------------------------------------------------------------------------------------
+
+
+def weak(seed, n=100, d=8):
+    """Many inputs that each do a little, and much noise: every product of two tempts."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.tanh(X).sum(axis=1) + 3 * rng.normal(size=n), np.tanh(X).sum(axis=1)
+
+
+@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(0.7), None], ids=repr)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
+    X = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3]
+    Y = np.sin(X[:, [0]] * np.arange(1, outputs + 1)) + 0.3 * rng.normal(size=(50, outputs))
+    counts = rng.integers(1, 4, size=50).astype(float)
+    G = X if basis is None else basis.fit_transform(X)
+    stage, H = RidgeStage.of(G, Y, counts), oracles.standardised(G, counts)
+    ridge = BasisRidge(alpha="loo").fit(H, Y, sample_weight=counts)
+    assert stage.alpha == pytest.approx(ridge.alpha_, rel=1e-3)
+    np.testing.assert_allclose(stage.signal, ridge.predict(H), atol=1e-5)
+    np.testing.assert_allclose(stage.residual, ridge.loo_residuals_, atol=1e-5)
+    fixed = BasisRidge(alpha=stage.alpha).fit(H, Y, sample_weight=counts)
+    np.testing.assert_allclose(stage.signal, fixed.predict(H), atol=1e-8)
+    smoother = stage.V @ (stage.V * counts[:, None]).T + counts / counts.sum()
+    np.testing.assert_allclose(smoother @ Y, stage.signal, atol=1e-8)
+    np.testing.assert_allclose(stage.leverage[:, -1], np.diagonal(smoother) / counts, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (40, 100)])
+def test_a_rough_spectrum_is_the_exact_one_where_the_design_is_well_conditioned(shape, rng):
+    G, Y = rng.normal(size=shape), rng.normal(size=(40, 2))
+    problem = pose(G, Y, rng.integers(1, 4, size=40).astype(float), intercept=True)
+    rough, exact = Spectrum(problem, rough=True), Spectrum(problem)
+    alphas = np.append(0.0, 10.0 ** np.arange(-3, 6))
+    for criterion in ("loo", "gcv"):
+        np.testing.assert_allclose(rough.score(criterion, alphas), exact.score(criterion, alphas), rtol=1e-8)
+    for alpha in alphas[1:]:
+        np.testing.assert_allclose(rough.solution(alpha).weights, exact.solution(alpha).weights, atol=1e-10)
+        np.testing.assert_allclose(rough.solution(alpha).loo, exact.solution(alpha).loo, atol=1e-8)
+
+
+def test_a_rough_spectrum_leaves_out_what_any_penalty_worth_having_holds_back(rng):
+    G = rng.normal(size=(40, 5)) * [1.0, 1.0, 1.0, 1e-3, 1e-7]
+    problem = pose(G, G[:, :1] + 0.1 * rng.normal(size=(40, 1)), np.ones(40), intercept=True)
+    rough, exact = Spectrum(problem, rough=True), Spectrum(problem)
+    assert (len(rough.s), len(exact.s)) == (4, 5)
+    np.testing.assert_allclose(
+        rough.solution(1e-3).B @ rough.solution(1e-3).B.T @ problem.Y,
+        exact.solution(1e-3).B @ exact.solution(1e-3).B.T @ problem.Y,
+        atol=1e-7,
+    )
+
+
+def test_constant_candidates_do_not_disturb_the_signal(rng):
+    G, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 1))
+    wide = np.column_stack([G, np.zeros(30), np.full(30, 5.0)])
+    np.testing.assert_allclose(RidgeStage.of(wide, Y, np.ones(30)).signal, RidgeStage.of(G, Y, np.ones(30)).signal)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("dictionary", ["linear", "pairs", "smooth"])
+def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outputs, dictionary, rng):
+    X = rng.normal(size=(32, 3))
+    Y = X[:, [0]] * X[:, [1]] + X[:, 1 : 1 + outputs] + 0.5 * rng.normal(size=(32, outputs))
+    counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
+    model = TermwiseRegressor(3, dictionary=dictionary, target="ridge").fit(X, Y, sample_weight=counts)
+    assert model.target_ == "ridge"
+    stage, G = model._stage, model.basis_.transform(X)
+    H = oracles.standardised(G, counts)
+    scores = leave_one_out_scores(stage, model.path_.training(), Rows(counts.astype(float), True))
+    first = np.cumsum(counts) - counts  # the first repeat of each sample
+    for k in range(4):
+        few, all_, targets = oracles.repeat(counts, G[:, model.path_.terms[:k]], H, Y)
+        expected = oracles.ridge_then_few(few, all_, targets, stage.alpha, 1e-6)[first]
+        np.testing.assert_allclose(scores[k], expected, rtol=1e-6, atol=1e-6)
+        cut = model.at(k)
+        np.testing.assert_allclose(cut.loo_residuals_, Y - expected, rtol=1e-6, atol=1e-6)
+        hat = oracles.ridge_then_few_hat(few, all_, stage.alpha, 1e-6)
+        assert cut.effective_dof_ == pytest.approx(np.trace(hat), rel=1e-6)
+        np.testing.assert_allclose(cut.predict(X), (hat @ targets)[first], atol=1e-6)
+        sse = np.sum((targets - hat @ targets) ** 2, axis=0)
+        np.testing.assert_allclose(cut.noise_variance_, sse / (len(targets) - np.trace(hat)), rtol=1e-6)
+        assert cut.criteria_["loo"] == pytest.approx(np.average(np.mean((Y - expected) ** 2, axis=1), weights=counts))
+        if k:
+            to_weights = np.linalg.lstsq(few - few.mean(axis=0), hat - hat.mean(axis=0), rcond=None)[0]
+            cov = np.multiply.outer(cut.noise_variance_, to_weights @ to_weights.T)
+            np.testing.assert_allclose(cut.weights_cov_, cov, rtol=1e-4, atol=1e-7)
+            band = np.sqrt(np.outer(np.sum(hat**2, axis=1)[first], cut.noise_variance_))
+            np.testing.assert_allclose(cut.predict(X, return_std=True)[1], band, rtol=1e-5)
+
+
+def test_error_bars_say_how_the_weights_scatter():
+    """With the terms and the penalties as they are, over many draws of the noise."""
+    X, y, truth = weak(0, n=80, d=4)
+    model = TermwiseRegressor(4, dictionary="additive", target="ridge").fit(X, y)
+    G, H = model.transform(X), oracles.standardised(model.basis_.transform(X), np.ones(80))
+    hat = oracles.ridge_then_few_hat(G, H, model._stage.alpha, model.alpha_)
+    draws = hat @ (truth[:, None] + 3 * np.random.default_rng(1).normal(size=(80, 4000)))
+    stated = model.predict(X, return_std=True)[1] * 3 / np.sqrt(model.noise_variance_)
+    np.testing.assert_allclose(draws.std(axis=1), stated, rtol=0.08)
+
+
+def test_the_ridge_fit_is_the_better_target_where_many_candidates_each_matter_a_little():
+    ratios = []
+    for seed in range(3):
+        X, y, _ = weak(seed)
+        X_new, _, truth = weak(seed + 100, n=1000)
+        models = {target: TermwiseRegressor(dictionary="pairs", target=target).fit(X, y) for target in BOTH}
+        errors = {target: np.mean((model.predict(X_new) - truth) ** 2) for target, model in models.items()}
+        ratios.append(errors["ridge"] / errors["data"])
+    assert max(ratios) < 0.7
+
+
+def test_the_data_are_the_better_target_where_few_of_many_candidates_matter(rng):
+    X = rng.uniform(-1, 1, size=(100, 16))
+    y = X[:, 3] * X[:, 11] + X[:, 5] * X[:, 7] - X[:, 1] * X[:, 9] + 0.1 * rng.normal(size=100)
+    model = TermwiseRegressor(dictionary="pairs").fit(X, y)
+    assert model.target_ == "data"
+    assert model.n_terms_ <= 6
+    assert model.trials_["pairs"].min() < 0.5 * model.trials_["pairs, ridge"].min()
+
+
+def test_beyond_a_thousand_samples_the_targets_themselves_are_fitted(rng, monkeypatch):
+    monkeypatch.setattr(estimators, "RIDGE_ROWS", 60)
+    X, y = pairwise(rng, n=60)
+    assert TermwiseRegressor(dictionary="linear", target="ridge").fit(X, y).target_ == "ridge"
+    for counts in (np.where(np.arange(60), 1, 2), np.full(60, 1.1)):
+        model = TermwiseRegressor(dictionary="linear").fit(X, y, sample_weight=counts)
+        assert (model.target_, list(model.trials_)) == ("data", ["linear"])
+    rows = np.append(np.arange(60), 0)
+    assert list(TermwiseRegressor(dictionary="linear").fit(X[rows], y[rows]).trials_) == ["linear"]
+
+
+def test_a_ridge_fit_that_is_the_mean(rng):
+    """Where no penalty is too large there is nothing to reproduce."""
+    X, noise = rng.normal(size=(40, 2)), rng.normal(size=40)
+    H = np.column_stack([np.ones(40), X])
+    y = noise - H @ np.linalg.lstsq(H, noise, rcond=None)[0]  # no column has anything to say
+    model = TermwiseRegressor(2, dictionary="linear", target="ridge").fit(X, y)
+    assert np.isinf(model._stage.alpha)
+    np.testing.assert_allclose(model.predict(X), model.intercept_, atol=1e-9)
+    assert model.effective_dof_ == pytest.approx(1)
+    assert np.isfinite(model.loo_residuals_).all()
 
 
 # -- what is found -----------------------------------------------------------------------------------------------------
@@ -222,15 +466,20 @@ def test_a_pairwise_truth(rng):
     assert model.n_terms_ <= 3
     X_new, y_new = pairwise(rng, noise=0.0)
     assert model.score(X_new, y_new) > 0.97
-    assert set(model.trials_) == {"linear", "additive", "pairs", "smooth"}
+    names = ("linear", "additive", "pairs", "smooth")
+    assert set(model.trials_) == {*names, *(f"{name}, ridge" for name in names)}
+    assert model.target_ == "data"  # few candidates matter
     assert model.trials_["pairs"].min() == min(curve.min() for curve in model.trials_.values())
     assert model.trials_["pairs"].min() == pytest.approx(0.2**2 / y.var(), rel=0.3)
-    assert "dictionary: pairs; cross-validated error, a share of the variance: linear" in model.summary()
+    tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in model.trials_.items())
+    assert f"dictionary: pairs\ncross-validated error, a share of the variance: {tried}\n" in model.summary()
+    other = TermwiseRegressor(2, dictionary="pairs", target="ridge").fit(X, y)
+    assert "dictionary: pairs, aimed at the ridge fit to all its candidates\n" in other.summary()
 
 
 def test_a_linear_truth(rng):
-    X = rng.normal(size=(150, 6))
-    y = 3 * X[:, 2] - 2 * X[:, 4] + 0.5 * rng.normal(size=150)
+    X = rng.normal(size=(100, 6))
+    y = 3 * X[:, 2] - 2 * X[:, 4] + 0.5 * rng.normal(size=100)
     model = TermwiseRegressor().fit(X, y)
     assert {"x2", "x4"} <= set(model.get_feature_names_out())
     assert model.n_terms_ <= 4
@@ -259,13 +508,13 @@ def test_noise_gives_next_to_no_terms():
     sizes = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        model = TermwiseRegressor().fit(rng.normal(size=(80, 4)), rng.normal(size=80))
+        model = TermwiseRegressor().fit(rng.normal(size=(60, 3)), rng.normal(size=60))
         sizes.append(model.n_terms_)
         assert min(curve.min() for curve in model.trials_.values()) > 0.8
     assert np.median(sizes) == 0
     assert max(sizes) <= 5
     empty = model if not model.n_terms_ else model.at(0)
-    np.testing.assert_allclose(empty.predict(np.zeros((2, 4))), empty.intercept_)
+    np.testing.assert_allclose(empty.predict(np.zeros((2, 3))), empty.intercept_)
     assert "no terms: the model is the mean" in empty.summary()
 
 
@@ -280,11 +529,14 @@ def test_an_indicator_alone(rng):
 
 
 def test_sizes(rng):
-    X, y = pairwise(rng, n=120, noise=0.4)
+    X, y = pairwise(rng, n=108, noise=0.4)
     accurate = TermwiseRegressor("accurate", dictionary="smooth").fit(X, y)
     small = TermwiseRegressor("small", dictionary="smooth").fit(X, y)
-    assert small.n_terms_ <= accurate.n_terms_ == accurate.trials_["smooth"].argmin()
-    for size in (1, 7, np.int64(45)):
+    best = min(accurate.trials_, key=lambda title: accurate.trials_[title].min())
+    assert accurate.n_terms_ == accurate.trials_[best].argmin()
+    assert accurate.target_ == ("ridge" if "ridge" in best else "data")
+    assert small.n_terms_ <= accurate.n_terms_
+    for size in (1, 7, np.int64(35)):
         assert TermwiseRegressor(size, dictionary="smooth").fit(X, y).n_terms_ == size
     assert TermwiseRegressor(7, dictionary="linear").fit(X, y).n_terms_ == 5  # there are no more
 
@@ -294,7 +546,7 @@ def test_the_dictionary_can_be_forced(name, rng):
     X, y = pairwise(rng, n=60)
     model = TermwiseRegressor(dictionary=name).fit(X, y)
     assert model.dictionary_ == name
-    assert list(model.trials_) == [name]
+    assert list(model.trials_) == [name, f"{name}, ridge"]
     assert type(model.basis_) is (SmoothBasis if name == "smooth" else AnovaBasis)
 
 
@@ -309,8 +561,9 @@ def test_at_most_that_many_terms(rng):
 def test_a_dictionary_that_still_improves_is_tried_further(rng):
     X = rng.uniform(-1, 1, size=(200, 2))
     y = np.sin(6 * X[:, 0]) * np.cos(6 * X[:, 1])
-    model = TermwiseRegressor("accurate", dictionary="smooth", max_terms=60).fit(X, y)
-    assert len(model.trials_["smooth"]) == 61
+    model = TermwiseRegressor("accurate", dictionary="smooth", target="data", max_terms=60).fit(X, y)
+    assert first_look(200) == 25
+    assert len(model.trials_["smooth"]) == 61  # 25, 50, then all
     assert model.n_terms_ > 40
 
 
@@ -332,13 +585,16 @@ def test_what_is_tried_and_taken_is_told(rng, capsys):
     assert capsys.readouterr().out == ""
     model = TermwiseRegressor(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:4]] == ["linear", "additive", "pairs", "smooth"]
-    best = model.trials_["linear"].argmin()
+    assert [line.split()[0].strip(",") for line in lines[:8:2]] == ["linear", "additive", "pairs", "smooth"]
+    assert [line.split()[1] for line in lines[1:8:2]] == ["ridge"] * 4
+    pattern = r"pairs, ridge    cross-validated error 0\.\d+ of the variance with \d+ terms"
+    assert re.fullmatch(pattern, lines[5])
+    last = [line for line in lines if line.startswith("pairs  ")][-1]
+    curve = model.trials_["pairs"]
     assert (
-        lines[0]
-        == f"linear    cross-validated error {model.trials_['linear'].min():.4g} of the variance with {best} terms"
+        last == f"pairs           cross-validated error {curve.min():.4g} of the variance with {curve.argmin()} terms"
     )
-    assert len(lines) >= 4 + len(model.path_)
+    assert len(lines) >= 8 + len(model.path_)
     assert lines[-1].split()[:2] == [str(len(model.path_)), "candidate"]
 
 
@@ -347,9 +603,10 @@ def test_callbacks_follow_and_end_the_fit(rng):
     from test_forward import StopAfter
 
     X, y = pairwise(rng, n=60)
-    model = TermwiseRegressor(8, dictionary="linear").set_callbacks(StopAfter(3)).fit(X, y)
+    steps = 1 + 2 + 1  # a first look for both targets, then each folded again, then a further look at the better one
+    model = TermwiseRegressor(8, dictionary="linear").set_callbacks(StopAfter(steps + 2)).fit(X, y)
     assert model.stop_reason_ == "stopped by a callback"
-    assert model.n_terms_ == 2  # the trial of the one dictionary was a step too
+    assert model.n_terms_ == 2
 
 
 BAD = [
@@ -362,6 +619,9 @@ BAD = [
     ({"dictionary": "deep"}, ValueError,
      r"dictionary must be one of 'auto', 'linear', 'additive', 'pairs', 'smooth', got 'deep': 'auto' tries them all\."),
     ({"dictionary": AnovaBasis()}, ValueError, r"dictionary must be one of .*, got AnovaBasis\(\)"),
+    ({"target": "noise"}, ValueError,
+     r"target must be one of 'auto', 'data', 'ridge', got 'noise': 'auto' tries both\."),
+    ({"target": None}, ValueError, r"target must be one of .*, got None"),
     ({"max_terms": 0}, ValueError, r"max_terms must be a whole number >= 1, got 0: 150 is plenty for a small model\."),
     ({"max_terms": None}, TypeError, r"max_terms must be a whole number >= 1, got None"),
     ({"verbose": -1}, ValueError, r"verbose must be a whole number >= 0, got -1: 0 is silent, 1 reports what is tried"),
@@ -381,8 +641,7 @@ def test_bad_parameters(kind, parameters, error, pattern, rng):
 # -- the data ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [30, 90])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("n", "seed"), [(30, 0), (30, 1), (90, 0), (90, 2)])
 def test_weights_are_repetitions(n, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
@@ -393,7 +652,31 @@ def test_weights_are_repetitions(n, seed):
     repeated = TermwiseRegressor().fit(X[rows], y[rows])
     assert (weighted.dictionary_, weighted.n_terms_) == (repeated.dictionary_, repeated.n_terms_)
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
-    assert len(weighted.trials_["linear"]) == 1 + min(40, counts.sum() // 3)
+    assert weighted.target_ == repeated.target_
+    assert all(len(curve) > first_look(n) for curve in weighted.trials_.values())
+    assert set(weighted.trials_) == set(repeated.trials_)
+    for title, curve in weighted.trials_.items():
+        np.testing.assert_allclose(curve, repeated.trials_[title], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [TermwiseRegressor, TermwiseClassifier])
+@pytest.mark.parametrize("name", ["pairs", "smooth"])
+def test_weights_are_repetitions_for_the_ridge_fit_too(kind, name, rng):
+    X = rng.normal(size=(50, 3))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=50)
+    y = y if kind is TermwiseRegressor else np.digitize(y, [0, 2])
+    counts = rng.integers(1, 4, size=50)
+    weighted = kind(dictionary=name, target="ridge").fit(X, y, sample_weight=counts)
+    rows = rng.permutation(np.repeat(np.arange(50), counts))
+    repeated = kind(dictionary=name, target="ridge").fit(X[rows], y[rows])
+    assert weighted.n_terms_ == repeated.n_terms_ > 0
+    assert weighted.effective_dof_ == pytest.approx(repeated.effective_dof_, rel=1e-6)
+    if kind is TermwiseRegressor:
+        np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+        np.testing.assert_allclose(weighted.loo_residuals_[rows], repeated.loo_residuals_, atol=1e-6)
+        np.testing.assert_allclose(weighted.predict_interval(X), repeated.predict_interval(X), atol=1e-5)
+    else:
+        np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
 
 
 def test_repeated_samples_do_not_vouch_for_each_other(rng):
@@ -438,7 +721,7 @@ def test_several_outputs(rng):
 
 @pytest.mark.parametrize("name", ["auto", "smooth"])
 def test_units_of_the_inputs_do_not_matter(name, rng):
-    X, y = pairwise(rng, n=100)
+    X, y = pairwise(rng, n=60)
     other = X * [1e-3, 1e3, 2.0, 0.7, 1e6] + [0, 10, -4, 1e-2, 1e6]
     first, second = TermwiseRegressor(dictionary=name).fit(X, y), TermwiseRegressor(dictionary=name).fit(other, y)
     assert (first.dictionary_, first.n_terms_) == (second.dictionary_, second.n_terms_)
@@ -474,7 +757,7 @@ def test_nothing_but_constants(name, n):
         TermwiseRegressor(dictionary=name).fit(np.ones((n, 2)), np.arange(float(n)))
 
 
-@pytest.mark.parametrize("n", range(2, 11))
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 10])
 def test_very_few_samples(n, rng):
     X = rng.normal(size=(n, 3))
     for name in ("auto", "linear", "additive", "pairs", "smooth"):
@@ -502,7 +785,7 @@ def test_one_column_and_constant_targets(rng):
 
 
 def test_more_columns_than_samples(rng):
-    X = rng.normal(size=(40, 90))
+    X = rng.normal(size=(40, 60))
     model = TermwiseRegressor().fit(X, 5 * X[:, 17] + 0.1 * rng.normal(size=40))
     assert "x17" in model.get_feature_names_out()
     assert model.n_terms_ < 13
@@ -528,7 +811,7 @@ def test_an_input_that_varies_only_in_rows_not_looked_at(rng, monkeypatch):
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def table(module, rng, n=150):
+def table(module, rng, n=100):
     """A table with numbers and categories, as pandas or polars has it, and the targets."""
     size, other = rng.normal(size=(2, n))
     kind = rng.choice(["red", "green", "blue"], size=n)
@@ -629,6 +912,11 @@ def test_other_sizes_of_the_path(rng):
     assert larger.n_terms_ == model.n_terms_ + 5
     assert larger.trials_ is model.trials_
     assert model.at(0).predict(X) == pytest.approx(y.mean())
+    other = TermwiseRegressor(3, dictionary="pairs", target="ridge").fit(X, y)
+    assert other.at(0).predict(X) == pytest.approx(y.mean())
+    assert other.at(0).effective_dof_ == pytest.approx(1)
+    assert [len(other.at(k).weights_) for k in (1, 5)] == [1, 5]
+    assert other.at(3).predict(X) == pytest.approx(other.predict(X))
     names = model.get_feature_names_out()
     columns = model.transform(X)
     assert columns.shape == (120, len(names)) == (120, model.n_terms_)
@@ -643,11 +931,13 @@ def test_other_sizes_of_the_path(rng):
 
 
 @pytest.mark.parametrize("kind", [TermwiseRegressor, TermwiseClassifier])
-def test_pickles_and_clones(kind, rng):
-    X, y = pairwise(rng, n=80)
-    model = kind(3, dictionary="pairs").fit(X, y if kind is TermwiseRegressor else y > 0)
+@pytest.mark.parametrize("target", BOTH)
+def test_pickles_and_clones(kind, target, rng):
+    X, y = pairwise(rng, n=60)
+    model = kind(3, dictionary="pairs", target=target).fit(X, y if kind is TermwiseRegressor else y > 0)
     restored = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(restored.predict(X), model.predict(X))
+    np.testing.assert_array_equal(restored.at(2).loo_residuals_, model.at(2).loo_residuals_)
     fresh = clone(model)
     assert fresh.get_params() == model.get_params()
     assert not hasattr(fresh, "dictionary_")
@@ -695,14 +985,27 @@ def test_probabilities(classes, size, rng):
         assert proba[inside].mean() == pytest.approx(hits[inside].mean(), abs=0.12)
 
 
-def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(rng):
-    X, labels = blobs(rng, n=80)
-    model = TermwiseClassifier(dictionary="linear").fit(X, labels, rng.integers(1, 4, size=80))
-    signs = 2 * labels - 1.0
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(target, classes, rng):
+    X, labels = blobs(rng, n=80, classes=classes)
+    counts = rng.integers(1, 4, size=80)
+    model = TermwiseClassifier(dictionary="linear", target=target).fit(X, labels, counts)
+    assert model.target_ == target
+    signs = 2.0 * (labels[:, None] == np.arange(classes)) - 1
+    signs = signs if classes > 2 else signs[:, 1]
     scores = signs - model.loo_residuals_
+    if target == "ridge":
+        G = model.basis_.transform(X)
+        few, all_, coded = oracles.repeat(counts, G[:, model.support_], oracles.standardised(G, counts), signs)
+        coded = coded.reshape(len(coded), -1)
+        expected = oracles.ridge_then_few(few, all_, coded, model._stage.alpha, model.alpha_)[np.cumsum(counts) - 1]
+        np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
+    scores = scores if classes > 2 else np.column_stack([-scores, scores])
 
     def surprise(sharpness):
-        return model.path_.training().counts @ np.logaddexp(0, -2 * sharpness * signs * scores)
+        odds = np.exp(sharpness * scores)
+        return -counts @ np.log(odds[np.arange(80), labels] / odds.sum(axis=1))
 
     assert all(surprise(model._sharpness) <= surprise(model._sharpness * factor) for factor in (0.9, 1.1))
 
@@ -730,6 +1033,18 @@ def test_classes_that_depend_on_an_indicator_or_two(rng):
 def test_one_class_is_too_few(rng):
     with pytest.raises(ValueError, match="y must have at least two classes, got one class"):
         TermwiseClassifier().fit(rng.normal(size=(20, 2)), np.zeros(20))
+
+
+def test_the_benchmark_prints_json_lines():
+    script = Path(__file__).parents[1] / "benchmarks" / "recipe.py"
+    command = [sys.executable, str(script), "--small", "--part", "confirmation", "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, *records = map(json.loads, done.stdout.splitlines())
+    assert first["benchmark"] == "recipe"
+    assert [(one["set"], one["who"]) for one in records] == [
+        (name, who) for name in ("diabetes", "iris") for who in ("small", "accurate")
+    ]
+    assert all(0 < one["error"] < 10 and one["terms"] > 0 for one in records)
 
 
 # -- many samples ------------------------------------------------------------------------------------------------------

@@ -23,10 +23,11 @@ from termwise import CriterionSearch, PrefilterClassifier, RadialBasis, datasets
 from termwise.prefilter import signal as signal_module
 from termwise.prefilter import width as width_module
 from termwise.prefilter.signal import NARROW, Prefilter, singular_vectors
-from termwise.prefilter.stages import StageOne, leave_one_out_scores, misclassified
+from termwise.prefilter.stages import StageOne, misclassified
 from termwise.prefilter.swarm import minimise
 from termwise.prefilter.width import gaussians, steady_minimum
 from termwise.solution import Rows, pose
+from termwise.two_stages import leave_one_out_scores
 
 
 def noisy(n=40, p=6, seed=0):

@@ -20,7 +20,7 @@ Rows = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
-CALL, DEVICE_CALL = 1 << 15, 1 << 20  # numbers so few that working on less at a time would save nothing
+CALL, DEVICE_CALL = 1 << 15, 400_000  # numbers so few that working on less at a time would save nothing
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
 
 
@@ -283,16 +283,19 @@ class Program:
         self.function, self.things = function, things
         self.shapes = [v.shape for v in numbers]
         self.numbers: Any = None
+        self.sent: Any = None
         self.graph: Any = None
         self.answer: Any = None
 
     def __call__(self, xp: Any, device: Any, numbers: list[NDArray]) -> Any:
-        flat = xp.as_tensor(np.concatenate([v.ravel() for v in numbers]))
+        flat = np.concatenate([v.ravel() for v in numbers])
         if self.numbers is None:
-            self.numbers = flat.to(device)
+            self.sent = xp.empty(len(flat), dtype=xp.float64, pin_memory=True)  # which a device reads by itself
+            self.numbers = xp.as_tensor(flat, device=device)
             self.answer = self._run()
             return self.answer
-        self.numbers.copy_(flat)
+        self.sent.numpy()[:] = flat
+        self.numbers.copy_(self.sent, non_blocking=True)
         if self.graph is None:
             self._record(xp)
         self.graph.replay()
@@ -326,7 +329,8 @@ def repeat(
 ) -> Any:
     """`function(*things, *numbers)`, the numbers sent to where the things are (the last of which must be an array).
 
-    Where that pays, calls are recorded in `programs`; an answer then holds until the next call with the same things.
+    Where that pays, calls are recorded in `programs`; an answer then holds until the next call with the same things,
+    and must have been read before that.
     """
     like = things[-1]
     if not recordable(like):

@@ -31,7 +31,6 @@ Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their catego
 
 # Steps that change the unit of each column on its own: effects are shown in the units before them.
 SCALERS = (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler)
-REACH = np.sqrt(3)  # in standard deviations: from the middle to the ends of an input that is spread evenly
 DECILES = np.arange(0.1, 0.95, 0.1)
 
 
@@ -196,7 +195,7 @@ class Parts:
         """What the basis knows of the samples it was fitted to."""
         ends = np.empty((2, 0))
         if self.basis is not None:
-            ends = self.basis.means_ + np.outer([-REACH, REACH], self.basis.deviations_)
+            ends = self.basis.ranges_
             with warnings.catch_warnings():  # what a scaler cannot undo comes back as NaN, which is looked for below
                 warnings.simplefilter("ignore")
                 for scaler in reversed(self.scalers):

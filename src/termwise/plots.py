@@ -100,8 +100,8 @@ class ShapeDisplay:
             columns of a category that `TableEncoder` made counted as one input.
         X : data frame or array-like of shape (n, d), default=None
             Samples, such as those of the fit: inputs are drawn over their range, with ticks at their deciles, and
-            effects are centred over them. By default inputs are drawn over 1.7 standard deviations either side of the
-            mean, as the basis knows it from the fit, and effects are centred over that.
+            effects are centred over them. By default inputs are drawn over the range they had in the fit, as the
+            basis knows it, and effects are centred over that.
         inputs : list of str or int, or pairs of them, default=None
             Which effects to draw, by name or position of the inputs, in this order; a pair is a tuple. By default all.
         output : int, default=None

@@ -25,15 +25,17 @@ class Scale:
     rows: NDArray[np.intp]  # first row of each different sample, in the order of the data
     means: Floats  # (d,)
     deviations: Floats  # (d,), zero for a constant input
+    ranges: Floats  # (2, d), the lowest and the highest values
 
     @classmethod
     def of(cls, X: NDArray) -> Self:
         """Look at the training inputs."""
         rows = different_rows(X)
         different = X[rows].astype(np.float64, copy=False)
-        constant = different.max(axis=0) == different.min(axis=0)  # a computed deviation need not be quite zero
+        ranges = np.array([different.min(axis=0), different.max(axis=0)])
+        constant = ranges[0] == ranges[1]  # a computed deviation need not be quite zero
         deviations = np.where(constant, 0.0, different.std(axis=0))
-        return cls(len(X), rows, different.mean(axis=0), deviations)
+        return cls(len(X), rows, different.mean(axis=0), deviations, ranges)
 
     def check(self) -> Self:
         """Raise if all inputs are constant."""

@@ -55,6 +55,8 @@ class AnovaBasis(Basis):
         Their widths; NaN where there are no bumps.
     means_, deviations_ : ndarrays of shape (d,)
         What the inputs are standardised by; a deviation of 0 marks a constant input.
+    ranges_ : ndarray of shape (2, d)
+        Lowest and highest value of each input.
 
     Notes
     -----
@@ -96,7 +98,7 @@ class AnovaBasis(Basis):
         self._check_params()
         scale = Scale.of(X).check()
         different = X[scale.rows].astype(np.float64, copy=False)
-        self.means_, self.deviations_ = scale.means, scale.deviations
+        self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
         self.centers_ = np.full((X.shape[1], self.n_centers), np.nan)
         self.widths_ = np.full(X.shape[1], np.nan)
         for j in scale.varying:

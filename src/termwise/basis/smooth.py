@@ -48,6 +48,8 @@ class SmoothBasis(Basis):
         The median distance between standardised samples.
     means_, deviations_ : ndarrays of shape (d,)
         What the inputs are standardised by; a deviation of 0 marks a constant input, which is not looked at.
+    ranges_ : ndarray of shape (2, d)
+        Lowest and highest value of each input.
 
     See Also
     --------
@@ -90,7 +92,7 @@ class SmoothBasis(Basis):
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
         factors = self._check_widths()
         scale = Scale.of(X).check()
-        self.means_, self.deviations_ = scale.means, scale.deviations
+        self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
         Z = scale.standardise(X[scale.rows], scale.varying)
         self.distance_ = median_distance(Z)
         centers, rows = self._resolve_centers(X, scale.rows, Z)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +13,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from termwise._arrays import as_columns, evenly
 from termwise._checks import check_choice, check_number
@@ -18,16 +21,35 @@ from termwise.basis import Basis, TableEncoder, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.flagship.dictionaries import DICTIONARIES, dictionaries
-from termwise.flagship.honest import Trial, choose, folded, merged, out_of_fold
+from termwise.flagship.honest import (
+    Folded,
+    Trial,
+    choose,
+    choose_for_labels,
+    contenders,
+    folded,
+    merged,
+    misclassified,
+    out_of_fold,
+)
+from termwise.flagship.smoothing import RidgeStage
 from termwise.forward import ForwardModel
 from termwise.labels import LabelModel
 from termwise.selection.engine import Settings, grow
+from termwise.solution import Problem, Rows, measure, solve_penalised
+from termwise.two_stages import leave_one_out_scores
 
 Floats = NDArray[np.float64]
 
 FOLDS = 5
-FIRST_LOOK = 40  # terms tried at first; only a dictionary that is still improving there is tried further
-SMALL = 0.5  # standard errors of the difference by which a smaller model may be worse
+REPEATS, REPEAT_ROWS = 3, 1500  # few samples are folded several times, until so many have been predicted
+BEATEN = 3.0  # standard errors of the difference after which a dictionary is not tried again
+FIRST_LOOK = 40  # terms tried at first, or fewer of few samples
+STILL = 0.8  # share of the terms tried from which on a size chosen asks for more
+RIDGE_ROWS = 1200  # samples up to which the ridge fit to all candidates is an aim
+SMALL = 0.5, 0.01  # a smaller model may be worse by so many standard errors, or by this share of the error
+PLAUSIBLE = 2.0  # of labels, only models whose squared error is within so many standard errors of the least compete
+FEWER = 0.1  # standard errors by which a smaller model's error rate may be above the smallest
 CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
 PATH_ROWS = 20_000  # samples the terms are chosen on
 MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
@@ -46,27 +68,32 @@ class TermwiseModel(ForwardModel):
     penalty = "weights"
     fit_intercept = True
     max_terms: int
+    _aims: ClassVar[list[str]] = ["data", "ridge"]
     _automatic: Any
     _wanted: int
+    _stage: RidgeStage | None
 
     def __init__(
         self,
         size: str | int = "small",
         *,
         dictionary: str = "auto",
+        target: str = "auto",
         max_terms: int = 150,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
     ) -> None:
         self.size = size
         self.dictionary = dictionary
+        self.target = target
         self.max_terms = max_terms
         self.random_state = random_state
         self.verbose = verbose
 
     def _remarks(self) -> list[str]:
-        tried = ", ".join(f"{name} {curve.min():.3g}" for name, curve in self.trials_.items())
-        lines = [f"dictionary: {self.dictionary_}; cross-validated error, a share of the variance: {tried}"]
+        tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in self.trials_.items())
+        aim = "" if self.target_ == "data" else ", aimed at the ridge fit to all its candidates"
+        lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
         if self.categories_:
             known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
             lines.append(f"categories, a column of 0 and 1 each: {known}")
@@ -82,13 +109,30 @@ class TermwiseModel(ForwardModel):
             remedy = "'small', 'accurate', or a number up to max_terms"
             check_number("size", self.size, low=1, below=self.max_terms + 1, integer=True, remedy=remedy)
         check_choice("dictionary", self.dictionary, ["auto", *DICTIONARIES], remedy="'auto' tries them all")
+        check_choice("target", self.target, ["auto", "data", "ridge"], remedy="'auto' tries both")
         check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
 
     def _most_steps(self) -> None:
         return None
 
     def _settings(self) -> Settings:
-        return self._limited(self._wanted + BEYOND)
+        settings = self._limited(self._wanted + BEYOND)
+        return settings if self.target_ == "data" else replace(settings, rule="cost")
+
+    def _solve(self, G: Any, Y: NDArray, counts: Floats) -> None:
+        self._stage = RidgeStage.of(G, Y, counts) if self.target_ == "ridge" else None
+        super()._solve(G, Y if self._stage is None else self._stage.signal, counts)
+
+    def _cut(self, k: int) -> None:
+        if self._stage is None:
+            super()._cut(k)
+            return
+        data, rows = self.path_.training(), Rows(self.path_.training().counts, True)
+        problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        self.alpha_ = self.path_.steps[k].alpha
+        second = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
+        solution = self._stage.followed_by(second, problem, leave_one_out_scores(self._stage, data, rows)[k])
+        self._settle(problem, solution, self.path_.terms[:k], problem.G_mean, measure(rows, solution), "loo")
 
     def _limited(self, max_terms: int) -> Settings:
         return Settings(self.rule, self.alpha, max_terms=max(1, max_terms))
@@ -100,47 +144,71 @@ class TermwiseModel(ForwardModel):
         return getattr(self, "_automatic", TableEncoder())
 
     def _prepare(self, X: Any, y: NDArray, counts: Floats) -> None:
-        """Read the table, then choose a dictionary and a size."""
+        """Read the table, then choose a dictionary, what to aim at, and a size."""
         used = np.flatnonzero(counts > 0)
         encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
         self.categories_ = encoder.categories_
         table = encoder.transform(X)[used].astype(np.float64)
         Scale.of(table).check()  # all constant: say so now, of all samples
+        targets = self._aims if self.target == "auto" else [self.target]
+        if max(len(used), counts.sum()) > RIDGE_ROWS:
+            targets = ["data"]
         table, Y, counts = merged(table, as_columns(y)[used], counts[used])
         centers, rows = number_of_centers(len(table)), evenly(len(table), CHOICE_ROWS)
         table, Y, counts = table[rows], Y[rows], counts[rows]
         # repeats would vouch for each other: for the width, a sample counts once
         candidates = dictionaries(table, Y, np.minimum(1, counts), centers, self.dictionary)
-        data = folded(table, Y, counts, FOLDS, check_random_state(self.random_state))
-        trials = [self._try(name, basis, FIRST_LOOK, *data) for name, basis in candidates.items()]
-        self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
-        trials = [self._try_further(trial, candidates, *data) for trial in trials]
-        self.dictionary_, self._wanted = choose(trials, self.size, SMALL)
-        self.trials_ = {trial.name: trial.errors for trial in trials}
+        rng = check_random_state(self.random_state)
+        data = [folded(table, Y, counts, FOLDS, rng) for _ in range(repeats(len(table)))]
+        with threadpool_limits(1):  # the folds have a thread each
+            look = first_look(len(table))
+            first = [one for name in candidates for one in self._try(candidates[name], name, targets, look, data[:1])]
+            trials = self._try_again(contenders(first, BEATEN), candidates, data)
+        best, self._wanted = self._choose(trials)
+        self.dictionary_, self.target_ = best.name, best.target
+        self.trials_ = {trial.title: trial.errors for trial in first + trials}
         basis = candidates[self.dictionary_]
         self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
 
-    def _try(
-        self, name: str, basis: Basis, most: int, X: Floats, Y: Floats, counts: Floats, fold: NDArray[np.intp]
-    ) -> Trial:
-        """Cross-validate a dictionary at every size."""
-        settings = self._limited(min(most, self.max_terms, int(counts.sum()) // 3))
-        scores = out_of_fold(basis, X, Y, counts, fold, settings)
+    def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
+        """Return the best of what was tried, and its number of terms."""
+        return choose(trials, self.size, SMALL)
+
+    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats | None:
+        """Return how often every sample was put into the wrong class, where there are classes."""
+        return None
+
+    def _try(self, basis: Basis, name: str, targets: list[str], most: int, data: list[Folded]) -> list[Trial]:
+        """Cross-validate a dictionary at every size, for each target."""
+        _, Y, counts, _ = data[0]
+        settings = replace(self._limited(min(most, self.max_terms, int(counts.sum()) // 3)), rule="cost")
         share = counts / counts.sum()
         variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
-        trial = Trial(name, np.mean((Y - scores) ** 2 / variance, axis=2), share, float(counts.sum()))
-        if self.verbose:
-            best = int(trial.errors.argmin())
-            print(f"{name:<9} cross-validated error {trial.errors[best]:.4g} of the variance with {best} terms")
+        scores = zip(*(out_of_fold(basis, one, settings, targets) for one in data), strict=True)
+        trials = []
+        for target, repeated in zip(targets, scores, strict=True):
+            squares = np.mean([np.mean((Y - one) ** 2 / variance, axis=2) for one in repeated], axis=0)
+            trials.append(Trial(name, target, squares, share, float(counts.sum()), self._wrong(repeated, Y)))
+            if self.verbose:
+                print(trials[-1])
         self._after_step()
-        return trial
+        return trials
 
-    def _try_further(self, trial: Trial, candidates: dict[str, Basis], *data: Any) -> Trial:
-        """Give the dictionary chosen more terms if it was still improving with the last ones."""
-        settled = self._wanted < 0.8 * FIRST_LOOK or self.max_terms <= FIRST_LOOK
-        if trial.name != self.dictionary_ or settled:
-            return trial
-        return self._try(trial.name, candidates[trial.name], self.max_terms, *data)
+    def _try_again(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
+        """Fold few samples several times; give what is still improving with its last terms twice as many."""
+
+        def again(trial: Trial, most: int) -> Trial:
+            return self._try(candidates[trial.name], trial.name, [trial.target], most, data)[0]
+
+        if len(data) > 1:
+            trials = [again(trial, len(trial.squares) - 1) for trial in trials]
+        while True:
+            best, wanted = self._choose(trials)
+            tried = len(best.squares) - 1
+            if wanted < STILL * tried or tried >= min(self.max_terms, best.n // 3):
+                return trials
+            more = again(best, 2 * tried)
+            trials = [more if trial is best else trial for trial in trials]
 
     def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
         """Make the candidates; of many samples, some decide which candidates are worth evaluating on all."""
@@ -158,6 +226,16 @@ class TermwiseModel(ForwardModel):
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of an array or a frame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def repeats(n: int) -> int:
+    """How often n samples are folded."""
+    return int(np.clip(REPEAT_ROWS // n, 1, REPEATS))
+
+
+def first_look(n: int) -> int:
+    """Terms tried at first of n samples."""
+    return int(np.clip(n // 8, 10, FIRST_LOOK))
 
 
 def number_of_centers(n: int) -> int:
@@ -181,6 +259,9 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
         and the inputs themselves. "auto" tries them all.
+    target : {"auto", "data", "ridge"}, default="auto"
+        What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
+        averages noise out. "auto" tries both; beyond 1,200 samples it is always the data.
     max_terms : int, default=150
         Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
@@ -192,8 +273,12 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     ----------
     dictionary_ : str
         The dictionary chosen.
+    target_ : {"data", "ridge"}
+        What the terms were chosen for and fitted to: the targets themselves, or the ridge fit to all candidates of
+        the dictionary, from which noise is averaged out.
     trials_ : dict
-        For each dictionary tried, the cross-validated error with 0, 1, 2, ... terms, as a share of the variance.
+        For each dictionary tried, aimed at the targets or at their ridge fit ("pairs" and "pairs, ridge"), the
+        cross-validated error with 0, 1, 2, ... terms, as a share of the variance.
     categories_ : dict
         The categories of each categorical column.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_, effective_dof_, noise_variance_
@@ -214,13 +299,20 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     Samples with equal inputs are left out together in cross-validation, so that repeats do not vouch for each other;
     only where there are fewer than 50 different inputs are they told apart by their targets as well.
 
+    Terms chosen for noisy targets fit some of the noise, the more the richer the dictionary. Ridge regression on all
+    candidates averages it out, and a few terms that reproduce its fit inherit that; where few candidates matter among
+    very many, it is poor and the targets are the better guide. With `target_ == "ridge"` leave-one-out residuals,
+    effective parameters and error bars go through both stages. Intervals take the leave-one-out residuals exactly and
+    what leaving a sample out does elsewhere to first order. As always, error bars say how the weights scatter, not how
+    far a penalty has shrunk them.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from termwise import TermwiseRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> model = TermwiseRegressor().fit(X, y)
-    >>> model.n_terms_ < 10
+    >>> model.n_terms_ < 20
     True
     >>> lower, upper = model.predict_interval(X, coverage=0.9)
     """
@@ -229,7 +321,9 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
 class TermwiseClassifier(LabelModel, TermwiseModel):
     """A small classifier from a table, with nothing to tune.
 
-    As `TermwiseRegressor`, on labels coded -1 and +1 (one column per class for more than two).
+    As `TermwiseRegressor`, on labels coded -1 and +1 (one column per class for more than two). The dictionary and the
+    size are those with the smallest cross-validated rate of errors, among all whose squared error is not clearly above
+    the least.
 
     Parameters
     ----------
@@ -238,6 +332,9 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
         dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates; see `TermwiseRegressor`.
+    target : {"auto", "data", "ridge"}, default="auto"
+        What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
+        averages noise out. "auto" is the ridge fit: labels are noisy; beyond 1,200 samples it is always the data.
     max_terms : int, default=150
         Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
@@ -249,7 +346,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     ----------
     classes_ : ndarray
         The labels.
-    dictionary_, trials_, categories_
+    dictionary_, target_, trials_, categories_
         As in `TermwiseRegressor`.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
         As in `ForwardClassifier`.
@@ -259,14 +356,21 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from termwise import TermwiseClassifier
     >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    >>> model = TermwiseClassifier(dictionary="additive").fit(X, y)
-    >>> model.n_terms_ < 40
+    >>> model = TermwiseClassifier(10, dictionary="additive").fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
     True
     >>> model.predict_proba(X[:2]).shape
     (2, 2)
     """
 
+    _aims: ClassVar[list[str]] = ["ridge"]
     _sharpness: float
+
+    def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
+        return choose_for_labels(trials, self.size, PLAUSIBLE, FEWER)
+
+    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats:
+        return np.mean([misclassified(scores, Y) for scores in repeated], axis=0)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.
@@ -297,7 +401,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     def _cut(self, k: int) -> None:
         super()._cut(k)
         data = self.path_.training()
-        labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean
+        labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean if self._stage is None else self._stage.targets
         scores = two_sided((labels - self._fitted.residuals).squeeze())
         truth = two_sided(labels.squeeze()) > 0
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise.basis import take
+from termwise.flagship.smoothing import RidgeStage
 from termwise.selection.criteria import excess
 from termwise.selection.engine import Settings, grow
+from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
+Folded = tuple[Floats, Floats, Floats, NDArray[np.intp]]  # inputs, targets, counts and folds
 
 FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
+MANY = 500  # samples
 DIGITS = 12  # of an error as a share of the variance
 
 
@@ -37,86 +43,170 @@ def content_folds(X: Floats, folds: int, rng: np.random.RandomState) -> NDArray[
     return places[kind]
 
 
-def folded(
-    X: Floats, Y: Floats, counts: Floats, folds: int, rng: np.random.RandomState
-) -> tuple[Floats, Floats, Floats, NDArray[np.intp]]:
+def folded(X: Floats, Y: Floats, counts: Floats, folds: int, rng: np.random.RandomState) -> Folded:
     """Return different samples with their folds: by their inputs, so that nothing is judged by inputs it has seen.
 
     Where there are a few different inputs only, a treatment and a control for example, nothing can be learned without
-    one of them: there, samples with other targets are other samples; and if these are few as well but come again and
-    again, as classes do, every fold gets its part of each.
+    one of them: there, samples with other targets are other samples; and those that come often, as classes do, have
+    their part in every fold.
     """
     both = np.column_stack([X, Y])
-    enough = FEW * folds
-    if len(np.unique(X, axis=0)) < enough <= len(both):
-        return X, Y, counts, content_folds(both, folds, rng)
-    if len(both) < enough and counts.sum() >= FEW * len(both):
-        every = np.repeat(np.arange(len(both)), folds)
-        return X[every], Y[every], counts[every] / folds, np.tile(np.arange(folds), len(both))
-    return X, Y, counts, content_folds(X, folds, rng)
+    inputs = len(np.unique(X, axis=0))
+    again = inputs < len(both) or counts.sum() >= FEW * inputs
+    if inputs >= FEW * folds or not again:
+        return X, Y, counts, content_folds(X, folds, rng)
+    often = counts >= folds
+    rows = np.concatenate([np.flatnonzero(~often), np.repeat(np.flatnonzero(often), folds)])
+    fold = np.concatenate([content_folds(both, folds, rng)[~often], np.tile(np.arange(folds), int(often.sum()))])
+    return X[rows], Y[rows], np.where(often, counts / folds, counts)[rows], fold
 
 
-def out_of_fold(basis: Any, X: Floats, Y: Floats, counts: Floats, fold: NDArray, settings: Settings) -> Floats:
+def out_of_fold(basis: Any, data: Folded, settings: Settings, targets: Sequence[str]) -> list[Floats]:
     """Predictions for every sample by models chosen without its fold, (k + 1, n, q), with the first 0 to k terms.
 
-    A model with k terms predicts `y_mean + sum over j <= k of z_j (z_j'y)`, where `z = (g - g_mean) R^-1` are the
-    coordinates of a new row. What goes beyond the targets seen is cut off: a single wild extrapolation would decide.
+    One for each target the terms may be chosen for. What goes beyond the targets seen is cut off: a single wild
+    extrapolation would decide.
     """
     assert settings.max_terms is not None
-    scores = np.empty((settings.max_terms + 1, *Y.shape))
-    for number in np.unique(fold):
-        inside, out = fold != number, fold == number
+    X, Y, counts, fold = data
+    scores = [np.empty((settings.max_terms + 1, *Y.shape)) for _ in targets]
+
+    def predict(number: int) -> list[Floats]:
+        inside = fold != number
         limits = Y[inside].min(axis=0), Y[inside].max(axis=0)
-        predicted = np.clip(_predictions(basis, X[inside], Y[inside], counts[inside], X[out], settings), *limits)
-        scores[: len(predicted), out], scores[len(predicted) :, out] = predicted, predicted[-1]
+        paths = _predictions(basis, (X[inside], Y[inside], counts[inside]), X[~inside], settings, targets)
+        return [np.clip(path, *limits) for path in paths]
+
+    numbers = np.unique(fold)
+    # of many samples the time goes into products, which threads do side by side
+    jobs = Parallel(-1 if len(X) > MANY else 1, require="sharedmem")
+    for number, answers in zip(numbers, jobs(map(delayed(predict), numbers)), strict=True):
+        out = fold == number
+        for place, predicted in zip(scores, answers, strict=True):
+            place[: len(predicted), out], place[len(predicted) :, out] = predicted, predicted[-1]
     return scores
 
 
-def _predictions(basis: Any, X: Floats, Y: Floats, counts: Floats, new: Floats, settings: Settings) -> Floats:
-    """Predictions for new inputs by the models of every size on a path, (k + 1, m, q)."""
+def _predictions(
+    basis: Any, data: tuple[Floats, Floats, Floats], new: Floats, settings: Settings, targets: Sequence[str]
+) -> list[Floats]:
+    """Predictions for new inputs by the models of every size on the path for each target, (k + 1, m, q)."""
+    X, Y, counts = data
     start = np.tile(counts @ Y / counts.sum(), (1, len(new), 1))
     if np.all(X[0] == X):  # no function can tell these samples apart
-        return start
+        return [start for _ in targets]
     fitted = clone(basis).fit(X)
-    path = grow(fitted.transform(X), Y, counts, settings, one_output=False)
+    G = fitted.transform(X)
+    aims = {"data": lambda: Y, "ridge": lambda: RidgeStage.of(G, Y, counts).signal}
+    paths = [grow(G, aims[target](), counts, settings, one_output=False) for target in targets]
+    return [np.concatenate([start, _along(path, fitted, new, start)]) for path in paths]
+
+
+def _along(path: SelectionPath, fitted: Any, new: Floats, start: Floats) -> Floats:
+    """Predictions for new inputs with the first 1 to k terms of a path, (k, m, q).
+
+    A model with k terms predicts `y_mean + sum over j <= k of z_j (z_j'y)`, where `z = (g - g_mean) R^-1` are the
+    coordinates of a new row.
+    """
     if not len(path):
-        return start
-    data = path.training()
-    z = sla.solve_triangular(data.R, (take(fitted, path.terms).transform(new) - data.G_mean).T, trans="T")
-    return np.cumsum(np.concatenate([start, z[:, :, None] * data.zy[:, None, :]]), axis=0)
+        return np.empty((0, *start.shape[1:]))
+    train = path.training()
+    z = sla.solve_triangular(train.R, (take(fitted, path.terms).transform(new) - train.G_mean).T, trans="T")
+    return start + np.cumsum(z[:, :, None] * train.zy[:, None, :], axis=0)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a dictionary has shown."""
+    """What a dictionary has shown, aimed at a target."""
 
     name: str
+    target: str  # what the terms were chosen for: the "data", or their "ridge" fit to all candidates
     squares: Floats  # (k + 1, n), squared error of every sample at every size, averaged over the outputs
     share: Floats  # (n,), weights of the samples, adding up to one
     n: float
+    wrong: Floats | None = None  # (k + 1, n), of labels: how often every sample was put into the wrong class
+
+    @property
+    def title(self) -> str:
+        """What it is called among the trials."""
+        return self.name if self.target == "data" else f"{self.name}, {self.target}"
+
+    def __str__(self) -> str:
+        best = int(self.errors.argmin())
+        return f"{self.title:<15} cross-validated error {self.errors[best]:.4g} of the variance with {best} terms"
 
     @property
     def errors(self) -> Floats:
         """Mean squared error at every size."""
         return self.squares @ self.share
 
+    @property
+    def rates(self) -> Floats:
+        """Share of labels that are wrong at every size."""
+        assert self.wrong is not None
+        return self.wrong @ self.share
+
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""
         return excess(self.squares, best, self.share, self.n)
 
 
-def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[str, int]:
-    """Return the name of a dictionary and a number of terms.
+def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
+    """Return the dictionaries that are, at their best, less than `beaten` standard errors worse than the best one."""
+    best = min(trials, key=lambda trial: float(trial.errors.min()))
+    least = best.squares[int(best.errors.argmin())]
 
-    The dictionary is the one that reaches the smallest error (at the size, if that is a number). "accurate" has the
-    terms that reach it; "small" the fewest whose error is at most `tolerance` standard errors of the difference above.
+    def is_open(trial: Trial) -> bool:
+        more, spread = trial.excess(least)
+        k = int(trial.errors.argmin())
+        return bool(more[k] <= beaten * spread[k])
+
+    return [trial for trial in trials if is_open(trial)]
+
+
+def choose(trials: list[Trial], size: str | int, tolerance: tuple[float, float]) -> tuple[Trial, int]:
+    """Return the best trial and a number of terms.
+
+    The best is the one that reaches the smallest error (at the size, if that is a number). "accurate" has the terms
+    that reach it; "small" the fewest whose error is above that by at most `tolerance`: so many standard errors of the
+    difference, or that share of the error if it is more.
     """
     errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
-        return trials[int(np.argmin([curve[min(size, len(curve) - 1)] for curve in errors]))].name, size
+        return trials[int(np.argmin([curve[min(size, len(curve) - 1)] for curve in errors]))], size
     first = int(np.argmin([curve.min() for curve in errors]))
     best, least = trials[first], int(errors[first].argmin())
     if size == "accurate":
-        return best.name, least
-    mean, spread = best.excess(best.squares[least])
-    return best.name, int(np.argmax(mean <= tolerance * spread + 10.0**-DIGITS))
+        return best, least
+    more, spread = best.excess(best.squares[least])
+    allowed = np.maximum(tolerance[0] * spread, tolerance[1] * errors[first][least])
+    return best, int(np.argmax(more <= allowed + 10.0**-DIGITS))
+
+
+def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, tolerance: float) -> tuple[Trial, int]:
+    """Return the best trial and a number of terms, of labels.
+
+    What counts is the rate of errors; but that is a coarse number, and by chance small somewhere among many models.
+    Only those compete whose squared error is at most `plausible` standard errors of the difference above the least.
+    "accurate" has the smallest rate of these; "small" the fewest terms of those whose rate is at most `tolerance`
+    standard errors above. A `size` that is a number leaves the squared error to decide.
+    """
+    best, least = choose(trials, "accurate", (0.0, 0.0))
+    if not isinstance(size, str):
+        return choose(trials, size, (0.0, 0.0))
+    models: list[tuple[float, int, Trial]] = []
+    for trial in trials:
+        more, spread = trial.excess(best.squares[least])
+        sizes = np.flatnonzero(more <= plausible * spread + 10.0**-DIGITS)
+        models += [(float(trial.rates[k].round(DIGITS)), int(k), trial) for k in sizes]
+    lowest = min(rate for rate, _, _ in models)
+    allowed = 0.0 if size == "accurate" else tolerance * np.sqrt(lowest * (1 - lowest) / best.n)
+    _, k, trial = min((m for m in models if m[0] <= lowest + allowed), key=lambda m: (m[1], m[0]))
+    return trial, k
+
+
+def misclassified(scores: Floats, Y: Floats) -> NDArray[np.bool_]:
+    """Whether scores (..., n, q) put samples with labels Y (n, q) into the wrong class, as `predict` would."""
+    if Y.shape[1] == 1:
+        return ((scores >= 0) != (Y > 0))[..., 0]
+    return scores.argmax(axis=-1) != Y.argmax(axis=-1)

@@ -14,7 +14,7 @@ from termwise._checks import check_choice, check_number
 from termwise.basis.radial import RadialBasis
 from termwise.labels import LabelModel
 from termwise.prefilter.signal import Prefilter, singular_vectors
-from termwise.prefilter.stages import StageOne, leave_one_out_scores
+from termwise.prefilter.stages import StageOne
 from termwise.prefilter.swarm import minimise
 from termwise.prefilter.width import FACTORS, gaussians, standard_error, steady_minimum
 from termwise.selection.criteria import excess
@@ -22,6 +22,7 @@ from termwise.selection.engine import Settings, grow
 from termwise.selection.path import SelectionPath
 from termwise.solution import Problem, Rows, measure, pose, solve_penalised
 from termwise.stepped import PathModel
+from termwise.two_stages import leave_one_out_scores
 
 Floats = NDArray[np.float64]
 

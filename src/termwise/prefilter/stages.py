@@ -1,4 +1,4 @@
-"""What both stages together say of every sample: the filtered signal, and leave-one-out through to the final terms."""
+"""Stage one of all outputs: the filtered signals, and what leaving a sample out does to them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise.prefilter.signal import ZERO, Prefilter
-from termwise.selection.blocks import NO_GAP
-from termwise.selection.path import Training
-from termwise.solution import Rows
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +46,15 @@ class StageOne:
         return self._columns(lambda f, t: f.leverage(t)) / (1 + self.lambda_2)
 
     @property
+    def shrinkage(self) -> Floats:
+        """What the second penalty scales the signal by, (q,)."""
+        return 1 / (1 + self.lambda_2)
+
+    def directions(self, j: int) -> Floats:
+        """Active singular vectors of an output, their rows not scaled."""
+        return self.filters[j].V[:, : self.filters[j].active(self.t[j])]
+
+    @property
     def violations(self) -> float:
         """Share of the samples for which (34) fails, averaged over the outputs."""
         shares = [f.violations(t, l2) for f, t, l2 in zip(self.filters, self.t, self.lambda_2, strict=True)]
@@ -82,37 +88,3 @@ def misclassified(scores: Floats, labels: Floats) -> NDArray[np.bool_]:
     if labels.shape[1] == 1:
         return ((scores >= -ZERO) != (labels > 0))[:, 0]
     return scores.argmax(axis=1) != labels.argmax(axis=1)
-
-
-def leave_one_out_scores(stage: StageOne, training: Training, rows: Rows) -> Floats:
-    """Predictions for every sample without it by both stages, (k + 1, n, q), for the first 0 to k terms of a path.
-
-    Terms, active directions and their signs stay as they are. Without sample k, stage one's signal is
-    `y_pre - c (z_0 z_0' + U U')_k e_k` with `e_k` its leave-one-out residual and `c = 1 / (1 + lambda_2)`; stage two
-    projects that on its orthogonal columns Z without row k. With p the leverage of stage two this comes to
-
-        (f_k - e_k c q_k - p_k (y_pre,k - h_k e_k)) / (1 - p_k),    f = Z Z' y_pre,   q_k = z_k' Z'U u_k,
-
-    all of a single repeat, the intercept's direction counted in. A sample that some term sits on alone is predicted by
-    the mean.
-    """
-    root, single = np.sqrt(rows.counts)[:, None], rows.single[:, None]
-    h0, Z = rows.intercept / rows.n, training.Z
-    p = single * (h0 + running_sums((Z / root) ** 2))
-    safe = 1 - p > NO_GAP
-    signal, residual, leverage = stage.signal, stage.residual, stage.leverage
-    scores = np.empty((Z.shape[1] + 1, *signal.shape))
-    for j, (one, t) in enumerate(zip(stage.filters, stage.t, strict=True)):
-        V = one.V[:, : one.active(t)]
-        overlap = V @ ((V * root).T @ Z)
-        q = (h0 + running_sums(Z / root * overlap)) * single / (1 + stage.lambda_2[j])
-        f = training.Y_mean[j] + running_sums(Z / root * (Z.T @ training.Y[:, j]))
-        e, kept = residual[:, [j]], signal[:, [j]] - leverage[:, [j]] * residual[:, [j]]
-        without = (f - e * q - p * kept) / np.where(safe, 1 - p, 1.0)
-        scores[:, :, j] = np.where(safe, without, training.Y_mean[j]).T
-    return scores
-
-
-def running_sums(columns: Floats) -> Floats:
-    """Sums of the first 0 to k columns."""
-    return np.cumsum(np.hstack([np.zeros((len(columns), 1)), columns]), axis=1)

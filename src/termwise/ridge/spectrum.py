@@ -43,6 +43,7 @@ from termwise.selection.criteria import CRITERIA
 from termwise.solution import Problem, Solution
 
 GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
+ROUGH = 1e-10  # ratio of eigenvalues below which a rough look leaves a direction out
 STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of that shows every minimum
 ZOOMS = 3  # each narrows a bracket four times
 POLISH = 3  # Newton steps after that, by central differences of NUDGE
@@ -52,11 +53,15 @@ RESOLVED = 1e-10  # below this share of the largest, the rounding of G shows in 
 
 
 class Spectrum:
-    """Singular values and vectors of a posed problem."""
+    """Singular values and vectors of a posed problem; `rough` leaves out directions that are tiny beside the largest.
 
-    def __init__(self, problem: Problem) -> None:
+    No penalty that averages noise out lets those through, and without them nothing slower than eigenvectors is needed.
+    """
+
+    def __init__(self, problem: Problem, rough: bool = False) -> None:
         self.problem, rows = problem, problem.rows
-        self.U, self.s, self.V = decompose(problem.G, (rows.counts / rows.n) ** 0.5 if rows.intercept else None)
+        z0 = (rows.counts / rows.n) ** 0.5 if rows.intercept else None
+        self.U, self.s, self.V = decompose(problem.G, z0, rough)
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
         rest, gap0 = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
@@ -174,7 +179,7 @@ class Spectrum:
         return (self.V * self._here(scale),)
 
 
-def decompose(G: Array, z0: Array | None) -> tuple[Array, NDArray, Array | None]:
+def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, NDArray, Array | None]:
     """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
 
     The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
@@ -188,7 +193,10 @@ def decompose(G: Array, z0: Array | None) -> tuple[Array, NDArray, Array | None]
     rank = min(p, n - (z0 is not None))
     e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
-    if rank and mu[-1] > GRAM_RANGE * mu[0]:
+    if rough:
+        rank = int(np.sum(mu > ROUGH * mu.max(initial=0.0)))
+        mu, E = mu[:rank], E[:, :rank]
+    if rank and (rough or mu[-1] > GRAM_RANGE * mu[0]):
         s = np.sqrt(mu)
         return (G @ E / from_host(s, G), s, contiguous(E)) if p <= n else (contiguous(E), s, None)
     U, s, Vt = xp.linalg.svd(G, full_matrices=False)

@@ -94,15 +94,18 @@ class Rest(Answer):
 
 
 @dataclass(frozen=True)
-class Moments(Answer):
-    """Sums over the rows of the model as it is, with `w = 1 / leverage_gap^2`."""
+class Moments:
+    """Sums over the rows of the model as it is, with `w = 1 / leverage_gap^2`, in one array: read by one transfer.
 
-    largest = frozenset({"tops"})
+    (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error) and `sum w^2 r^2` of each output,
+    `sum (w r^2)^2 / counts`, the outputs added up before squaring, the largest leverage gap, and minus the smallest.
+    """
 
-    # (3 q + 1,) sum r^2, sum w r^2 (the leave-one-out squared error) and sum w^2 r^2 of each output, and
-    # sum (w r^2)^2 / counts, the outputs added up before squaring
-    sums: Array
-    tops: Array  # (2,) largest leverage gap, and minus the smallest
+    values: Array
+
+    def __add__(self, other: Moments) -> Moments:
+        xp, mine, theirs = namespace(self.values), self.values, other.values
+        return Moments(xp.concat([mine[:-2] + theirs[:-2], xp.maximum(mine[-2:], theirs[-2:])]))
 
 
 @dataclass(frozen=True)
@@ -363,4 +366,5 @@ def moments(root: Array | None, counts: Array, r: Array, gap: Array) -> Moments:
     squares = r * wr
     by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
     spread = by_row * by_row if root is None else by_row * by_row / counts
-    return Moments(xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1), extremes(gap))
+    sums = xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1)
+    return Moments(xp.concat([sums, extremes(gap)]))

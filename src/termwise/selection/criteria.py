@@ -46,8 +46,10 @@ def excess(
     return mean, np.sqrt(np.maximum(more**2 @ share - mean**2, 0.0) / n)
 
 
-def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> NDArray[np.float64]:
+def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> Any:
     """`sse / (n - dof)`, infinite where no degree of freedom is left."""
+    if isinstance(dof, float) and isinstance(sse, float):
+        return sse / (n - dof) if n > dof else np.inf
     if is_foreign(dof):
         return put(sse / (n - dof), n - dof <= 0, np.inf)
     left = np.asarray(n - dof, dtype=np.float64)

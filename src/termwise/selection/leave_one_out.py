@@ -26,7 +26,6 @@ from termwise._arrays import (
     as_indices,
     at,
     at_least,
-    fetch,
     namespace,
     put,
     put_at,
@@ -202,18 +201,19 @@ def leave_one_out_errors(state: State, table: Directions, few: Known) -> Floats:
     """Exact leave-one-out squared error of the model with each of a few candidates added; infinite if undefined."""
     den = state.alpha + few.s
     answer = state.rows.ask(verify, table.fetch(few.numbers, few.T, state), few.c / den, den)
-    errors, gaps = fetch(answer.errors, answer.gaps)
+    errors, gaps = to_host(answer.values)[:, : len(den)]
     return np.where(-gaps < NO_GAP, np.inf, errors)
 
 
 @dataclass(frozen=True)
-class Verified(Answer):
-    """Errors of a batch."""
+class Verified:
+    """Errors of a batch, and minus the smallest leverage gap with each candidate, (2, batch)."""
 
-    largest = frozenset({"gaps"})
+    values: Array
 
-    errors: Array  # (batch,)
-    gaps: Array  # (batch,) minus the smallest leverage gap
+    def __add__(self, other: Verified) -> Verified:
+        xp, mine, theirs = namespace(self.values), self.values, other.values
+        return Verified(xp.stack([mine[0, :] + theirs[0, :], xp.maximum(mine[1, :], theirs[1, :])]))
 
 
 @changes
@@ -229,8 +229,7 @@ def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
     numbers = [part[..., fill, :] for part in numbers]
     candidates, T = kept.missing[fill].astype(np.float64), block.padded(kept.T)[:, fill]
     where = (block.G, block._Zt, *things)
-    answer = repeat(block.programs, errors_of_fresh, where, [*numbers, candidates, T])
-    return Verified(answer.errors[: len(den)], answer.gaps[: len(den)])
+    return repeat(block.programs, errors_of_fresh, where, [*numbers, candidates, T])
 
 
 def kept_rows(block: RowBlock, kept: Kept, rows: slice) -> Array:
@@ -289,4 +288,4 @@ def errors_of(
                 error /= left
             errors.append(row_squares(error))
     least = gaps[0] if len(gaps) == 1 else xp.max(xp.stack(gaps), axis=0)
-    return Verified(sum(errors[1:], start=errors[0]), least)
+    return Verified(xp.stack([sum(errors[1:], start=errors[0]), least]))

@@ -42,6 +42,7 @@ from termwise._arrays import (
     recordable,
     repeat,
     send,
+    to_host,
     zeros,
 )
 from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock
@@ -72,9 +73,9 @@ class Sums(NamedTuple):
     @classmethod
     def of(cls, moments: Moments) -> Sums:
         """Read them, in one transfer."""
-        sums, tops = fetch(moments.sums, moments.tops)
-        rr, wrr, wwrr = sums[:-1].reshape(3, -1)
-        return cls(rr, wrr, wwrr, float(sums[-1]), max(float(tops[0]), NO_GAP), bool(-tops[1] < NO_GAP))
+        *sums, spread, largest, smallest = to_host(moments.values)
+        rr, wrr, wwrr = np.array(sums).reshape(3, -1)
+        return cls(rr, wrr, wwrr, float(spread), max(float(largest), NO_GAP), bool(-smallest < NO_GAP))
 
 
 class Known(NamedTuple):

@@ -1,0 +1,81 @@
+"""The ridge fit to all candidates, which a few terms may then reproduce instead of the targets themselves.
+
+Terms chosen for noisy targets one after the other fit some of the noise, the more the richer the dictionary: of
+thousands of products of bumps there is always one that lives on the samples with the largest errors. Ridge regression
+on the whole dictionary, at its best penalty, spreads its weights and averages the noise out; what is left is a smooth
+signal, and few terms that reproduce that one inherit its calm. Where few candidates matter among very many, ridge
+regression is poor and the targets themselves are the better guide: cross-validation decides (see `honest`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise.ridge.spectrum import Spectrum, best_alpha
+from termwise.solution import Problem, Solution, pose
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RidgeStage:
+    """A first stage (see `two_stages`): `signal = mean + V V' (y - mean)`."""
+
+    targets: Floats  # (n, q)
+    signal: Floats
+    residual: Floats
+    V: Floats  # (n, r), rows not scaled
+    single: Floats  # (n,), what leaving one sample out removes
+    n: float
+    alpha: float
+
+    @classmethod
+    def of(cls, G: Floats, Y: Floats, counts: Floats) -> Self:
+        """Fit ridge regression to all columns, brought to one size, at the penalty leave-one-out likes best."""
+        share = counts / counts.sum()
+        size = np.sqrt(share @ (G - share @ G) ** 2)
+        problem = pose(G / np.where(size > 0, size, 1.0), Y, counts, intercept=True)
+        spectrum = Spectrum(problem, rough=True)
+        alpha = best_alpha(spectrum, "loo")
+        ridge, root = spectrum.solution(alpha), np.sqrt(counts)[:, None]
+        signal = problem.Y_mean + ridge.B @ (ridge.B.T @ problem.Y) / root
+        rows = problem.rows
+        return cls(Y, signal, ridge.loo / root, ridge.B / root, rows.single, rows.n, alpha)
+
+    @property
+    def leverage(self) -> Floats:
+        """Leverage of a single repeat, (n, q)."""
+        one = self.single * (1 / self.n + np.einsum("ij,ij->i", self.V, self.V))
+        return np.tile(one[:, None], self.targets.shape[1])
+
+    @property
+    def shrinkage(self) -> Floats:
+        """Nothing beside the ridge penalty."""
+        return np.ones(self.targets.shape[1])
+
+    def directions(self, j: int) -> Floats:
+        """V, the same for all outputs."""
+        return self.V
+
+    def followed_by(self, second: Solution, problem: Problem, scores: Floats) -> Solution:
+        """Return the solution for the signal as one for the targets; `scores` are predictions without each sample.
+
+        With `S = V V'` the weights are `w = K B'S y`, linear in the targets: `S B` takes the place of B.
+        """
+        rows, root = problem.rows, np.sqrt(problem.rows.counts)[:, None]
+        V = self.V * root
+        B = V @ (V.T @ second.B)
+        fitted = problem.Y_mean + problem.G @ second.weights / root
+        dof = 1 + float(np.sum(second.B * B))
+        return replace(
+            second,
+            B=B,
+            loo=(self.targets - scores) * root,
+            sse=rows.counts @ (self.targets - fitted) ** 2,
+            dof=dof,
+            freedom=rows.n - dof,
+        )
