@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +25,7 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
+from termwise._dask import is_dask, lazily, without_rows
 from termwise.basis import take
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
@@ -37,7 +41,7 @@ class Record:
     G_mean: NDArray[np.float64]
     criteria: dict[str, float]
     criterion: str
-    residuals: NDArray[np.float64]  # (n, q), leave-one-out, for every sample in the order of the data
+    residuals: NDArray[np.float64] | None  # (n, q), leave-one-out, in the order of the data; None if rows are far away
 
 
 class TermModel(BaseEstimator, ABC):
@@ -82,7 +86,7 @@ class TermModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs.
         return_std : bool, default=False
             Also return the standard error of the fitted function, from the covariance of the weights. A new
@@ -91,10 +95,13 @@ class TermModel(BaseEstimator, ABC):
         Returns
         -------
         y : ndarray of shape (m,) or (m, q)
-            Predictions.
+            Predictions; a Dask array, to be computed later, for Dask inputs.
         std : ndarray of the same shape
             Standard errors; only with `return_std=True`.
         """
+        if is_dask(X):
+            y = self._lazily(X, TermModel.predict)
+            return (y, self._lazily(X, TermModel.predict, 1, return_std=True)) if return_std else y
         G = self._terms(X)
         y = (G @ self.weights_.T + self.intercept_).astype(G.dtype, copy=False)
         return (y, self._standard_error(G)) if return_std else y
@@ -110,7 +117,7 @@ class TermModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs.
         coverage : float, default=0.9
             Nominal coverage, between 0 and 1.
@@ -121,9 +128,12 @@ class TermModel(BaseEstimator, ABC):
             Ends of the intervals.
         """
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
+        record = self._with_residuals()
+        if is_dask(X):
+            lower, upper = (self._lazily(X, TermModel.predict_interval, end, coverage=coverage) for end in (0, 1))
+            return lower, upper
         G = self._terms(X)
         center = as_columns(G @ self.weights_.T + self.intercept_)
-        record = self._record()
         rows, solution = record.rows, record.solution
         loo = solution.loo / np.sqrt(rows.counts)[:, None]
         b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
@@ -149,7 +159,19 @@ class TermModel(BaseEstimator, ABC):
     @property
     def loo_residuals_(self) -> NDArray[np.float64]:
         """Leave-one-out residuals of all samples."""
-        return self._squeeze(self._record().residuals, axis=1)
+        residuals = self._with_residuals().residuals
+        assert residuals is not None
+        return self._squeeze(residuals, axis=1)
+
+    def _with_residuals(self) -> Record:
+        """The record, with leave-one-out residuals."""
+        record = self._record()
+        if record.residuals is None:
+            raise ValueError(
+                "leave-one-out residuals and intervals need every row of the fit, got a model fitted on Dask data, "
+                "whose rows stay on the cluster: fit on NumPy arrays, or use predict(X, return_std=True)."
+            )
+        return record
 
     @property
     def criteria_(self) -> dict[str, float]:
@@ -213,15 +235,32 @@ class TermModel(BaseEstimator, ABC):
             lines.append(f"... and {self.n_terms_ - len(order)} more")
         return lines
 
+    # -- Dask ----------------------------------------------------------------------------------------------------------
+
+    def _lazily(self, X: Any, method: Callable[..., Any], which: int | None = None, **options: Any) -> Any:
+        """Return a Dask array of what a method yields for every row, or of one of several things it yields."""
+        check_is_fitted(self)
+        validate_data(self, without_rows(X), skip_check_array=True, reset=False)
+        width = self.n_terms_ if method.__name__ == "transform" else None if self._one_output else len(self.intercept_)
+        function = partial(_one_of, method, self if options else self._light(), which, options)
+        return lazily(function, X, width, np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+
+    def _light(self) -> Self:
+        """Return a copy that predicts, without what is as long as the rows of the fit."""
+        light = copy.copy(self)
+        for name in {"path_", "_fitted"} & set(vars(light)):
+            delattr(light, name)
+        return light
+
     # -- reading the data ----------------------------------------------------------------------------------------------
 
     def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X (checked here unless a basis will check it) and y of shape (n,) or (n, q)."""
-        check_basis(self._prototype())
-        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+        self._check_request(y)
+        if is_dask(X, y):
+            raise TypeError(
+                f"{type(self).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
+                "ForwardRegressor and ForwardClassifier, which work on a cluster."
             )
         if self._prototype() is None:
             X = self._check_columns(X, reset)
@@ -231,6 +270,15 @@ class TermModel(BaseEstimator, ABC):
         y = check_targets(y)
         check_consistent_length(X, y)
         return X, y
+
+    def _check_request(self, y: Any) -> None:
+        """Check what can be checked without a look at X."""
+        check_basis(self._prototype())
+        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+            )
 
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
@@ -309,6 +357,12 @@ class TermModel(BaseEstimator, ABC):
         unit = np.einsum("ij,ij->i", projected @ (solution.B.T @ solution.B), projected) + rows.intercept / rows.n
         std = np.sqrt(np.outer(unit, np.atleast_1d(self.noise_variance_)))
         return self._squeeze(std, axis=1).astype(G.dtype, copy=False)
+
+
+def _one_of(method: Callable[..., Any], model: TermModel, which: int | None, options: dict[str, Any], X: Any) -> Any:
+    """Call a method that yields one thing, or one of several."""
+    found = method(model, X, **options)
+    return found if which is None else found[which]
 
 
 class BatchModel(TermModel):

@@ -22,7 +22,9 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
+from termwise._dask import Chunks, cut, is_dask
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.dask import Reading, dask_blocks
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
@@ -128,7 +130,6 @@ def forward_path(
     >>> path.terms[:2].tolist(), path.stop_reason
     ([10, 20], 'max_terms=5 reached')
     """
-    design, Y, counts, one_output = _read(G, y, sample_weight)
     settings = Settings(
         rule,
         alpha,
@@ -145,6 +146,9 @@ def forward_path(
         block_rows,
     )
     settings.check()
+    if is_dask(G, y, sample_weight):
+        return grow_far(cut(G, y, sample_weight), Reading(), settings, callback)
+    design, Y, counts, one_output = _read(G, y, sample_weight)
     return grow(design, Y, counts, settings, one_output, callback)
 
 
@@ -206,10 +210,20 @@ def grow(
     callback: Callable[[SelectionPath], bool | None] | None = None,
 ) -> SelectionPath:
     """Grow a path on checked data in this process."""
-    reserve = min(64, (settings.max_terms or 64) + 1)
     precompute = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
-    rows = local_blocks(G, Y, counts, settings.block_rows, reserve)
+    rows = local_blocks(G, Y, counts, settings.block_rows, _reserve(settings))
     return grow_on(rows, replace(settings, precompute=precompute), one_output, callback)
+
+
+def grow_far(
+    chunks: Chunks,
+    reading: Reading,
+    settings: Settings,
+    callback: Callable[[SelectionPath], bool | None] | None = None,
+) -> SelectionPath:
+    """Grow a path on the workers of a Dask cluster; "auto" is not to compute `G'G` there."""
+    rows = dask_blocks(chunks, replace(reading, reserve=_reserve(settings)))
+    return grow_on(rows, replace(settings, precompute=settings.precompute is True), rows.one_output, callback)
 
 
 def grow_on(
@@ -252,6 +266,11 @@ def grow_on(
             path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
     path._training = state.training()
     return path
+
+
+def _reserve(settings: Settings) -> int:
+    """Columns of Z to make room for."""
+    return min(64, (settings.max_terms or 64) + 1)
 
 
 def _begin(rows: Executor, settings: Settings) -> State:

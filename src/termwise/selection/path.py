@@ -43,18 +43,45 @@ class ModelRows:
     Y: NDArray[np.float64]
     counts: NDArray[np.float64]
 
+    @property
+    def root(self) -> NDArray[np.float64]:
+        """Scaled column of ones."""
+        return np.sqrt(self.counts)
+
 
 @dataclass(frozen=True)
-class Training:
-    """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again.
+class CondensedRows(ModelRows):
+    """Rows that are far away and many, turned by an orthogonal matrix until all but a few are zero.
 
-    Weights come from the factors alone; Z, Y and the counts are asked of `rows`, which may be far away.
+    All products of Z and Y are as they were, and so is everything that depends on the data through them. No row is a
+    sample any more: leave-one-out cannot be had from these, and of the counts only their sum means something.
     """
+
+    @property
+    def root(self) -> NDArray[np.float64]:
+        """Turned column of ones, where there is an intercept: the first of Z, longer."""
+        return np.sqrt(self.counts.sum()) * self.Z[:, 0]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What the weights of every size come from, however many the rows are."""
 
     R: NDArray[np.float64]  # (k, k); the columns are Z R
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
     zy: NDArray[np.float64]  # (k, q), right-hand side of `R w = zy`
+
+    def weights(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""
+        w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
+        return w, self.Y_mean - self.G_mean[:k] @ w
+
+
+@dataclass(frozen=True)
+class Training(Factors):
+    """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again."""
+
     rows: ModelRows
     intercept: int  # columns of the rows' Z that are not terms
 
@@ -66,17 +93,12 @@ class Training:
     @cached_property
     def Y(self) -> NDArray[np.float64]:
         """Targets, (n, q), less their mean where there is an intercept."""
-        return self.rows.Y - np.sqrt(self.rows.counts)[:, None] * self.Y_mean if self.intercept else self.rows.Y
+        return self.rows.Y - self.rows.root[:, None] * self.Y_mean if self.intercept else self.rows.Y
 
     @property
     def counts(self) -> NDArray[np.float64]:
         """How often each sample counts."""
         return self.rows.counts
-
-    def weights(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""
-        w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
-        return w, self.Y_mean - self.G_mean[:k] @ w
 
     def columns(self, k: int) -> NDArray[np.float64]:
         """Return the first k columns."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from termwise.selection.blocks import INTERCEPT, Moments, RowBlock
 from termwise.selection.executor import Executor
-from termwise.selection.path import Training
+from termwise.selection.path import Factors, Training
 
 Floats = NDArray[np.float64]
 
@@ -117,14 +117,18 @@ class State:
 
     def weights(self) -> tuple[Floats, Floats]:
         """Weights of the chosen terms, of shape (k, q), and the intercept, (q,)."""
-        return self.training().weights(len(self.chosen))
+        return self._factors().weights(len(self.chosen))
 
     def training(self) -> Training:
+        """What poses the problem of the chosen columns again."""
+        return Training(**vars(self._factors()), rows=self.rows.model_rows(), intercept=self.intercept)
+
+    def _factors(self) -> Factors:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
         first, n = self.intercept, np.sqrt(self.n)
         means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
         shrunk = (self.shrinkage[:, None] * self.zy)[first:]
-        return Training(self.R[first:, first:], *means, shrunk, self.rows.model_rows(), first)
+        return Factors(self.R[first:, first:], *means, shrunk)
 
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.

@@ -1,0 +1,248 @@
+"""Row blocks on the workers of a Dask cluster.
+
+A block is the result of a task, and so is what becomes of it: `new, answer = step(old, function, args)` changes a fork
+and leaves the old block alone. When a worker is lost, the scheduler knows from which chunk and by which steps its
+blocks came to be, and has them computed again elsewhere. An old block is let go as soon as the new one is there; a fork
+shares the columns of Z with it, so that the memory of the workers grows by what Z needs and no more.
+
+Answers are added up in a tree on the workers: one trip brings the driver one small answer, however many the chunks.
+Arguments travel inside of the tasks and never as scattered data, which could not be recomputed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array, check_consistent_length
+
+from termwise._arrays import as_columns, row_blocks
+from termwise._checks import check_some, check_targets, check_total, read_counts
+from termwise._dask import Chunks, cluster, n_rows
+from termwise.selection.blocks import RowBlock
+from termwise.selection.executor import Executor
+from termwise.selection.path import CondensedRows
+
+FAN_IN = 16  # answers added up by one task
+LARGE = 1 << 16  # bytes from which arguments are worth a task of their own, rather than a copy in every block's
+
+
+class Held:
+    """A block and its last answer, as one result of a task."""
+
+    def __init__(self, block: RowBlock | None, answer: Any) -> None:
+        self.block, self.answer = block, answer
+
+    def __sizeof__(self) -> int:
+        """Bytes, by which the scheduler knows that tasks go to blocks and not blocks to tasks."""
+        if self.block is None:
+            return object.__sizeof__(self)
+        n, q = self.block.Y.shape
+        return int(self.block.G.nbytes + 8 * n * (self.block.k + 2 * q + 3))
+
+
+def step(held: Held, *part: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Held:
+    """Let a function change a fork of the block; the block itself stays as it is."""
+    assert held.block is not None
+    block = held.block.fork()
+    return Held(block, function(block, *part, *args))
+
+
+def look(held: Held, *part: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Ask the block something that does not change it."""
+    return function(held.block, *part, *args)
+
+
+def answer_of(held: Held) -> Any:
+    """Return the answer, which may travel, without the block, which should not."""
+    return held.answer
+
+
+def add_up(answers: list[Any]) -> Any:
+    """Sum of some answers."""
+    return reduce(add, answers)
+
+
+def same(args: Any) -> Any:
+    """Return what was given: a task that holds it."""
+    return args
+
+
+class DaskBlocks(Executor):
+    """Blocks held as futures."""
+
+    worth_a_call = 1 << 22  # a trip takes tens of milliseconds
+
+    def __init__(self, states: list[Any]) -> None:
+        self.client = cluster()
+        facts: list[Facts] = self.client.gather(self.client.map(answer_of, states, pure=False))
+        filled = [i for i, fact in enumerate(facts) if fact.rows]
+        check_lengths(facts)
+        self.states, self.lengths = [states[i] for i in filled], [facts[i].rows for i in filled]
+        self.total = sum(fact.weight for fact in facts)
+        self.homes = self._who_is_where()
+        first = facts[filled[0]]
+        self.n_candidates, self.n_outputs, self.one_output = first.p, first.q, first.one_output
+        self.dtype = min((facts[i].dtype for i in filled), key=lambda dtype: dtype.itemsize)
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Ask all blocks and fetch all answers."""
+        return self.client.gather(self._answers(function, [], args))
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Ask all blocks and fetch the sum."""
+        return self._total(self._answers(function, [], args))
+
+    def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
+        """Ask all blocks, each with its own part, and fetch the sum."""
+        return self._total(self._answers(function, [list(parts)], args))
+
+    def model_rows(self) -> CondensedRows:
+        """Return as few rows as the model and the targets have columns, with the same products."""
+        R = self.ask(condense).R
+        R = R * np.copysign(1.0, R[:, :1].sum())  # the column of the intercept is positive
+        k = R.shape[1] - self.n_outputs
+        return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)))
+
+    def _answers(self, function: Callable[..., Any], parts: list[list[Any]], args: tuple[Any, ...]) -> list[Any]:
+        """Futures of the answers; the old blocks are let go where the function changes them."""
+        given = self.client.submit(same, args, pure=False) if _size(args) > LARGE else args
+        how = {"function": function, "args": given, "pure": False}
+        if not getattr(function, "changes", False):
+            return self._at_home(look, self.states, *parts, **how)
+        self.states = self._at_home(step, self.states, *parts, **how)
+        return self._at_home(answer_of, self.states, pure=False)
+
+    def _at_home(self, task: Callable[..., Any], *columns: list[Any], **how: Any) -> list[Any]:
+        """Futures of a task on every block, computed where the block is; anywhere, if that worker is lost.
+
+        Left alone, the scheduler would move a block rather than let a worker wait for another one.
+        """
+        found: dict[int, Any] = {}
+        for home, blocks in self.homes.items():
+            taken = [[column[i] for i in blocks] for column in columns]
+            made = self.client.map(task, *taken, workers=home, allow_other_workers=True, **how)
+            found.update(zip(blocks, made, strict=True))
+        return [found[i] for i in range(len(columns[0]))]
+
+    def _who_is_where(self) -> dict[str, list[int]]:
+        """Numbers of the blocks on every worker."""
+        places = self.client.who_has(self.states)
+        homes: dict[str, list[int]] = {}
+        for i, state in enumerate(self.states):
+            homes.setdefault(places[state.key][0], []).append(i)
+        return homes
+
+    def _total(self, answers: list[Any]) -> Any:
+        """Sum of the answers, by a tree of tasks."""
+        while len(answers) > 1:
+            groups = [answers[i : i + FAN_IN] for i in range(0, len(answers), FAN_IN)]
+            answers = [self.client.submit(add_up, group, pure=False) for group in groups]
+        return answers[0].result()
+
+
+def _size(args: Any) -> int:
+    """Bytes of arguments, those of arrays within records and tuples included."""
+    if isinstance(args, tuple):
+        return sum(_size(part) for part in args)
+    return sum(_size(part) for part in vars(args).values()) if hasattr(args, "__dict__") else sys.getsizeof(args)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a chunk become a block."""
+
+    input_name: str = "G"
+    estimator: str | None = None  # that messages name
+    basis: Any = None  # fitted, evaluated on every chunk
+    targets: Callable[[Any], NDArray[np.float64]] = check_targets
+    reserve: int = 64
+
+    def design(self, X: Any) -> Any:
+        """Evaluate the basis, if there is one, and check what comes out."""
+        name = self.input_name if self.basis is None else f"The design matrix of {type(self.basis).__name__}"
+        G = check_array(
+            X if self.basis is None else self.basis.transform(X),
+            accept_sparse="csc",
+            dtype=[np.float64, np.float32],
+            input_name=name,
+            estimator=self.estimator,
+        )
+        return sp.csc_array(G) if sp.issparse(G) else G
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a chunk once it is read."""
+
+    given: int  # rows
+    rows: int = 0  # that count
+    weight: float = 0.0
+    p: int = 0
+    q: int = 0
+    one_output: bool = True
+    dtype: Any = None
+
+
+def read_block(X: Any, y: Any, weights: Any, reading: Reading) -> Held:
+    """Check the rows of a chunk and make a block of those that count."""
+    check_consistent_length(X, y)
+    counts = read_counts(weights, n_rows(X))
+    if not len(counts):
+        return Held(None, Facts(0))
+    G, y, used = reading.design(X), reading.targets(y), counts > 0
+    if not used.any():
+        return Held(None, Facts(len(counts)))
+    Y = as_columns(y)
+    if not used.all():
+        G, Y, counts = G[used], Y[used], counts[used]
+    facts = Facts(len(used), len(Y), float(counts.sum()), G.shape[1], Y.shape[1], y.ndim == 1, G.dtype)
+    return Held(RowBlock(G, Y, counts, reading.reserve), facts)
+
+
+def check_lengths(facts: list[Facts]) -> None:
+    """Raise unless all chunks together have enough rows that count."""
+    rows = sum(fact.given for fact in facts)
+    check_array(np.broadcast_to(0.0, (rows, 1)), ensure_min_samples=2)
+    total = np.array([fact.weight for fact in facts])
+    check_some(total)
+    check_total(total)
+
+
+def dask_blocks(chunks: Chunks, reading: Reading) -> DaskBlocks:
+    """Have the workers read their chunks."""
+    return DaskBlocks(chunks.map(read_block, reading))
+
+
+# -- the end of a path -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """Triangular factor of some rows; those of two sets of rows make that of both."""
+
+    R: NDArray[np.float64]
+
+    def __add__(self, other: Triangle) -> Triangle:
+        return triangle(np.vstack([self.R, other.R]))
+
+
+def triangle(rows: NDArray[np.float64]) -> Triangle:
+    """Triangular factor of some rows."""
+    return Triangle(np.asarray(np.linalg.qr(rows, mode="r")))
+
+
+def condense(block: RowBlock) -> Triangle:
+    """Triangular factor of `[Z, Y]` on the rows of a block, from one tile after the other."""
+    tiles = row_blocks(len(block.Y), 8 * (block.k + block.Y.shape[1]))
+    return reduce(add, (triangle(np.hstack([block.Z[rows], block.Y[rows]])) for rows in tiles))
