@@ -57,8 +57,9 @@ def cut(X: Any, y: Any, sample_weight: Any) -> Chunks:
     """Cut the data into the chunks of rows that X has; X must be a Dask array or data frame."""
     if not is_dask(X) or getattr(X, "ndim", 0) != 2:
         raise TypeError(
-            f"X must be a Dask array or data frame of shape (n, d), got {type(X).__name__}: "
-            "where y or sample_weight is a Dask collection, or X one-dimensional, use da.from_array and reshape."
+            f"X must be a Dask array or data frame of shape (n, d), got {type(X).__name__} of shape "
+            f"{getattr(X, 'shape', None)}: where y or sample_weight is a Dask collection, X must be one too, see "
+            "da.from_array."
         )
     chunks, sizes = row_chunks(X), row_numbers(X)
     if sizes is None and not all(part is None or is_dask(part) for part in (y, sample_weight)):

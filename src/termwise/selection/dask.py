@@ -1,12 +1,13 @@
 """Row blocks on the workers of a Dask cluster.
 
-A block is the result of a task, and so is what becomes of it: `new, answer = step(old, function, args)` changes a fork
-and leaves the old block alone. When a worker is lost, the scheduler knows from which chunk and by which steps its
-blocks came to be, and has them computed again elsewhere. An old block is let go as soon as the new one is there; a fork
-shares the columns of Z with it, so that the memory of the workers grows by what Z needs and no more.
+Blocks are the result of a task, and so is what becomes of them: `new, answer = step(old, args)` changes forks and
+leaves the old blocks alone. When a worker is lost, the scheduler knows from which chunks and by which steps its blocks
+came to be, and has them computed again elsewhere. An old block is let go as soon as the new one is there; a fork shares
+the columns of Z with it, so that the memory of the workers grows by what Z needs and no more.
 
-Answers are added up in a tree on the workers: one trip brings the driver one small answer, however many the chunks.
-Arguments travel inside of the tasks and never as scattered data, which could not be recomputed.
+Answers are added up in a tree on the workers: one trip brings the driver one small answer, and takes a few tasks for
+each thread of the workers, however many the chunks. Arguments travel inside of the tasks and never as scattered data,
+which could not be recomputed.
 """
 
 from __future__ import annotations
@@ -35,34 +36,48 @@ LARGE = 1 << 16  # bytes from which arguments are worth a task of their own, rat
 
 
 class Held:
-    """A block and its last answer, as one result of a task."""
+    """Blocks of one thread of a worker and their last answer, as one result of a task."""
 
-    def __init__(self, block: RowBlock | None, answer: Any) -> None:
-        self.block, self.answer = block, answer
+    def __init__(self, blocks: list[RowBlock], answer: Any) -> None:
+        self.blocks, self.answer = blocks, answer
 
     def __sizeof__(self) -> int:
-        """Bytes, by which the scheduler knows that tasks go to blocks and not blocks to tasks."""
-        if self.block is None:
-            return object.__sizeof__(self)
-        n, q = self.block.Y.shape
-        return int(self.block.G.nbytes + 8 * n * (self.block.k + 2 * q + 3))
+        """Bytes, which the scheduler must know of: it keeps an eye on the memory of the workers."""
+        shapes = [(block.G.nbytes, *block.Y.shape, block.k) for block in self.blocks]
+        return object.__sizeof__(self) + int(sum(nbytes + 8 * n * (k + 2 * q + 3) for nbytes, n, q, k in shapes))
 
 
-def step(held: Held, *part: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Held:
-    """Let a function change a fork of the block; the block itself stays as it is."""
-    assert held.block is not None
-    block = held.block.fork()
-    return Held(block, function(block, *part, *args))
+Parts = list[tuple[Any, ...]]  # for every block what it alone is given: one thing, or nothing
 
 
-def look(held: Held, *part: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Ask the block something that does not change it."""
-    return function(held.block, *part, *args)
+@dataclass(frozen=True)
+class Question:
+    """What all blocks are asked, and how answers are put together."""
+
+    function: Callable[..., Any]
+    together: Callable[[list[Any]], Any]  # a sum or a list
+
+    def look(self, held: Held, parts: Parts, args: tuple[Any, ...]) -> Any:
+        """Ask the blocks something that does not change them."""
+        return self._answer(held.blocks, parts, args)
+
+    def step(self, held: Held, parts: Parts, args: tuple[Any, ...]) -> Held:
+        """Let the function change forks of the blocks; those themselves stay as they are."""
+        blocks = [block.fork() for block in held.blocks]
+        return Held(blocks, self._answer(blocks, parts, args))
+
+    def _answer(self, blocks: list[RowBlock], parts: Parts, args: tuple[Any, ...]) -> Any:
+        return self.together([self.function(b, *part, *args) for b, part in zip(blocks, parts, strict=True)])
 
 
 def answer_of(held: Held) -> Any:
-    """Return the answer, which may travel, without the block, which should not."""
+    """Return the answer, which may travel, without the blocks, which should not."""
     return held.answer
+
+
+def bundle(several: list[Held]) -> Held:
+    """Put blocks together that are in one place: a task for all of them costs as much as one for each."""
+    return Held([block for held in several for block in held.blocks], None)
 
 
 def add_up(answers: list[Any]) -> Any:
@@ -76,33 +91,50 @@ def same(args: Any) -> Any:
 
 
 class DaskBlocks(Executor):
-    """Blocks held as futures."""
+    """Blocks held as futures, one for every thread of the workers, each of which has a home."""
 
     worth_a_call = 1 << 22  # a trip takes tens of milliseconds
 
-    def __init__(self, states: list[Any]) -> None:
+    def __init__(self, chunks: list[Any]) -> None:
         self.client = cluster()
-        facts: list[Facts] = self.client.gather(self.client.map(answer_of, states, pure=False))
-        filled = [i for i, fact in enumerate(facts) if fact.rows]
+        facts: list[Facts] = self.client.gather(self.client.map(answer_of, chunks, pure=False))
         check_lengths(facts)
-        self.states, self.lengths = [states[i] for i in filled], [facts[i].rows for i in filled]
+        filled = [i for i, fact in enumerate(facts) if fact.rows]
+        self.lengths = [facts[i].rows for i in filled]
         self.total = sum(fact.weight for fact in facts)
-        self.homes = self._who_is_where()
         first = facts[filled[0]]
         self.n_candidates, self.n_outputs, self.one_output = first.p, first.q, first.one_output
         self.dtype = min((facts[i].dtype for i in filled), key=lambda dtype: dtype.itemsize)
+        self._settle([chunks[i] for i in filled])
+
+    def _settle(self, chunks: list[Any]) -> None:
+        """Bundle the blocks by where they are."""
+        places, threads = self.client.who_has(chunks), self.client.nthreads()
+        there: dict[str | None, list[int]] = {}
+        for i, chunk in enumerate(chunks):
+            there.setdefault(next(iter(places.get(chunk.key, ())), None), []).append(i)
+        shares = [
+            (home, found[i :: threads.get(home, 1)])
+            for home, found in there.items()
+            for i in range(min(threads.get(home, 1), len(found)))
+        ]
+        self.homes, self.members = zip(*shares, strict=True)
+        bundles = [[chunks[i] for i in share] for share in self.members]
+        self.states = self._at_home(bundle, bundles)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Ask all blocks and fetch all answers."""
-        return self.client.gather(self._answers(function, [], args))
+        found = self.client.gather(self._answers(Question(function, list), None, args))
+        answers = [answer for part in found for answer in part]
+        return [answers[i] for i in np.argsort([i for share in self.members for i in share])]
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Ask all blocks and fetch the sum."""
-        return self._total(self._answers(function, [], args))
+        return self._total(self._answers(Question(function, add_up), None, args))
 
     def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
         """Ask all blocks, each with its own part, and fetch the sum."""
-        return self._total(self._answers(function, [list(parts)], args))
+        return self._total(self._answers(Question(function, add_up), list(parts), args))
 
     def model_rows(self) -> CondensedRows:
         """Return as few rows as the model and the targets have columns, with the same products."""
@@ -111,34 +143,23 @@ class DaskBlocks(Executor):
         k = R.shape[1] - self.n_outputs
         return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)))
 
-    def _answers(self, function: Callable[..., Any], parts: list[list[Any]], args: tuple[Any, ...]) -> list[Any]:
-        """Futures of the answers; the old blocks are let go where the function changes them."""
+    def _answers(self, question: Question, parts: list[Any] | None, args: tuple[Any, ...]) -> list[Any]:
+        """Futures of the answers; the old blocks are let go where the question changes them."""
         given = self.client.submit(same, args, pure=False) if _size(args) > LARGE else args
-        how = {"function": function, "args": given, "pure": False}
-        if not getattr(function, "changes", False):
-            return self._at_home(look, self.states, *parts, **how)
-        self.states = self._at_home(step, self.states, *parts, **how)
-        return self._at_home(answer_of, self.states, pure=False)
+        dealt: list[Parts] = [[() if parts is None else (parts[i],) for i in share] for share in self.members]
+        if not getattr(question.function, "changes", False):
+            return self._at_home(question.look, self.states, dealt, args=given)
+        self.states = self._at_home(question.step, self.states, dealt, args=given)
+        return self._at_home(answer_of, self.states)
 
-    def _at_home(self, task: Callable[..., Any], *columns: list[Any], **how: Any) -> list[Any]:
-        """Futures of a task on every block, computed where the block is; anywhere, if that worker is lost.
+    def _at_home(self, task: Callable[..., Any], *columns: list[Any], **options: Any) -> list[Any]:
+        """Futures of a task on every bundle of blocks, done where they are; anywhere, if that worker is lost.
 
-        Left alone, the scheduler would move a block rather than let a worker wait for another one.
+        Left alone, the scheduler would move blocks rather than let a worker wait for another one.
         """
-        found: dict[int, Any] = {}
-        for home, blocks in self.homes.items():
-            taken = [[column[i] for i in blocks] for column in columns]
-            made = self.client.map(task, *taken, workers=home, allow_other_workers=True, **how)
-            found.update(zip(blocks, made, strict=True))
-        return [found[i] for i in range(len(columns[0]))]
-
-    def _who_is_where(self) -> dict[str, list[int]]:
-        """Numbers of the blocks on every worker."""
-        places = self.client.who_has(self.states)
-        homes: dict[str, list[int]] = {}
-        for i, state in enumerate(self.states):
-            homes.setdefault(places[state.key][0], []).append(i)
-        return homes
+        how = {"allow_other_workers": True, "pure": False, **options}
+        rows = zip(self.homes, *columns, strict=True)
+        return [self.client.submit(task, *row, workers=home, **how) for home, *row in rows]
 
     def _total(self, answers: list[Any]) -> Any:
         """Sum of the answers, by a tree of tasks."""
@@ -199,15 +220,15 @@ def read_block(X: Any, y: Any, weights: Any, reading: Reading) -> Held:
     check_consistent_length(X, y)
     counts = read_counts(weights, n_rows(X))
     if not len(counts):
-        return Held(None, Facts(0))
+        return Held([], Facts(0))
     G, y, used = reading.design(X), reading.targets(y), counts > 0
     if not used.any():
-        return Held(None, Facts(len(counts)))
+        return Held([], Facts(len(counts)))
     Y = as_columns(y)
     if not used.all():
         G, Y, counts = G[used], Y[used], counts[used]
     facts = Facts(len(used), len(Y), float(counts.sum()), G.shape[1], Y.shape[1], y.ndim == 1, G.dtype)
-    return Held(RowBlock(G, Y, counts, reading.reserve), facts)
+    return Held([RowBlock(G, Y, counts, reading.reserve)], facts)
 
 
 def check_lengths(facts: list[Facts]) -> None:
