@@ -88,7 +88,13 @@ def test_every_rule_takes_the_same_path(rule, client, data):
 
 @pytest.mark.parametrize(
     "options",
-    [{"alpha": "reestimate"}, {"penalty": "orthogonal", "alpha": 0.5}, {"precompute": True}, {"fit_intercept": False}],
+    [
+        {"alpha": "reestimate"},
+        {"penalty": "orthogonal", "alpha": 0.5},
+        {"precompute": True, "fit_intercept": False},
+        {"refine": "swap", "include": [1], "rule": "cost"},
+        {"criterion": "tcr_effective", "patience": 1},
+    ],
     ids=str,
 )
 def test_every_kind_of_model_takes_the_same_path(options, client, data):

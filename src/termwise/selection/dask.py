@@ -12,12 +12,13 @@ which could not be recomputed.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,6 +79,11 @@ def answer_of(held: Held) -> Any:
 def bundle(several: list[Held]) -> Held:
     """Put blocks together that are in one place: a task for all of them costs as much as one for each."""
     return Held([block for held in several for block in held.blocks], None)
+
+
+def restricted(held: Held, chosen: NDArray[np.intp]) -> Held:
+    """Return blocks with some of the candidates, and no model."""
+    return Held([block.restricted(chosen) for block in held.blocks], None)
 
 
 def add_up(answers: list[Any]) -> Any:
@@ -142,6 +148,16 @@ class DaskBlocks(Executor):
         R = R * np.copysign(1.0, R[:, :1].sum())  # the column of the intercept is positive
         k = R.shape[1] - self.n_outputs
         return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)))
+
+    def fork(self) -> Self:
+        """Return the same futures: what they stand for never changes."""
+        return copy.copy(self)
+
+    def restrict(self, chosen: NDArray[np.intp]) -> Self:
+        """Restrict all blocks."""
+        other = copy.copy(self)
+        other.states, other.n_candidates = self._at_home(restricted, self.states, chosen=chosen), len(chosen)
+        return other
 
     def _answers(self, question: Question, parts: list[Any] | None, args: tuple[Any, ...]) -> list[Any]:
         """Futures of the answers; the old blocks are let go where the question changes them."""

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, namespace, worth_a_call
 from termwise.selection.blocks import RowBlock
 from termwise.selection.path import ModelRows
 
@@ -41,6 +42,14 @@ class Executor(ABC):
     def model_rows(self) -> ModelRows:
         """Return what is as long as the rows, at the end of a path, or something that fetches it when it is wanted."""
 
+    @abstractmethod
+    def fork(self) -> Self:
+        """Return the same rows in blocks that can change while these stay as they are."""
+
+    @abstractmethod
+    def restrict(self, chosen: NDArray[np.intp]) -> Self:
+        """Return the same rows with some of the candidates, and no model."""
+
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of the answers to `function(block, *args)`."""
         return reduce(add, self.each(function, *args))
@@ -53,13 +62,12 @@ class Executor(ABC):
 class LocalBlocks(Executor):
     """Blocks in this process, changed in place."""
 
-    worth_a_call = 1 << 15
-
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
         self.blocks = blocks
+        self.worth_a_call = worth_a_call(blocks[0].Y)
         self.n_candidates, self.n_outputs = blocks[0].G.shape[1], blocks[0].Y.shape[1]
         self.dtype = blocks[0].G.dtype
-        self.lengths = [len(block.Y) for block in blocks]
+        self.lengths = [block.Y.shape[0] for block in blocks]
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Ask one block after the other."""
@@ -69,16 +77,26 @@ class LocalBlocks(Executor):
         """Ask one block after the other, each with its own part."""
         return reduce(add, [function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)])
 
+    def fork(self) -> Self:
+        """Fork all blocks."""
+        return type(self)([block.fork() for block in self.blocks])
+
+    def restrict(self, chosen: NDArray[np.intp]) -> Self:
+        """Restrict all blocks."""
+        return type(self)([block.restricted(chosen) for block in self.blocks])
+
     def model_rows(self) -> ModelRows:
         """Return Z, Y and the counts as they are: views where there is one block."""
         Zs, Ys, counts = zip(*self.each(RowBlock.model), strict=True)
         if len(Zs) == 1:
             return ModelRows(Zs[0], Ys[0], counts[0])
-        return ModelRows(np.vstack(Zs), np.vstack(Ys), np.concatenate(counts))
+        xp = namespace(Ys[0])
+        return ModelRows(xp.concat(Zs), xp.concat(Ys), xp.concat(counts))
 
 
-def local_blocks(G: Any, Y: NDArray, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
+def local_blocks(G: Any, Y: Array, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
     """Cut the rows into blocks of this process."""
-    step = block_rows or len(Y)
-    cuts = [slice(i, i + step) for i in range(0, len(Y), step)]
-    return LocalBlocks([RowBlock(G[rows], Y[rows], counts[rows], reserve) for rows in cuts])
+    n = Y.shape[0]
+    step = block_rows or n
+    cuts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    return LocalBlocks([RowBlock(G[rows, :], Y[rows, :], counts[rows], reserve) for rows in cuts])
