@@ -1,7 +1,7 @@
 """Forward selection on a Dask cluster of this machine against the same in one process.
 
 Single-threaded workers, as many as are asked for, share the cores there are, with the scheduler and the driver: more
-workers than cores cannot be faster. Rows are made on the workers. `overhead` is what a term costs beyond the local run;
+workers than cores cannot be faster. `load` says how many processes wanted them at the end. Rows are made on the workers. `overhead` is what a term costs beyond the local run;
 `driver_mib` the peak memory of the driver's process, which holds the scheduler too, `local_mib` that of a local run.
 `--chart FILE` draws the records of the run.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def near(n: int, p: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 def workers(count: int) -> Iterator[None]:
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         yield
 
 
@@ -81,7 +82,7 @@ def compare(case: str, n: int, p: int, terms: int, rule: str, count: int, chunks
     report(
         case=case, rule=rule, n=n, p=p, terms=terms, workers=count, chunks=chunks, **timing,
         local_seconds=local["seconds"], overhead=round((timing["seconds"] - local["seconds"]) / terms, 4),
-        same_terms=path.terms.tolist() == known.terms.tolist(), coef_difference=float(f"{difference:.2g}"),
+        load=round(os.getloadavg()[0], 1), same_terms=path.terms.tolist() == known.terms.tolist(), coef_difference=float(f"{difference:.2g}"),
     )  # fmt: skip
 
 

@@ -266,6 +266,10 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
 
     Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.
 
+    Dask arrays and data frames are worked on where they are, by the workers of the cluster in use (that of
+    `dask.distributed.Client`), with the same terms; the fitted model is an ordinary one without the rows, and therefore
+    without `loo_residuals_` and `predict_interval`. A basis is fitted to some rows and must treat each by itself.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes

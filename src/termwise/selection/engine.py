@@ -82,8 +82,8 @@ def forward_path(
 
     Parameters
     ----------
-    G : array-like, sparse matrix or memory map of shape (n, p)
-        Candidates, one per column, in float32 or float64.
+    G : array-like, sparse matrix, memory map, Dask array or Dask data frame of shape (n, p)
+        Candidates, one per column, in float32 or float64. Those of Dask stay on the cluster in use.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
@@ -120,7 +120,7 @@ def forward_path(
     sample_weight : array-like of shape (n,), default=None
         How often each sample counts.
     block_rows : int or None, default=None
-        Work on that many rows at a time; None: on all at once.
+        Work on that many rows at a time; None: on all at once. Of Dask data the chunks are the blocks.
     callback : callable or None, default=None
         Called with the path after each term (its weights are there once it has ended); a true answer ends it.
 
