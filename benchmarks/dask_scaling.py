@@ -1,7 +1,8 @@
 """Forward selection on a Dask cluster of this machine against the same in one process.
 
 Single-threaded workers, as many as are asked for, share the cores there are, with the scheduler and the driver: more
-workers than cores cannot be faster. `load` says how many processes wanted them at the end. Rows are made on the workers. `overhead` is what a term costs beyond the local run;
+workers than cores cannot be faster. `load` says how many processes wanted the cores at the end of a part: others may
+have been at work. Rows are made on the workers. `overhead` is what a term costs beyond the local run on one thread;
 `driver_mib` the peak memory of the driver's process, which holds the scheduler too, `local_mib` that of a local run.
 `--chart FILE` draws the records of the run.
 """
@@ -82,7 +83,8 @@ def compare(case: str, n: int, p: int, terms: int, rule: str, count: int, chunks
     report(
         case=case, rule=rule, n=n, p=p, terms=terms, workers=count, chunks=chunks, **timing,
         local_seconds=local["seconds"], overhead=round((timing["seconds"] - local["seconds"]) / terms, 4),
-        load=round(os.getloadavg()[0], 1), same_terms=path.terms.tolist() == known.terms.tolist(), coef_difference=float(f"{difference:.2g}"),
+        load=round(os.getloadavg()[0], 1),
+        same_terms=path.terms.tolist() == known.terms.tolist(), coef_difference=float(f"{difference:.2g}"),
     )  # fmt: skip
 
 

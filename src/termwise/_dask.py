@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from termwise._arrays import evenly
 from termwise._checks import import_optional, read_counts
@@ -137,22 +140,40 @@ def _spaced(X: Any, y: Any, weights: Any, most: int) -> tuple[Any, Any]:
 # -- row by row, when it is asked for ----------------------------------------------------------------------------------
 
 
-def lazily(function: Callable[[Any], Any], X: Any, width: int | None, dtype: Any) -> Any:
-    """Return a Dask array of `function(rows)`, of that many columns (None: a vector), evaluated chunk by chunk."""
-    array = import_optional("dask.array", "dask", "Dask data")
-    delayed = import_optional("dask", "dask", "Dask data").delayed(_evaluate, pure=True)
-    chunks, function = row_chunks(X), import_optional("dask", "dask", "Dask data").delayed(function, pure=True)
-    sizes, columns = row_numbers(X) or (np.nan,) * len(chunks), () if width is None else (width,)
+def lazily(method: Callable[..., Any], model: Any, X: Any, which: int | None = None, **options: Any) -> Any:
+    """Return a Dask array of what a method of a fitted model yields for every row, or of one of several things."""
+    check_is_fitted(model)
+    validate_data(model, without_rows(X), skip_check_array=True, reset=False)
+    width = model.n_terms_ if method.__name__ == "transform" else np.size(model.intercept_)
+    shape = () if model._one_output and method.__name__ != "transform" else (width,)
+    dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    dask, array = (import_optional(name, "dask", "Dask data") for name in ("dask", "dask.array"))
+    call = partial(_evaluate, method, which, options, shape, dtype)
+    light = dask.delayed(model if options else _light(model), traverse=False)
+    chunks, sizes = row_chunks(X), row_numbers(X) or itertools.repeat(np.nan)
     parts = [
-        array.from_delayed(delayed(function, chunk, columns, dtype), (size, *columns), dtype)
-        for chunk, size in zip(chunks, sizes, strict=True)
+        array.from_delayed(dask.delayed(call)(light, chunk), (size, *shape), dtype)
+        for chunk, size in zip(chunks, sizes, strict=False)
     ]
     return array.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def _evaluate(function: Callable[[Any], Any], X: Any, columns: tuple[int, ...], dtype: Any) -> Any:
-    """Apply a function to the rows of a chunk, which may be empty."""
-    return np.asarray(function(X), dtype=dtype) if n_rows(X) else np.empty((0, *columns), dtype=dtype)
+def _light(model: Any) -> Any:
+    """Return a copy that predicts, without what is as long as the rows of the fit."""
+    light = copy.copy(model)
+    for name in {"path_", "_fitted"} & set(vars(light)):
+        delattr(light, name)
+    return light
+
+
+def _evaluate(
+    method: Callable[..., Any], which: int | None, options: dict, shape: tuple[int, ...], dtype: Any, model: Any, X: Any
+) -> Any:
+    """Call the method on the rows of a chunk, which may be empty."""
+    if not n_rows(X):
+        return np.empty((0, *shape), dtype=dtype)
+    found = method(model, X, **options)
+    return np.asarray(found if which is None else found[which], dtype=dtype)
 
 
 def without_rows(X: Any) -> Any:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from termwise._arrays import at, from_host
 from termwise._checks import check_choice, check_indices, check_number
-from termwise._dask import Chunks, is_dask
+from termwise._dask import Chunks, is_dask, lazily
 from termwise.clustered import ClusterModel
 from termwise.labels import LabelModel, coded, labels_of
 from termwise.ridge.spectrum import Spectrum, best_alpha
@@ -124,7 +125,8 @@ class ForwardModel(TransformerMixin, PathModel):
         """Settle on the first k terms of the path."""
         data, support = self.path_.training(), self.path_.terms[:k]
         rows = Rows(data.counts, self.fit_intercept)
-        problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
+        problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
         self.alpha_ = self.path_.steps[k].alpha
         if self.refit_alpha is not None and k:
             self.alpha_ = best_alpha(Spectrum(problem), self.refit_alpha)
@@ -153,7 +155,7 @@ class ForwardModel(TransformerMixin, PathModel):
         """
         check_is_fitted(self)
         mask = np.zeros(self._n_candidates, dtype=bool)
-        mask[self.support_] = True
+        mask[self._chosen] = True
         return np.flatnonzero(mask) if indices else mask
 
     def transform(self, X: ArrayLike) -> NDArray:
@@ -165,8 +167,8 @@ class ForwardModel(TransformerMixin, PathModel):
             Inputs; the answer is a Dask array for those of Dask.
         """
         if is_dask(X):
-            return self._lazily(X, ForwardModel.transform)
-        return self._terms(X)[:, np.argsort(self.support_)]
+            return lazily(ForwardModel.transform, self, X)
+        return at(self._terms(X), np.argsort(self._chosen), axis=1)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the chosen terms, in the order of the candidates.
@@ -177,7 +179,7 @@ class ForwardModel(TransformerMixin, PathModel):
             Present for scikit-learn's conventions.
         """
         check_is_fitted(self)
-        return np.array(self._term_names(), dtype=object)[np.argsort(self.support_)]
+        return np.array(self._term_names(), dtype=object)[np.argsort(self._chosen)]
 
 
 def _report(path: SelectionPath) -> None:

@@ -11,6 +11,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from termwise._arrays import at, from_host, is_foreign, namespace, to_host
 from termwise._dask import is_dask
 from termwise.model import BatchModel
 
@@ -25,7 +26,7 @@ class LabelModel(ClassifierMixin, BatchModel):
 
     def _code(self, y: Any) -> NDArray[np.float64]:
         """Learn the classes and code the labels."""
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
@@ -67,7 +68,11 @@ class LabelModel(ClassifierMixin, BatchModel):
 
 def decide(scores: NDArray, classes: NDArray) -> NDArray:
     """Return the class of each row of outputs."""
-    return classes[(scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+    xp = namespace(scores)
+    number = xp.astype(scores >= 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+    if is_foreign(scores) and classes.dtype.kind in "biuf":
+        return at(from_host(classes, scores), number)
+    return classes[to_host(number)]
 
 
 # -- labels that are far away ------------------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import reduce
+from operator import matmul
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,17 +14,32 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from termwise._arrays import as_columns, densify, row_blocks
+from termwise._arrays import (
+    Array,
+    as_columns,
+    as_float64,
+    as_type,
+    at,
+    densify,
+    from_host,
+    is_foreign,
+    moved,
+    put_at,
+    row_blocks,
+    row_products,
+    to_host,
+)
 from termwise._checks import (
     check_basis,
     check_bool,
     check_counts,
+    check_foreign,
     check_number,
     check_table,
     check_targets,
     check_total,
 )
-from termwise._dask import is_dask, lazily, without_rows
+from termwise._dask import is_dask, lazily
 from termwise.basis import take
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
@@ -38,10 +52,27 @@ class Record:
 
     rows: Rows
     solution: Solution
-    G_mean: NDArray[np.float64]
+    G_mean: Array
     criteria: dict[str, float]
     criterion: str
-    residuals: NDArray[np.float64] | None  # (n, q), leave-one-out, in the order of the data; None if rows are far away
+    residuals: Array | None  # (n, q), leave-one-out, in the order of the data; None if the rows are far away
+
+    def on_host(self) -> Record:
+        """The same in this process."""
+        if self.residuals is None or not is_foreign(self.residuals):
+            return self
+        solution = self.solution
+        solution = replace(
+            solution,
+            weights=to_host(solution.weights),
+            root=tuple(to_host(factor) for factor in solution.root),
+            B=to_host(solution.B),
+            loo=to_host(solution.loo),
+        )
+        rows = replace(self.rows, counts=to_host(self.rows.counts))
+        return replace(
+            self, rows=rows, solution=solution, G_mean=to_host(self.G_mean), residuals=to_host(self.residuals)
+        )
 
 
 class TermModel(BaseEstimator, ABC):
@@ -100,11 +131,16 @@ class TermModel(BaseEstimator, ABC):
             Standard errors; only with `return_std=True`.
         """
         if is_dask(X):
-            y = self._lazily(X, TermModel.predict)
-            return (y, self._lazily(X, TermModel.predict, 1, return_std=True)) if return_std else y
+            y = lazily(TermModel.predict, self, X)
+            return (y, lazily(TermModel.predict, self, X, 1, return_std=True)) if return_std else y
         G = self._terms(X)
-        y = (G @ self.weights_.T + self.intercept_).astype(G.dtype, copy=False)
+        y = as_type(self._outputs(G), G.dtype)
         return (y, self._standard_error(G)) if return_std else y
+
+    def _outputs(self, G: Array) -> Array:
+        """Outputs of the model for rows of the chosen columns, in float64, where these are."""
+        weights = moved(self.weights_, G)
+        return as_float64(G) @ (weights if self._one_output else weights.T) + moved(self.intercept_, G)
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
         """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
@@ -128,12 +164,12 @@ class TermModel(BaseEstimator, ABC):
             Ends of the intervals.
         """
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
-        record = self._with_residuals()
+        record = self._with_residuals().on_host()
         if is_dask(X):
-            lower, upper = (self._lazily(X, TermModel.predict_interval, end, coverage=coverage) for end in (0, 1))
+            lower, upper = (lazily(TermModel.predict_interval, self, X, end, coverage=coverage) for end in (0, 1))
             return lower, upper
-        G = self._terms(X)
-        center = as_columns(G @ self.weights_.T + self.intercept_)
+        given = self._terms(X)
+        center, G = to_host(as_columns(self._outputs(given))), to_host(given)  # orders and counts, which are for hosts
         rows, solution = record.rows, record.solution
         loo = solution.loo / np.sqrt(rows.counts)[:, None]
         b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
@@ -143,7 +179,7 @@ class TermModel(BaseEstimator, ABC):
             for j in range(center.shape[1]):
                 ends[:, block, j] = jackknife_plus(center[block, j], spread, loo[:, j], rows.counts, coverage)
         lower, upper = (self._squeeze(end, axis=1).astype(G.dtype, copy=False) for end in ends)
-        return lower, upper
+        return moved(lower, given), moved(upper, given)
 
     @property
     def effective_dof_(self) -> float:
@@ -191,8 +227,9 @@ class TermModel(BaseEstimator, ABC):
         The noise variance is `noise_variance_`; that penalties or terms were chosen by looking at the targets is not
         counted.
         """
-        noise = np.atleast_1d(self.noise_variance_)
-        return self._squeeze(noise[:, None, None] * self._record().solution.unit_cov(), axis=0)
+        cov = self._record().solution.unit_cov()
+        noise = from_host(np.atleast_1d(self.noise_variance_), cov)
+        return self._squeeze(noise[:, None, None] * cov, axis=0)
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers.
@@ -220,8 +257,8 @@ class TermModel(BaseEstimator, ABC):
     def _term_table(self, max_terms: int) -> list[str]:
         if not self.n_terms_:
             return ["no terms: the model is the mean"]
-        weights = np.atleast_2d(self.weights_)
-        errors = np.sqrt(np.outer(self.noise_variance_, self._record().solution.unit_variances()))
+        weights = np.atleast_2d(to_host(self.weights_))
+        errors = np.sqrt(np.outer(self.noise_variance_, to_host(self._record().solution.unit_variances())))
         size = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
         order = np.argsort(-size.max(axis=0), kind="stable")[:max_terms]
         names = self._term_names()
@@ -234,23 +271,6 @@ class TermModel(BaseEstimator, ABC):
         if len(order) < self.n_terms_:
             lines.append(f"... and {self.n_terms_ - len(order)} more")
         return lines
-
-    # -- Dask ----------------------------------------------------------------------------------------------------------
-
-    def _lazily(self, X: Any, method: Callable[..., Any], which: int | None = None, **options: Any) -> Any:
-        """Return a Dask array of what a method yields for every row, or of one of several things it yields."""
-        check_is_fitted(self)
-        validate_data(self, without_rows(X), skip_check_array=True, reset=False)
-        width = self.n_terms_ if method.__name__ == "transform" else None if self._one_output else len(self.intercept_)
-        function = partial(_one_of, method, self if options else self._light(), which, options)
-        return lazily(function, X, width, np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
-
-    def _light(self) -> Self:
-        """Return a copy that predicts, without what is as long as the rows of the fit."""
-        light = copy.copy(self)
-        for name in {"path_", "_fitted"} & set(vars(light)):
-            delattr(light, name)
-        return light
 
     # -- reading the data ----------------------------------------------------------------------------------------------
 
@@ -268,7 +288,8 @@ class TermModel(BaseEstimator, ABC):
             X = check_table(X)
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
-        check_consistent_length(X, y)
+        if not is_foreign(X) or X.shape[0] != len(y):
+            check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
         return X, y
 
     def _check_request(self, y: Any) -> None:
@@ -282,6 +303,10 @@ class TermModel(BaseEstimator, ABC):
 
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
+        if is_foreign(X):
+            X = check_foreign("X", X)
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return X
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
         known = plain and not reset and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
         if known and np.isfinite(X).all():
@@ -298,7 +323,8 @@ class TermModel(BaseEstimator, ABC):
             return self._check_design(self.basis_.fit_transform(X, y), min_samples)
         else:
             rows = np.flatnonzero(counts)
-            self.basis_ = clone(basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
+            some = X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
+            self.basis_ = clone(basis).fit(some, y[rows])
         return self._check_design(X if basis is None else self.basis_.transform(X), min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:
@@ -306,12 +332,15 @@ class TermModel(BaseEstimator, ABC):
         basis = self._prototype()
         if basis is None and G.shape[0] >= min_samples:  # checked as X already
             return G
+        name = "X" if basis is None else f"The design matrix of {type(basis).__name__}"
+        if is_foreign(G):
+            return check_foreign(name, G, min_samples)
         return check_array(
             G,
             accept_sparse=["csr", "csc"],
             dtype=FLOATS,
             ensure_min_samples=min_samples,
-            input_name="X" if basis is None else f"The design matrix of {type(basis).__name__}",
+            input_name=name,
             estimator=self,
         )
 
@@ -320,49 +349,54 @@ class TermModel(BaseEstimator, ABC):
         check_is_fitted(self)
         if self.basis_ is None:
             X = self._check_columns(X, reset=False)
-            return densify(X if self._whole else X[:, self.support_])
+            if is_foreign(X):
+                return X if self._whole else at(X, self._chosen, axis=1)
+            return densify(X if self._whole else X[:, self._chosen])
         X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         G = self._chosen_basis.transform(X)  # without terms too: it checks X
-        return densify(self._check_design(G)) if self.n_terms_ else np.empty((X.shape[0], 0))
+        return densify(self._check_design(G)) if self.n_terms_ else densify(G)[:, :0]
 
     def _term_names(self) -> list[str]:
         if self.basis_ is None:
             names = getattr(self, "feature_names_in_", None)
-            return [f"x{j}" if names is None else str(names[j]) for j in self.support_]
+            return [f"x{j}" if names is None else str(names[j]) for j in self._chosen]
         if hasattr(self._chosen_basis, "get_feature_names_out"):
             return [str(name) for name in self._chosen_basis.get_feature_names_out()]
-        return [f"term{j}" for j in self.support_]
+        return [f"term{j}" for j in self._chosen]
 
     # -- keeping the solution ------------------------------------------------------------------------------------------
 
     def _set_weights(self, support: NDArray[np.intp], weights: NDArray, intercept: NDArray) -> None:
+        self.n_terms_ = len(support)
         coef = np.zeros((weights.shape[1], self._n_candidates))
-        coef[:, support] = weights.T
-        self.support_, self.n_terms_ = support, len(support)
+        coef[:, support] = to_host(weights).T
+        self.support_, coef = from_host(support, weights), from_host(coef, weights)
         self.weights_, self.coef_ = self._squeeze(weights.T, axis=0), self._squeeze(coef, axis=0)
         self.intercept_ = self._squeeze(intercept, axis=0)
         self._whole = np.array_equal(support, np.arange(self._n_candidates))
         self._chosen_basis = self.basis_ if self._whole or self.basis_ is None else take(self.basis_, support)
 
+    @property
+    def _chosen(self) -> NDArray[np.intp]:
+        """`support_` in this process."""
+        return to_host(self.support_)
+
     def _squeeze(self, values: NDArray, axis: int) -> Any:
         """Drop the axis of outputs when y was a vector."""
-        return values.take(0, axis=axis) if self._one_output else values
+        if not self._one_output:
+            return values
+        return values[:, 0] if axis else values[0, ...] if is_foreign(values) else values[0]
 
     def _standard_error(self, G: NDArray) -> NDArray:
         """`sigma sqrt(1/n + g~ K B'B K' g~')` for rows of the chosen columns."""
         record = self._record()
         rows, solution = record.rows, record.solution
-        projected = solution.project(G - record.G_mean)
-        unit = np.einsum("ij,ij->i", projected @ (solution.B.T @ solution.B), projected) + rows.intercept / rows.n
-        std = np.sqrt(np.outer(unit, np.atleast_1d(self.noise_variance_)))
-        return self._squeeze(std, axis=1).astype(G.dtype, copy=False)
-
-
-def _one_of(method: Callable[..., Any], model: TermModel, which: int | None, options: dict[str, Any], X: Any) -> Any:
-    """Call a method that yields one thing, or one of several."""
-    found = method(model, X, **options)
-    return found if which is None else found[which]
+        centred = as_float64(G) - moved(record.G_mean, G)
+        projected = reduce(matmul, [moved(factor, G) for factor in solution.root], centred)
+        unit = row_products(projected @ moved(solution.B.T @ solution.B, G), projected) + rows.intercept / rows.n
+        noise = from_host(np.atleast_1d(self.noise_variance_), unit)
+        return as_type(self._squeeze((unit[:, None] * noise) ** 0.5, axis=1), G.dtype)
 
 
 class BatchModel(TermModel):
@@ -407,15 +441,16 @@ class BatchModel(TermModel):
         G = self._fit_design(X, y, counts)
         check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
-        Y = as_columns(y)
+        Y = from_host(as_columns(y), G) if is_foreign(G) else as_columns(y)
         if used.all():
             self._solve(G, Y, counts)
         else:
-            self._solve(G[used], Y[used], counts[used])
+            rows = np.flatnonzero(used)
+            self._solve(at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), counts[rows])
             # Leaving out a sample of weight zero changes nothing.
-            residuals = Y - (G @ np.atleast_2d(self.coef_).T + self.intercept_)
-            residuals[used] = self._fitted.residuals
-            self._fitted = replace(self._fitted, residuals=residuals)
+            coef = self.coef_[None, :] if self._one_output else self.coef_
+            residuals = Y - ((as_float64(G) if is_foreign(G) else G) @ coef.T + self.intercept_)
+            self._fitted = replace(self._fitted, residuals=put_at(residuals, rows, self._fitted.residuals))
 
     def _prepare(self, X: Any, y: NDArray, counts: NDArray[np.float64]) -> None:
         """Settle what a subclass has to see the data for before there is a design matrix."""
@@ -435,5 +470,5 @@ class BatchModel(TermModel):
     ) -> None:
         """Keep a solution; `G_mean` holds the means of the chosen columns."""
         self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
-        residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
+        residuals = solution.loo / (problem.rows.counts**0.5)[:, None]
         self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)
