@@ -124,18 +124,17 @@ def draw(file: str) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for axis, along in ((axes[0], "workers"), (axes[1], "chunks")):
         for rule, colour, marker in (("cost", BLUE, "o"), ("loo", ORANGE, "s")):
             rows = [r for r in RECORDS if r["case"] == along and r["rule"] == rule]
             x = [r[along] for r in rows]
             axis.plot(x, [1e3 * r["seconds"] / r["terms"] for r in rows], marker + "-", color=colour, label=rule)
-            local = [1e3 * r["local_seconds"] / r["terms"] for r in rows]
-            axis.plot(x, local, marker + ":", color=colour, alpha=0.7, label=f"{rule}, one process")
-        axis.set(xlabel=f"number of {along}", ylabel="milliseconds per term", xscale="log", yscale="log")
-        axis.set_xticks(x, [str(v) for v in x], minor=False)
+            local = min(r["local_seconds"] for r in RECORDS if r.get("rule") == rule and r["n"] == rows[0]["n"])
+            axis.axhline(1e3 * local / rows[0]["terms"], linestyle=":", color=colour, label=f"{rule}, one process")
+        axis.set(xlabel=f"number of {along}", ylabel="milliseconds per term", xscale="log", ylim=(0, None))
+        axis.set_xticks(x, [str(v) for v in x])
         axis.minorticks_off()
-    axes[0].legend(frameon=False, fontsize=8)
     rows = [r for r in RECORDS if r["case"] == "memory"]
     for name, colour, marker, label in (
         ("driver_mib", BLUE, "o-", "driver of the cluster"),
@@ -143,8 +142,11 @@ def draw(file: str) -> None:
         ("data_mib", GREEN, "^:", "the data"),
     ):
         axes[2].plot([r["n"] for r in rows], [r[name] for r in rows], marker, color=colour, label=label)
-    axes[2].set(xlabel="rows", ylabel="peak memory, MiB", xscale="log", yscale="log")
+    axes[2].set(xlabel="rows", ylabel="peak memory, MiB", xscale="log", ylim=(0, None))
+    axes[2].set_xticks([r["n"] for r in rows], [f"{r['n']:,}" for r in rows])
+    axes[2].minorticks_off()
     axes[2].legend(frameon=False, fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=4, frameon=False, fontsize=8)
     figure.savefig(file, metadata={"Date": None})
 
 

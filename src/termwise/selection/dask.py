@@ -99,7 +99,7 @@ def same(args: Any) -> Any:
 class DaskBlocks(Executor):
     """Blocks held as futures, one for every thread of the workers, each of which has a home."""
 
-    worth_a_call = 1 << 22  # a trip takes tens of milliseconds
+    worth_a_call = 1 << 20  # a trip takes as long as this many numbers do: tens of milliseconds
 
     def __init__(self, chunks: list[Any]) -> None:
         self.client = cluster()
@@ -189,7 +189,9 @@ def _size(args: Any) -> int:
     """Bytes of arguments, those of arrays within records and tuples included."""
     if isinstance(args, tuple):
         return sum(_size(part) for part in args)
-    return sum(_size(part) for part in vars(args).values()) if hasattr(args, "__dict__") else sys.getsizeof(args)
+    if hasattr(args, "__dict__"):
+        return sum(_size(part) for part in vars(args).values())
+    return int(getattr(args, "nbytes", sys.getsizeof(args)))
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
