@@ -68,6 +68,8 @@ def to_host(x: Any) -> NDArray:
         return x.detach().cpu().numpy()
     if array_api_compat.is_cupy_array(x):
         return x.get()
+    if is_foreign(x):
+        x = array_api_compat.to_device(x, namespace(x).__array_namespace_info__().default_device())
     return np.asarray(x)
 
 
@@ -176,9 +178,14 @@ def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
         A -= amounts[:, None] * z
 
 
+def contiguous(A: Array) -> Array:
+    """A as an array of its own, by rows where the library has such a thing."""
+    return np.ascontiguousarray(A) if isinstance(A, np.ndarray) else A
+
+
 def transposed(A: Array) -> Array:
     """A' as an array of its own, by rows where the library has such a thing."""
-    return np.ascontiguousarray(A.T) if isinstance(A, np.ndarray) else A.T
+    return contiguous(A.T)
 
 
 def at(x: Array, places: Any, axis: int = 0) -> Array:

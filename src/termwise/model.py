@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -84,6 +85,7 @@ class TermModel(BaseEstimator, ABC):
     basis: Any
     fit_intercept: bool
     keeps_sparse: ClassVar[bool] = False  # whether a sparse design matrix stays sparse
+    any_library: ClassVar[bool] = False  # whether it computes where arrays of other libraries live
     basis_: Any
     _chosen_basis: Any
 
@@ -96,7 +98,16 @@ class TermModel(BaseEstimator, ABC):
         basis = self._prototype()
         takes_sparse = hasattr(basis, "__sklearn_tags__") and get_tags(basis).input_tags.sparse
         tags.input_tags.sparse = basis is None or takes_sparse
+        tags.array_api_support = self.any_library and (basis is None or getattr(basis, "any_library", False))
         return tags
+
+    def _where_it_can(self, X: Any) -> Any:
+        """Return inputs of another array library in this process, unless the model and its basis can do with them."""
+        if not is_foreign(X):
+            return X
+        basis = self._prototype()
+        able = basis is None or getattr(basis, "any_library", False) or get_config()["array_api_dispatch"]
+        return X if self.any_library and able else to_host(X)
 
     def _prototype(self) -> Any:
         """The transformer a fit clones, None for the columns of X: the parameter, unless a subclass finds its own."""
@@ -282,6 +293,7 @@ class TermModel(BaseEstimator, ABC):
                 f"{type(self).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
                 "ForwardRegressor and ForwardClassifier, which work on a cluster."
             )
+        X = self._where_it_can(X)
         if self._prototype() is None:
             X = self._check_columns(X, reset)
         else:
@@ -347,6 +359,7 @@ class TermModel(BaseEstimator, ABC):
     def _terms(self, X: Any) -> NDArray:
         """Columns of the chosen terms for new inputs."""
         check_is_fitted(self)
+        X = self._where_it_can(X)
         if self.basis_ is None:
             X = self._check_columns(X, reset=False)
             if is_foreign(X):

@@ -11,15 +11,33 @@ from scipy.spatial.distance import pdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import different_rows, evenly, row_blocks
+from termwise._arrays import (
+    Array,
+    as_float64,
+    as_type,
+    at,
+    at_least,
+    different_rows,
+    empty,
+    evenly,
+    from_host,
+    is_foreign,
+    moved,
+    namespace,
+    precision,
+    row_blocks,
+    row_squares,
+    to_host,
+    zeros,
+)
 from termwise._checks import check_choice, check_number
 from termwise.basis._terms import Basis
 
 # Each kernel is one line in z = (x - c)' M^-1 (x - c).
-KERNELS: dict[str, Callable[[NDArray], NDArray]] = {
-    "gaussian": lambda z: np.exp(-z),
-    "multiquadric": lambda z: np.sqrt(1 + z),
-    "inverse_multiquadric": lambda z: 1 / np.sqrt(1 + z),
+KERNELS: dict[str, Callable[[Array], Array]] = {
+    "gaussian": lambda z: namespace(z).exp(-z),
+    "multiquadric": lambda z: namespace(z).sqrt(1 + z),
+    "inverse_multiquadric": lambda z: 1 / namespace(z).sqrt(1 + z),
     "cauchy": lambda z: 1 / (1 + z),
 }
 
@@ -70,6 +88,7 @@ class RadialBasis(Basis):
     """
 
     _per_term = ("centers_", "center_rows_")
+    any_library = True
 
     def __init__(
         self,
@@ -83,17 +102,18 @@ class RadialBasis(Basis):
         self.centers = centers
         self.random_state = random_state
 
-    def _learn(self, X: NDArray) -> None:
+    def _learn(self, X: Array) -> None:
         check_choice("kernel", self.kernel, KERNELS)
         self.width_ = self._resolve_width(X)
-        self.centers_, self.center_rows_ = self._resolve_centers(X)
+        self.centers_, rows = self._resolve_centers(X)
+        self.center_rows_ = from_host(rows, X)
 
-    def _resolve_width(self, X: NDArray) -> float | NDArray:
+    def _resolve_width(self, X: Array) -> float | NDArray:
         if isinstance(self.width, str):
             check_choice("width", self.width, ["median"], remedy="give a number, an array or 'median'")
             return median_distance(X)
         try:
-            width = np.array(self.width, dtype=np.float64)
+            width = np.array(to_host(self.width) if is_foreign(self.width) else self.width, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"width must be made of numbers, got {self.width!r}: give a number, an array or 'median'."
@@ -110,65 +130,68 @@ class RadialBasis(Basis):
             _metric_root(width)
         return width if width.ndim else float(width)
 
-    def _resolve_centers(self, X: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
+    def _resolve_centers(self, X: Array) -> tuple[Array, NDArray[np.intp]]:
         n, d = X.shape
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return X.copy(), np.arange(n)
+            return 1 * X, np.arange(n)
         if np.ndim(self.centers) == 0:
-            different = different_rows(X)
+            points = to_host(X)
+            different = different_rows(points)
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
             rng = check_random_state(self.random_state)
-            rows = different[np.sort(kmeans_plusplus(X[different], int(count), random_state=rng)[1])]
-            return X[rows], rows
+            rows = different[np.sort(kmeans_plusplus(points[different], int(count), random_state=rng)[1])]
+            return at(X, rows), rows
         if np.ndim(self.centers) != 2 or np.shape(self.centers)[1] != d:
             raise ValueError(
                 f"centers must have shape (p, {d}), got shape {np.shape(self.centers)}: the data have {d} inputs."
             )
-        centers = check_array(self.centers, dtype=X.dtype, copy=True, input_name="centers")
-        return centers, np.arange(len(centers))
+        given = to_host(self.centers) if is_foreign(self.centers) else self.centers
+        centers = check_array(given, dtype=precision(X.dtype), copy=True, input_name="centers")
+        return moved(centers, X), np.arange(len(centers))
 
-    def _evaluate(self, X: NDArray) -> NDArray:
+    def _evaluate(self, X: Array) -> Array:
         """Fill G block by block: distances by one BLAS product, then the kernel, in float64 whatever the input."""
-        if not len(self.centers_):
-            return np.empty((len(X), 0), dtype=X.dtype)
-        phi = KERNELS[self.kernel]
-        origin = self.centers_.mean(axis=0, dtype=np.float64)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
-        C = _whiten(self.centers_ - origin, self.width_)
-        A = _whiten(X - origin, self.width_)
-        G = np.empty((len(X), len(C)), dtype=X.dtype)
-        distances = _direct if max(np.abs(A).max(initial=0), np.abs(C).max()) > FAR else _by_products
-        for rows in row_blocks(*G.shape):
-            G[rows] = phi(distances(A[rows], C))
+        centers = moved(self.centers_, X)
+        if not centers.shape[0]:
+            return X[:, :0]
+        xp, phi = namespace(X), KERNELS[self.kernel]
+        origin = xp.mean(as_float64(centers), axis=0)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
+        A, C = (_whiten(as_float64(points) - origin, self.width_) for points in (X, centers))
+        n, p = X.shape[0], centers.shape[0]
+        G = as_type(empty((n, p), X), X.dtype)
+        far = n and max(float(xp.max(xp.abs(A))), float(xp.max(xp.abs(C)))) > FAR
+        for rows in row_blocks(n, p, X):
+            G[rows, :] = as_type(phi((_direct if far else _by_products)(A[rows, :], C)), X.dtype)
         return G
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        return [f"{self.kernel}_{row}" for row in self.center_rows_]
+        return [f"{self.kernel}_{row}" for row in to_host(self.center_rows_)]
 
 
-def _by_products(A: NDArray, C: NDArray) -> NDArray[np.float64]:
+def _by_products(A: Array, C: Array) -> Array:
     """Squared distances `|a|^2 + |c|^2 - 2 a'c`, the product by BLAS."""
     z = A @ (-2 * C.T)
-    z += np.einsum("ij,ij->i", A, A)[:, None]
-    z += np.einsum("ij,ij->i", C, C)
-    return np.maximum(z, 0, out=z)
+    z += row_squares(A)[:, None]
+    z += row_squares(C)
+    return at_least(z, 0.0)
 
 
-def _direct(A: NDArray, C: NDArray) -> NDArray[np.float64]:
+def _direct(A: Array, C: Array) -> Array:
     """Squared distances one input at a time, where the terms of the product form would cancel."""
-    z = np.zeros((len(A), len(C)))
-    for a, c in zip(A.T, C.T, strict=True):
-        z += np.subtract.outer(a, c) ** 2
+    z = zeros((A.shape[0], C.shape[0]), A)
+    for i in range(A.shape[1]):
+        z += (A[:, i][:, None] - C[:, i]) ** 2
     return z
 
 
-def median_distance(X: NDArray) -> float:
+def median_distance(X: Array) -> float:
     """Return the median distance between different samples: a width that fits the scale of the data.
 
     Above `MEDIAN_ROWS` samples, that many evenly spaced ones are used. Identical samples only: 1.
     """
-    distances = pdist(X[evenly(len(X), MEDIAN_ROWS)].astype(np.float64, copy=False))
+    distances = pdist(to_host(at(X, evenly(X.shape[0], MEDIAN_ROWS))).astype(np.float64, copy=False))
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0
 
@@ -186,8 +209,11 @@ def _metric_root(metric: NDArray) -> NDArray:
         ) from None
 
 
-def _whiten(X: NDArray, width: float | NDArray) -> NDArray[np.float64]:
+def _whiten(X: Array, width: float | NDArray) -> Array:
     """Scale the inputs so that the metric becomes the identity."""
-    if np.ndim(width) < 2:
+    if not isinstance(width, np.ndarray):
         return X / width
-    return sla.solve_triangular(_metric_root(np.asarray(width)), X.T, lower=True).T
+    if width.ndim < 2:
+        return X / from_host(width, X)
+    inverse = sla.solve_triangular(_metric_root(width), np.eye(len(width)), lower=True)
+    return X @ from_host(np.ascontiguousarray(inverse.T), X)
