@@ -177,7 +177,7 @@ def test_bounds_hold(rng, monkeypatch):
 
     def spy(state, directions, few):
         errors = original(state, directions, few)
-        bounds = cascade.Bounds(state, 0.0)
+        bounds = cascade.Bounds(state)
         loose = bounds.values[few.numbers]
         monkeypatch.setattr(cascade, "WORTH_TIGHTENING", 0)
         bounds.tighten(np.inf)
@@ -213,7 +213,8 @@ def test_the_curvature_bound_holds_and_keeps_the_choice(weighted, sparse, alpha,
     original = cascade.LooRule._extra
 
     def spy(self, state: State):
-        extra = np.broadcast_to(original(self, state), len(state.s))
+        extra = original(self, state)
+        extra = np.zeros(len(state.s)) if extra is None else extra
         few, _ = state.meet(np.flatnonzero(state.usable)[:12])
         beta, den = few.c / (state.alpha + few.s), state.alpha + few.s
         directions = cascade.Directions(state.facts, len(state.s))

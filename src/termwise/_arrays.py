@@ -7,7 +7,7 @@ are one line of the standard; NumPy, and PyTorch where a call would otherwise ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat
@@ -94,6 +94,11 @@ def empty(shape: tuple[int, ...], like: Array) -> Array:
     return xp.empty(shape, dtype=xp.float64, device=array_api_compat.device(like))
 
 
+def room(shape: tuple[int, ...], like: Array) -> Array:
+    """Room for numbers in float64 that fills row by row: zeros where recorded calls look at all of it at once."""
+    return (zeros if recordable(like) else empty)(shape, like)
+
+
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Zeros in float64, in the library and on the device of `like`."""
     if isinstance(like, np.ndarray):
@@ -123,6 +128,11 @@ def as_type(x: Array, dtype: Any) -> Array:
     return xp.astype(x, getattr(xp, dtype.name) if isinstance(dtype, np.dtype) else dtype, copy=False)
 
 
+def as_indices(x: Array) -> Array:
+    """Return whole numbers in float64 as indices."""
+    return x.astype(np.intp) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).int64)
+
+
 def precision(dtype: Any) -> np.dtype:
     """NumPy's name for float32 or float64 of any library."""
     return np.dtype(np.float32 if "float32" in str(dtype) else np.float64)
@@ -148,14 +158,14 @@ def put(x: Array, where: Array, number: float) -> Array:
     return xp.where(where, xp.asarray(number, dtype=x.dtype, device=array_api_compat.device(x)), x)
 
 
-def put_at(x: Array, places: NDArray[np.intp], values: Array) -> Array:
+def put_at(x: Array, places: Array, values: Array) -> Array:
     """Return x, which may be written to, with values at some places of its first axis."""
     if isinstance(x, np.ndarray):
         x[places] = values
     elif array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
         x[from_host(places, x)] = values
     else:  # the standard knows no such assignment
-        for i, place in enumerate(places.tolist()):
+        for i, place in enumerate(to_host(places).tolist()):
             x[place, ...] = values[i, ...] if getattr(values, "ndim", 0) else values
     return x
 
@@ -258,6 +268,71 @@ def smallest(values: Array, count: int) -> tuple[Array, Array]:
     else:
         chosen = namespace(values).argsort(values)[:count]
     return chosen, at(values, chosen)
+
+
+class Program:
+    """A function recorded on a GPU: its calls, which cost the host more time than the device, are repeated as one.
+
+    The first call is made as it is, the second is recorded. What the function is given keeps its place in memory:
+    things that are there already, and room for a few numbers that change from call to call. So does what it returns.
+    """
+
+    def __init__(self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray]) -> None:
+        self.function, self.things = function, things
+        self.shapes = [v.shape for v in numbers]
+        self.numbers: Any = None
+        self.graph: Any = None
+        self.answer: Any = None
+
+    def __call__(self, xp: Any, device: Any, numbers: list[NDArray]) -> Any:
+        flat = xp.as_tensor(np.concatenate([v.ravel() for v in numbers]))
+        if self.numbers is None:
+            self.numbers = flat.to(device)
+            self.answer = self._run()
+            return self.answer
+        self.numbers.copy_(flat)
+        if self.graph is None:
+            self._record(xp)
+        self.graph.replay()
+        return self.answer
+
+    def _run(self) -> Any:
+        parts, start = [], 0
+        for shape in self.shapes:
+            size = int(np.prod(shape))
+            parts.append(self.numbers[start : start + size].reshape(shape))
+            start += size
+        return self.function(*self.things, *parts)
+
+    def _record(self, xp: Any) -> None:
+        self.graph, stream, here = xp.cuda.CUDAGraph(), xp.cuda.Stream(), xp.cuda.current_stream()
+        stream.wait_stream(here)
+        with xp.cuda.stream(stream):
+            self.graph.capture_begin()
+            self.answer = self._run()
+            self.graph.capture_end()
+        here.wait_stream(stream)
+
+
+def recordable(like: Array) -> bool:
+    """Whether calls on such an array can be recorded."""
+    return array_api_compat.is_torch_array(like) and like.is_cuda
+
+
+def repeat(
+    programs: dict[Any, Program], function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray]
+) -> Any:
+    """`function(*things, *numbers)`, the numbers sent to where the things are (the last of which must be an array).
+
+    Where that pays, calls are recorded in `programs`; an answer then holds until the next call with the same things.
+    """
+    like = things[-1]
+    if not recordable(like):
+        return function(*things, *send(like, *numbers))
+    key = (function, *(x if isinstance(x, int) else id(x) for x in things), *(v.shape for v in numbers))
+    if key not in programs:
+        programs[key] = Program(function, things, numbers)
+    return programs[key](namespace(like), like.device, numbers)
 
 
 def densify(X: Any) -> Any:

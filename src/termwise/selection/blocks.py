@@ -25,19 +25,24 @@ from termwise._arrays import (
     Array,
     Rows,
     as_float64,
+    as_indices,
     as_type,
     at,
     at_least,
     column_squares,
-    empty,
     extremes,
     from_host,
     namespace,
+    put_at,
+    recordable,
+    repeat,
+    room,
     row_squares,
+    send,
     to_host,
     zeros,
 )
-from termwise.design import EVERY, as_design
+from termwise.design import EVERY, Design, as_design
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -131,9 +136,9 @@ class RowBlock:
         self.share = from_host(np.minimum(1, counts) / counts, Y)
         self.n = float(counts.sum())
         self.Y = self.scale(as_float64(Y))
-        self.r, self.gap = self.Y, namespace(Y).ones_like(self.share)
-        self._Zt = empty((reserve, Y.shape[0]), Y)  # touched as it fills
-        self.k = 0
+        self.r, self.gap = 1 * self.Y, namespace(Y).ones_like(self.share)
+        self._Zt, self.k = room((reserve, Y.shape[0]), self.Y), 0
+        self.programs: dict[Any, Any] = {}
         self.table: Array | None = None  # see `directions`
         self.x = self.Q = self.a = self.gap[:0]  # a column on its way in, chosen columns, see `curvature`
         self.folds: list[Indices] = []
@@ -142,6 +147,7 @@ class RowBlock:
         """A block that can change while this one stays as it is."""
         other = copy.copy(self)
         other.table = None if self.table is None else 1 * self.table
+        other.r, other.gap, other.programs = 1 * self.r, 1 * self.gap, {}
         return other
 
     @property
@@ -218,32 +224,40 @@ class RowBlock:
 
         `look` asks for `t = G'z`, the one pass over the data.
         """
-        if self.k == self._Zt.shape[0]:
-            more = empty((max(64, self.k // 2), self._Zt.shape[1]), self.Y)
-            self._Zt = namespace(more).concat([self._Zt, more])
-        x, z = self.x, self.x / length
-        self._Zt[self.k, :] = z
-        self.k += 1
-        self.r = self.r - x[:, None] * (float(beta[0]) if len(beta) == 1 else self.here(beta))
-        moved = x * x / den
-        self.gap = self.gap - (moved if self.root is None else self.share * moved)
-        self.x = x[:0]
-        return Appended(self.products(z) if look else x[:0], self.moments())
+        self._make_room()
+        numbers = send(self.Y, np.array([float(self.k)]), np.array([length, den]), beta)
+        z, sums = append_column(self.x, self.root, self.share, self.counts, self._Zt, self.r, self.gap, *numbers)
+        self.k, self.x = self.k + 1, self.x[:0]
+        return Appended(self.products(z) if look else z[:0], sums)
 
     @changes
     def take(self, j: int, amounts: Floats, length: float, beta: Floats, den: float, look: bool) -> Appended:
         """`begin` and `append` in one, for a column whose products the driver knows with all digits."""
-        self.x = self._column(j) - self.Z @ self.here(amounts)
-        return self.append(length, beta, den, look)
+        self._make_room()
+        things = (self.G, self.root, self.share, self.counts, self._Zt, self.r, self.gap)
+        numbers = [np.array([float(self.k)]), np.array([length, den]), beta, np.array([float(j)]), self.padded(amounts)]
+        z, sums = repeat(self.programs, take_column, things, numbers)
+        self.k += 1
+        return Appended(self.products(z) if look else z[:0], sums)
+
+    def _make_room(self) -> None:
+        if self.k == self._Zt.shape[0]:
+            more = room((max(64, self.k // 2), self._Zt.shape[1]), self.Y)
+            self._Zt, self.programs = namespace(more).concat([self._Zt, more]), {}
+
+    def padded(self, T: Floats) -> Floats:
+        """Rows of T, and zeros for columns of Z that are not there yet where recorded calls look at those as well."""
+        if not recordable(self.Y):
+            return T
+        return np.concatenate([T, np.zeros((self._Zt.shape[0] - len(T), *T.shape[1:]))])
+
+    def newest_products(self) -> Array:
+        """`t = G'z` for the newest column."""
+        return self.products(self._Zt[self.k - 1, :])
 
     def moments(self) -> Moments:
         """Sums over the rows."""
-        xp, safe, r = namespace(self.gap), at_least(self.gap, NO_GAP), self.r.T
-        wr = r / (safe * safe)
-        squares = r * wr
-        by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
-        spread = by_row * by_row if self.root is None else by_row * by_row / self.counts
-        return Moments(xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1), extremes(self.gap))
+        return moments(self.root, self.counts, self.r, self.gap)
 
     # -- other columns in place of the model's -------------------------------------------------------------------------
 
@@ -297,3 +311,56 @@ class RowBlock:
     def model(self) -> tuple[Array, Array, Array]:
         """Return Z, Y and the counts, as long as the rows are."""
         return self.Z, self.Y, self.counts
+
+
+# -- on arrays that keep their place, so that the calls can be recorded ------------------------------------------------
+
+
+def take_column(
+    G: Design,
+    root: Array | None,
+    share: Array,
+    counts: Array,
+    Zt: Array,
+    r: Array,
+    gap: Array,
+    place: Array,
+    scales: Array,
+    beta: Array,
+    j: Array,
+    amounts: Array,
+) -> tuple[Array, Moments]:
+    """Take `Z amounts` off column j and take in what is left."""
+    x = G.columns(as_indices(j))[:, 0]
+    x = (x if root is None else x * root) - Zt[: amounts.shape[0], :].T @ amounts
+    return append_column(x, root, share, counts, Zt, r, gap, place, scales, beta)
+
+
+def append_column(
+    x: Array,
+    root: Array | None,
+    share: Array,
+    counts: Array,
+    Zt: Array,
+    r: Array,
+    gap: Array,
+    place: Array,
+    scales: Array,
+    beta: Array,
+) -> tuple[Array, Moments]:
+    """Put `x / length` into Z at a place and take `x beta` off the residual and `x^2 / den` off the leverage gap."""
+    z, moved = x / scales[0], x * x / scales[1]
+    put_at(Zt, as_indices(place), z[None, :])
+    r -= x[:, None] * beta
+    gap -= moved if root is None else share * moved
+    return z, moments(root, counts, r, gap)
+
+
+def moments(root: Array | None, counts: Array, r: Array, gap: Array) -> Moments:
+    """Sums over the rows."""
+    xp, safe, r = namespace(gap), at_least(gap, NO_GAP), r.T
+    wr = r / (safe * safe)
+    squares = r * wr
+    by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
+    spread = by_row * by_row if root is None else by_row * by_row / counts
+    return Moments(xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1), extremes(gap))

@@ -99,8 +99,6 @@ class Directions:
 
 def bring_up_to_date(block: RowBlock, kept: Kept) -> None:
     """Do to a block's table what is to be done to it."""
-    if not kept.capacity:
-        return
     if block.table is None:
         block.table = empty((kept.capacity, block.Y.shape[0]), block.Y)  # touched as it fills
     table = block.table
@@ -110,16 +108,6 @@ def bring_up_to_date(block: RowBlock, kept: Kept) -> None:
     for i in range(new):
         take_off_rows(table[:used, :], block.here(kept.amounts)[i, :], block.Z[:, block.k - new + i])
     if len(kept.missing):
-        put_at(table, kept.places, fresh(block, kept, slice(None)))
-
-
-def directions(block: RowBlock, kept: Kept, rows: slice) -> Array:
-    """Some rows of the directions of a batch, (batch, rows)."""
-    return fresh(block, kept, rows) if block.table is None else at(block.table[:, rows], kept.slots)
-
-
-def fresh(block: RowBlock, kept: Kept, rows: slice) -> Array:
-    """Some rows of directions from their columns, (missing, rows)."""
-    V = block.columns(kept.missing, rows)
-    V -= block.Z[rows, :] @ block.here(kept.T)
-    return V.T
+        V = block.columns(kept.missing)
+        V -= block.Z @ block.here(kept.T)
+        put_at(table, kept.places, V.T)

@@ -28,6 +28,7 @@ class Executor(ABC):
     n_outputs: int
     dtype: np.dtype  # of G
     lengths: Sequence[int]  # rows of every block
+    at_hand: bool = False  # whether asking twice costs no more than asking once
     keeps_directions: bool = True  # whether columns are dear enough for those of runners-up to be kept
     worth_a_call: int  # row numbers times candidates so few that verifying less at a time would save nothing
 
@@ -62,6 +63,8 @@ class Executor(ABC):
 
 class LocalBlocks(Executor):
     """Blocks in this process, changed in place."""
+
+    at_hand = True
 
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
         self.blocks = blocks

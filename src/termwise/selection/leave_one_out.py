@@ -13,29 +13,35 @@ verified in ascending order of its bound until the next bound exceeds the incumb
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import (
     Array,
+    as_float64,
+    as_indices,
     at,
     at_least,
     fetch,
-    from_host,
     namespace,
     put,
     put_at,
+    recordable,
+    repeat,
     row_blocks,
     row_squares,
     send,
     smallest,
     to_host,
 )
+from termwise.design import Design
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.curvature import Curvature
-from termwise.selection.directions import Directions, Kept, bring_up_to_date, directions
+from termwise.selection.directions import Directions, Kept, bring_up_to_date
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import Known, State, Sums
 
@@ -65,12 +71,11 @@ class LooRule(Rule):
         table = self.directions = self.directions or Directions(
             state.facts, state.s.shape[0], state.rows.keeps_directions
         )
-        bounds = Bounds(state, self._extra(state))
         size = max(FIRST, min(table.capacity, state.rows.worth_a_call // int(state.n)))
+        bounds = Bounds(state, self._extra(state), size + 1)  # one more, to see whether that is worth a look
         numbers, errors, least = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
         while True:
-            places, values = smallest(bounds.values, size + 1)  # one more, to see whether that is worth a look
-            known, (values,) = state.meet(places, values)
+            known, values = bounds.shortlist(size + 1)
             batch = np.flatnonzero(np.isfinite(values) & (values <= errors.min(initial=np.inf)))[:size]
             if not len(batch):
                 break
@@ -91,7 +96,7 @@ class LooRule(Rule):
         first = min(numbers[errors <= best * (1 + TIE)])
         return Choice(int(first), float(errors[numbers == first][0]), len(numbers))
 
-    def _extra(self, state: State) -> Array | float:
+    def _extra(self, state: State) -> Array | None:
         """The candidates' own leverage, once many had to be verified and it pays to look at the squares of G."""
         self.age += 1
         if self.crowd > CROWD and self.age > FRESH:
@@ -100,7 +105,7 @@ class LooRule(Rule):
             else:
                 self.curvature.look(state)
             self.age = 0
-        return 0.0 if self.curvature is None else self.curvature.least(state)
+        return None if self.curvature is None else self.curvature.least(state)
 
 
 class Bounds:
@@ -109,20 +114,25 @@ class Bounds:
     All they need of the rows are sums the driver has already.
     """
 
-    def __init__(self, state: State, extra: Array | float) -> None:
-        xp, self.state, sums = namespace(state.s), state, state.moments
+    def __init__(self, state: State, extra: Array | None = None, count: int = 1) -> None:
+        self.state, sums = state, state.moments
         total, tiny = float(sums.wrr.sum()), float(np.finfo(np.float64).tiny)
         w0, self.w_min = total / max(float(sums.rr.sum()), tiny), sums.gap**-2
-        self.beta = state.statistics[: state.q, :] / state.den
-        self.size = xp.abs(self.beta) * at_least(state.vv, 0.0) ** 0.5  # |beta| |v|
-        loose = 2 * deviation(sums, w0)
-        slope = float(loose[0]) if state.q == 1 else from_host(loose[:, None], self.beta)
         self.floor = total * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
-        bound = self.floor + add_up(
-            self.size * (self.w_min * self.size - slope)
-            - 2 * w0 * self.beta * state.statistics[state.q : 2 * state.q, :]
-        )
-        self.values = put(bound if isinstance(extra, float) else bound + extra, state.useless, np.inf)
+        numbers = [np.array([self.floor, 2 * w0, self.w_min, state.alpha]), 2 * deviation(sums, w0)[:, None]]
+        things = (min(count, state.s.shape[0]), state.usable, state.known_rows)
+        self.values, self.beta, self.size, self.found = repeat(state.programs, bound_all, things, numbers)
+        if extra is not None:
+            self.values, self.found = self.values + extra, None
+
+    def shortlist(self, count: int) -> tuple[Known, Floats]:
+        """Return what is known of the candidates with the smallest bounds, and these."""
+        if self.found is None:
+            places, values = smallest(self.values, count)
+            known, (values,) = self.state.meet(places, values)
+            return known, values
+        found, self.found = to_host(self.found), None
+        return self.state.know(found[0], found[2:]), found[1]
 
     def exclude(self, candidates: Indices) -> None:
         """Bound some candidates no more."""
@@ -137,6 +147,21 @@ class Bounds:
             beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
             tight = self.floor + add_up(self.w_min * size * size - 2 * beta * along.T)
             self.values = put_at(self.values, alive, tight)
+
+
+def bound_all(
+    count: int, usable: Array, rows: Array, numbers: Array, slope: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Bound 0 of all candidates, with `beta` and `|beta| |v|`, and the smallest ones with what is known of them."""
+    xp, q, useless = namespace(rows), slope.shape[0], ~usable
+    floor, gain, w_min, alpha = (numbers[i] for i in range(4))
+    beta = rows[:q, :] / put(alpha + rows[2 * q, :], useless, 1.0)
+    size = xp.abs(beta) * at_least(rows[2 * q + 1, :], 0.0) ** 0.5
+    bound = floor + add_up(size * (w_min * size - slope) - gain * beta * rows[q : 2 * q, :])
+    bound = put(bound, useless, np.inf)
+    places, least = smallest(bound, count)
+    found = xp.concat([as_float64(places)[None, :], least[None, :], at(rows, places, axis=1)])
+    return bound, beta, size, found
 
 
 def add_up(outputs: Array) -> Array:
@@ -194,23 +219,74 @@ class Verified(Answer):
 @changes
 def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
     """Leave-one-out squared errors on the rows of a block."""
-    bring_up_to_date(block, kept)
-    xp, r = namespace(block.r), block.r.T
-    beta, shrink = send(block.Y, -beta[:, :, None], -1 / den[:, None])
-    errors, gaps = [], []
-    for rows in row_blocks(block.Y.shape[0], 4 * len(den), block.Y):
-        V = directions(block, kept, rows)
-        gap = V * V
-        gap *= shrink
-        if block.root is not None:
-            gap *= block.share[rows]
-        gap += block.gap[rows]
-        gaps.append(-xp.min(gap, axis=1))
-        for i in range(r.shape[0]):
+    numbers = [-beta[:, :, None], -1 / den[:, None]]
+    things = (block.root, block.share, block.r, block.gap)
+    if kept.capacity:
+        bring_up_to_date(block, kept)
+        return errors_of(partial(kept_rows, block, kept), *things, *send(block.Y, *numbers))
+    more = 1 << max(2, len(den) - 1).bit_length() if recordable(block.Y) else len(den)  # few shapes to record
+    fill = np.minimum(np.arange(more), len(den) - 1)
+    numbers = [part[..., fill, :] for part in numbers]
+    candidates, T = kept.missing[fill].astype(np.float64), block.padded(kept.T)[:, fill]
+    where = (block.G, block._Zt, *things)
+    answer = repeat(block.programs, errors_of_fresh, where, [*numbers, candidates, T])
+    return Verified(answer.errors[: len(den)], answer.gaps[: len(den)])
+
+
+def kept_rows(block: RowBlock, kept: Kept, rows: slice) -> Array:
+    """Some rows of directions from the table, (batch, rows)."""
+    assert block.table is not None
+    return at(block.table[:, rows], kept.slots)
+
+
+def errors_of_fresh(
+    G: Design,
+    Zt: Array,
+    root: Array | None,
+    share: Array,
+    r: Array,
+    gap: Array,
+    beta: Array,
+    shrink: Array,
+    candidates: Array,
+    T: Array,
+) -> Verified:
+    """Errors of candidates whose directions are computed on the way."""
+    columns, Zt = as_indices(candidates), Zt[: T.shape[0], :]
+
+    def rows_of(rows: slice) -> Array:
+        V = G.columns(columns, rows)
+        V = V if root is None else V * root[rows, None]
+        V -= Zt[:, rows].T @ T
+        return V.T
+
+    return errors_of(rows_of, root, share, r, gap, beta, shrink)
+
+
+def errors_of(
+    directions: Callable[[slice], Array],
+    root: Array | None,
+    share: Array,
+    r: Array,
+    gap: Array,
+    beta: Array,
+    shrink: Array,
+) -> Verified:
+    """Squares of `(r - beta v) / (gap - v^2 / den)` added up, tile by tile; `shrink` is `-1 / den`, beta negative."""
+    xp, errors, gaps = namespace(r), [], []
+    for rows in row_blocks(r.shape[0], 4 * shrink.shape[0], r):
+        V = directions(rows)
+        left = V * V
+        left *= shrink
+        if root is not None:
+            left *= share[rows]
+        left += gap[rows]
+        gaps.append(-xp.min(left, axis=1))
+        for i in range(r.shape[1]):
             error = V * beta[i, :, :]
-            error += r[i, rows]
+            error += r[rows, i]
             with np.errstate(divide="ignore", invalid="ignore"):  # of an undefined error
-                error /= gap
+                error /= left
             errors.append(row_squares(error))
     least = gaps[0] if len(gaps) == 1 else xp.max(xp.stack(gaps), axis=0)
     return Verified(sum(errors[1:], start=errors[0]), least)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from termwise._arrays import (
     Array,
     as_float64,
+    as_indices,
     at,
     at_least,
     column_squares,
@@ -38,7 +39,10 @@ from termwise._arrays import (
     namespace,
     put,
     put_at,
+    recordable,
+    repeat,
     send,
+    zeros,
 )
 from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock
 from termwise.selection.executor import Executor
@@ -50,6 +54,7 @@ GRAM_SAFE = 1e-4  # share of a column's square that must be left for G'G to keep
 FIXED = (
     5  # rows of the statistics besides those of the outputs: s, vv, and |g|^2 centred and not, and what must be left
 )
+ROOM = 64  # rows of T to begin with
 CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
@@ -121,7 +126,8 @@ class State:
     def _start(self, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
         raw = self.rows.ask(RowBlock.norms) if self.gram is None else namespace(self.gram).linalg.diagonal(self.gram)
-        self._rows = empty((2 * self.q + FIXED + 8, raw.shape[0]), raw)
+        self._rows = zeros((2 * self.q + FIXED + ROOM, raw.shape[0]), raw)
+        self.programs: dict[Any, Any] = {}
         self.means, self.norms = 0 * raw, raw
         if self.intercept:
             self._take_in_intercept()
@@ -135,7 +141,7 @@ class State:
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
         least = at_least(self.tol * self.norms, min_norm)
         self._rows[2 * self.q + 2 : 2 * self.q + FIXED, :] = namespace(raw).stack([self.norms, raw, least])
-        self.usable = self._varying()
+        self.usable, self._t = self._varying(), empty((1, raw.shape[0]), raw)
         self._drop_dependent()
 
     def _varying(self) -> Array:
@@ -149,7 +155,7 @@ class State:
         xx, c = fetch(rest.xx, rest.xy)
         length = float(np.sqrt(xx[0]))
         answer = self.rows.ask(RowBlock.append, length, c / length**2, length**2, True)
-        self._add_row(answer.t)
+        self._rows[self._make_room(), :] = answer.t
         self.moments = Sums.of(answer.moments)
         self._extend_factors(nothing, nothing, length, c, length**2, length**2, 0.0)
 
@@ -157,12 +163,18 @@ class State:
         self.statistics[...] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
         self._known: Known | None = None
 
-    def _add_row(self, t: Array) -> None:
-        """Make room for one more row of T, and fill it."""
-        place = 2 * self.q + FIXED + self.k
+    def _make_room(self) -> int:
+        """Make room for one more row of T, and return its place."""
+        place, p = 2 * self.q + FIXED + self.k, self._rows.shape[1]
         if place == self._rows.shape[0]:
-            self._rows = namespace(t).concat([self._rows, empty((max(8, self.k), t.shape[0]), t)])
-        self._rows[place, :] = t
+            more = zeros((max(ROOM, self.k), p), self._rows)
+            self._rows, self.programs = namespace(more).concat([self._rows, more]), {}
+        return place
+
+    @property
+    def known_rows(self) -> Array:
+        """Statistics and T; where recorded calls look at them, with the room for more of T."""
+        return self._rows if recordable(self._rows) else self._rows[: 2 * self.q + FIXED + self.k, :]
 
     @property
     def statistics(self) -> Array:
@@ -212,20 +224,24 @@ class State:
 
     def meet(self, candidates: Array, *more: Array) -> tuple[Known, list[Floats]]:
         """Read what is known of a few candidates, which `append` will want, and more numbers, all in one transfer."""
-        q, places = self.q, from_host(candidates, self.s)
-        rows = at(self._rows[: 2 * q + FIXED + self.k, :], places, axis=1)
-        numbers, known, *rest = fetch(as_float64(places), rows, *more)
-        s, vv, norms, raw, least = known[2 * q : 2 * q + FIXED]
-        T = known[2 * q + FIXED :]
-        self._known = Known(numbers.astype(np.intp), known[:q], known[q : 2 * q], s, vv, norms, raw, least, T)
-        return self._known, rest
+        places = from_host(candidates, self.s)
+        numbers, columns, *rest = fetch(as_float64(places), at(self.known_rows, places, axis=1), *more)
+        return self.know(numbers, columns), rest
+
+    def know(self, numbers: Floats, columns: Floats) -> Known:
+        """Remember what was read of some candidates: their columns of `known_rows`."""
+        q = self.q
+        s, vv, norms, raw, least = columns[2 * q : 2 * q + FIXED]
+        T = columns[2 * q + FIXED : 2 * q + FIXED + self.k]
+        self._known = Known(numbers.astype(np.intp), columns[:q], columns[q : 2 * q], s, vv, norms, raw, least, T)
+        return self._known
 
     def append(self, j: int) -> bool:
         """Put candidate j into the model; False, and nothing done, if it turns out to depend on the others."""
         known = self._known if self._known is not None and j in self._known.numbers else self.meet(np.array([j]))[0]
         one = known.of(np.flatnonzero(known.numbers == j)[0])
-        column, below, self.usable[j] = one.T.copy(), -self.B @ one.T, False
-        if one.vv > ENOUGH * one.norms and self.rows.dtype == np.float64:  # the statistics have all digits
+        column, below = one.T.copy(), -self.B @ one.T
+        if one.vv > ENOUGH * one.norms:  # the statistics have all digits of G
             self._take_in(j, column, below, one, at_once=True)
         else:
             one = self._rest(one, RowBlock.begin, j, column)
@@ -235,10 +251,10 @@ class State:
                 column += again
                 one = self._rest(one, RowBlock.again, again)
             if one.vv <= one.least:
+                self.usable[j] = False
                 return False
             self._take_in(j, column, below, one)
         self.chosen.append(j)
-        self._drop_dependent()
         return True
 
     def _rest(self, one: Known, question: Callable[..., Any], *args: Any) -> Known:
@@ -309,6 +325,7 @@ class State:
         other.moments = Sums.of(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
         other._rows, other.zy, other.shrinkage = 1 * self._rows, self.zy[:-1], self.shrinkage[:-1]
+        other._t, other.programs = 1 * self._t, {}
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
@@ -330,39 +347,50 @@ class State:
         den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
         look = self.gram is None or length**2 < GRAM_SAFE * one.raw
-        arguments = (length, c / den, den, look)
+        arguments = (length, c / den, den, look and not self.rows.at_hand)
         if at_once:
             answer = self.rows.ask(RowBlock.take, j, column, *arguments)
         else:
             answer = self.rows.ask(RowBlock.append, *arguments)
-        t = answer.t if look else self._products_from_gram(j, column, length)
-        self._update(t, below / length, c / length, one.rv / length, vv / length**2)
-        self._extend_factors(column, below, length, c, vv, den, self.alpha)
         self.moments = Sums.of(answer.moments)
+        t = answer.t
+        if look and self.rows.at_hand:  # the driver goes on while a device passes over the data
+            t = self.rows.ask(RowBlock.newest_products)
+        self._update(j, t if look else None, column, below / length, c / length, one.rv / length, vv, length)
+        self._extend_factors(column, below, length, c, vv, den, self.alpha)
 
-    def _products_from_gram(self, j: int, column: Floats, length: float) -> Array:
-        """`t = G'z` from `G'G`: `z = (g_j - Z column) / length`.
+    def _update(
+        self,
+        j: int,
+        t: Array | None,
+        column: Floats,
+        b: Floats,
+        zy: Floats,
+        zr: Floats,
+        vv: float,
+        length: float,
+    ) -> None:
+        """Add t to T and bring the statistics up to date: linear in t, `z'v = t + b'B T`, t^2 and `t z'v`.
 
-        The difference loses the digits by which z is shorter than g_j: a nearly dependent column takes the pass.
+        Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
         """
-        assert self.gram is not None
-        return (self.gram[j, :] - from_host(column, self.gram) @ self.T) / length
-
-    def _update(self, t: Array, b: Floats, zy: Floats, zr: Floats, zz: float) -> None:
-        """Add t to T and bring the statistics up to date: linear in t, `z'v = t + b'B T`, t^2 and `t z'v`."""
-        k, q = self.k, self.q
-        self._add_row(t)
-        mix, change = np.zeros((2, k + 1)), np.zeros((2 * q + 2, 4))
-        mix[:, k], mix[1, :k] = 1, b @ self.B
+        k, q, zz, place = self.k, self.q, vv / length**2, self._make_room()
+        width = self.known_rows.shape[0] - 2 * q - FIXED
+        mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
+        mix[:2, k], mix[1, :k], mix[2, :k] = 1, b @ self.B, column
         change[:q, 0], change[2 * q, 2] = zy, 1
         if self.orthogonal:
             change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
         else:
             change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
             change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
-        mix, change = send(t, mix, change)
-        linear = mix @ self._rows[2 * q + FIXED : 2 * q + FIXED + k + 1, :]
-        self.statistics[...] -= change @ namespace(t).concat([linear, linear * t])
+        if t is None:
+            source = self.gram
+        else:
+            source = self._t
+            source[0, :] = t
+        numbers = [np.array([float(place), float(j), length]), mix, change]
+        repeat(self.programs, update, (source, self.usable, self._rows), numbers)
         self._known = None
 
     def _extend_factors(
@@ -383,3 +411,19 @@ class State:
     def _drop_dependent(self) -> None:
         """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
         self.usable = self.usable & (self.vv > self._rows[2 * self.q + 4, :])
+
+
+def update(source: Array, usable: Array, rows: Array, numbers: Array, mix: Array, change: Array) -> None:
+    """Add a row of T and bring the statistics up to date; see `State._update`.
+
+    The source is t itself, or `G'G`, whose row j then takes the place of `length t + T'column`.
+    """
+    first, q = mix.shape[1], change.shape[0] // 2 - 1
+    T = rows[2 * q + FIXED : 2 * q + FIXED + first, :]
+    place, j, length = as_indices(numbers[:1]), as_indices(numbers[1:2]), numbers[2]
+    t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - mix[2, :] @ T) / length
+    put_at(rows, place, t[None, :])
+    linear = mix[:2, :] @ T
+    rows[: 2 * q + 2, :] -= change @ namespace(t).concat([linear, linear * t])
+    put_at(usable, j, False)
+    usable &= rows[2 * q + 1, :] > rows[2 * q + 4, :]
