@@ -19,6 +19,7 @@ SOURCE = Path(termwise.__file__).parent
 ORDER = [
     "_arrays",
     "_checks",
+    "_dask",
     "_callbacks",
     "datasets",
     "basis._terms",
@@ -35,6 +36,7 @@ ORDER = [
     "selection.path",
     "selection.blocks",
     "selection.executor",
+    "selection.dask",
     "selection.different",
     "selection.state",
     "selection.directions",
@@ -51,6 +53,7 @@ ORDER = [
     "model",
     "stepped",
     "labels",
+    "clustered",
     "ridge.spectrum",
     "ridge.reestimate",
     "ridge.global_ridge",

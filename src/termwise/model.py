@@ -40,6 +40,7 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
+from termwise._dask import is_dask, lazily
 from termwise.basis import take
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
@@ -55,11 +56,11 @@ class Record:
     G_mean: Array
     criteria: dict[str, float]
     criterion: str
-    residuals: Array  # (n, q), leave-one-out, for every sample in the order of the data
+    residuals: Array | None  # (n, q), leave-one-out, in the order of the data; None if the rows are far away
 
     def on_host(self) -> Record:
         """The same in this process."""
-        if not is_foreign(self.residuals):
+        if self.residuals is None or not is_foreign(self.residuals):
             return self
         solution = self.solution
         solution = replace(
@@ -127,7 +128,7 @@ class TermModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs.
         return_std : bool, default=False
             Also return the standard error of the fitted function, from the covariance of the weights. A new
@@ -136,10 +137,13 @@ class TermModel(BaseEstimator, ABC):
         Returns
         -------
         y : ndarray of shape (m,) or (m, q)
-            Predictions.
+            Predictions; a Dask array, to be computed later, for Dask inputs.
         std : ndarray of the same shape
             Standard errors; only with `return_std=True`.
         """
+        if is_dask(X):
+            y = lazily(TermModel.predict, self, X)
+            return (y, lazily(TermModel.predict, self, X, 1, return_std=True)) if return_std else y
         G = self._terms(X)
         y = as_type(self._outputs(G), G.dtype)
         return (y, self._standard_error(G)) if return_std else y
@@ -160,7 +164,7 @@ class TermModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs.
         coverage : float, default=0.9
             Nominal coverage, between 0 and 1.
@@ -171,9 +175,12 @@ class TermModel(BaseEstimator, ABC):
             Ends of the intervals.
         """
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
+        record = self._with_residuals().on_host()
+        if is_dask(X):
+            lower, upper = (lazily(TermModel.predict_interval, self, X, end, coverage=coverage) for end in (0, 1))
+            return lower, upper
         given = self._terms(X)
         center, G = to_host(as_columns(self._outputs(given))), to_host(given)  # orders and counts, which are for hosts
-        record = self._record().on_host()
         rows, solution = record.rows, record.solution
         loo = solution.loo / np.sqrt(rows.counts)[:, None]
         b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
@@ -199,7 +206,19 @@ class TermModel(BaseEstimator, ABC):
     @property
     def loo_residuals_(self) -> NDArray[np.float64]:
         """Leave-one-out residuals of all samples."""
-        return self._squeeze(self._record().residuals, axis=1)
+        residuals = self._with_residuals().residuals
+        assert residuals is not None
+        return self._squeeze(residuals, axis=1)
+
+    def _with_residuals(self) -> Record:
+        """The record, with leave-one-out residuals."""
+        record = self._record()
+        if record.residuals is None:
+            raise ValueError(
+                "leave-one-out residuals and intervals need every row of the fit, got a model fitted on Dask data, "
+                "whose rows stay on the cluster: fit on NumPy arrays, or use predict(X, return_std=True)."
+            )
+        return record
 
     @property
     def criteria_(self) -> dict[str, float]:
@@ -268,11 +287,11 @@ class TermModel(BaseEstimator, ABC):
 
     def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X (checked here unless a basis will check it) and y of shape (n,) or (n, q)."""
-        check_basis(self._prototype())
-        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+        self._check_request(y)
+        if is_dask(X, y):
+            raise TypeError(
+                f"{type(self).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
+                "ForwardRegressor and ForwardClassifier, which work on a cluster."
             )
         X = self._where_it_can(X)
         if self._prototype() is None:
@@ -284,6 +303,15 @@ class TermModel(BaseEstimator, ABC):
         if not is_foreign(X) or X.shape[0] != len(y):
             check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
         return X, y
+
+    def _check_request(self, y: Any) -> None:
+        """Check what can be checked without a look at X."""
+        check_basis(self._prototype())
+        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+            )
 
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""

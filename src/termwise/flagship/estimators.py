@@ -402,7 +402,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
         super()._cut(k)
         data = self.path_.training()
         labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean if self._stage is None else self._stage.targets
-        scores = two_sided((labels - self._fitted.residuals).squeeze())
+        scores = two_sided((labels - as_columns(self.loo_residuals_)).squeeze())
         truth = two_sided(labels.squeeze()) > 0
 
         def surprise(log_sharpness: float) -> float:

@@ -24,7 +24,9 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
+from termwise._dask import Chunks, cut, is_dask
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.dask import Reading, dask_blocks
 from termwise.selection.different import number_of_different
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
@@ -80,8 +82,8 @@ def forward_path(
 
     Parameters
     ----------
-    G : array-like, sparse matrix or memory map of shape (n, p)
-        Candidates, one per column, in float32 or float64.
+    G : array-like, sparse matrix, memory map, Dask array or Dask data frame of shape (n, p)
+        Candidates, one per column, in float32 or float64. Those of Dask stay on the cluster in use.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
@@ -118,7 +120,7 @@ def forward_path(
     sample_weight : array-like of shape (n,), default=None
         How often each sample counts.
     block_rows : int or None, default=None
-        Work on that many rows at a time; None: on all at once.
+        Work on that many rows at a time; None: on all at once. Of Dask data the chunks are the blocks.
     callback : callable or None, default=None
         Called with the path after each term (its weights are there once it has ended); a true answer ends it.
 
@@ -146,7 +148,6 @@ def forward_path(
     >>> path.terms[:2].tolist(), path.stop_reason
     ([10, 20], 'max_terms=5 reached')
     """
-    design, Y, counts, one_output = _read(G, y, sample_weight)
     settings = Settings(
         rule,
         alpha,
@@ -164,6 +165,9 @@ def forward_path(
         refine=refine,
     )
     settings.check()
+    if is_dask(G, y, sample_weight):
+        return grow_far(cut(G, y, sample_weight), Reading(), settings, callback)
+    design, Y, counts, one_output = _read(G, y, sample_weight)
     return grow(design, Y, counts, settings, one_output, callback)
 
 
@@ -247,10 +251,20 @@ def grow(
     callback: Callable[[SelectionPath], bool | None] | None = None,
 ) -> SelectionPath:
     """Grow a path on checked data in this process."""
-    reserve = min(64, (settings.max_terms or 64) + 1)
     precompute = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
-    rows = local_blocks(G, Y, counts, settings.block_rows, reserve)
+    rows = local_blocks(G, Y, counts, settings.block_rows, _reserve(settings))
     return grow_on(rows, replace(settings, precompute=precompute), one_output, callback)
+
+
+def grow_far(
+    chunks: Chunks,
+    reading: Reading,
+    settings: Settings,
+    callback: Callable[[SelectionPath], bool | None] | None = None,
+) -> SelectionPath:
+    """Grow a path on the workers of a Dask cluster; "auto" is not to compute `G'G` there."""
+    rows = dask_blocks(chunks, replace(reading, reserve=_reserve(settings)))
+    return grow_on(rows, replace(settings, precompute=settings.precompute is True), rows.one_output, callback)
 
 
 def grow_on(
@@ -326,6 +340,11 @@ def _refined(
         path = _path_of(path, state.rows, np.array(terms), rule, len(forced), settings, started)
     path.stop_reason, path.n_swaps = reason, swaps
     return path
+
+
+def _reserve(settings: Settings) -> int:
+    """Columns of Z to make room for."""
+    return min(64, (settings.max_terms or 64) + 1)
 
 
 def _path_of(
