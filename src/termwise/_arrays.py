@@ -1,27 +1,227 @@
-"""Arrays at the edge: what comes in becomes plain dense rows, large work is cut into row blocks."""
+"""Arrays of any library, at the edge and inside: the only module that knows which library an array is from.
+
+NumPy's arrays, and those of any library that follows the array API standard (PyTorch, CuPy, ...), on whatever device
+they live. Mathematics elsewhere is written once, with the functions of `namespace(x)` and those below. Most of these
+are one line of the standard; NumPy, and PyTorch where a call would otherwise make a detour, have a shorter way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import array_api_compat
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+Array = Any  # of any library
+Rows = slice | Array
+
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
+DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
+CALL, DEVICE_CALL = 1 << 15, 1 << 24  # numbers so few that working on less at a time would save nothing
+_NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
 
 
-def densify(X: Any) -> NDArray:
+def namespace(x: Array) -> Any:
+    """Return the functions of the array API standard for the library of x."""
+    xp = _NAMESPACES.get(type(x))
+    if xp is None:
+        xp = np if isinstance(x, np.ndarray) else array_api_compat.array_namespace(x)
+        _NAMESPACES[type(x)] = xp
+    return xp
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether x is an array of another library than NumPy that follows the standard and holds its numbers itself."""
+    if isinstance(x, np.ndarray | np.generic) or array_api_compat.is_dask_array(x):
+        return False
+    return array_api_compat.is_array_api_obj(x)
+
+
+def from_host(values: Any, like: Array) -> Array:
+    """Return numbers of this process (or an array that is there already) in the library and on the device of `like`."""
+    if isinstance(like, np.ndarray) or not isinstance(values, np.ndarray):
+        return values
+    return namespace(like).asarray(values, device=array_api_compat.device(like))
+
+
+def send(like: Array, *values: NDArray) -> list[Array]:
+    """`from_host` for several small arrays of float64 in one transfer."""
+    if isinstance(like, np.ndarray):
+        return list(values)
+    sent, parts, start = from_host(np.concatenate([v.ravel() for v in values]), like), [], 0
+    for value in values:
+        parts.append(namespace(like).reshape(sent[start : start + value.size], value.shape))
+        start += value.size
+    return parts
+
+
+def to_host(x: Any) -> NDArray:
+    """Return an array of any library as one of NumPy's."""
+    if isinstance(x, np.ndarray):
+        return x
+    if array_api_compat.is_torch_array(x):
+        return x.detach().cpu().numpy()
+    if array_api_compat.is_cupy_array(x):
+        return x.get()
+    return np.asarray(x)
+
+
+def fetch(*arrays: Array) -> list[NDArray]:
+    """`to_host` for several small arrays of float64 in one transfer."""
+    if isinstance(arrays[0], np.ndarray | np.generic):
+        return [np.asarray(x) for x in arrays]
+    xp = namespace(arrays[0])
+    flat, parts, start = to_host(xp.concat([xp.reshape(x, (-1,)) for x in arrays])), [], 0
+    for x in arrays:
+        size = int(np.prod(x.shape))
+        parts.append(flat[start : start + size].reshape(x.shape))
+        start += size
+    return parts
+
+
+def empty(shape: tuple[int, ...], like: Array) -> Array:
+    """Room for numbers in float64, in the library and on the device of `like`."""
+    if isinstance(like, np.ndarray):
+        return np.empty(shape)
+    xp = namespace(like)
+    return xp.empty(shape, dtype=xp.float64, device=array_api_compat.device(like))
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Zeros in float64, in the library and on the device of `like`."""
+    if isinstance(like, np.ndarray):
+        return np.zeros(shape)
+    xp = namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
+
+
+def as_float64(x: Array) -> Array:
+    """Return x in float64, x itself if it is."""
+    if isinstance(x, np.ndarray):
+        return x.astype(np.float64, copy=False)
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def own_float64(x: Array) -> Array:
+    """Return x in float64 as a new array."""
+    return np.array(x, dtype=np.float64) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).float64)
+
+
+def as_type(x: Array, dtype: Any) -> Array:
+    """Return x in a dtype of its library, x itself if it is."""
+    return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else namespace(x).astype(x, dtype, copy=False)
+
+
+def precision(dtype: Any) -> np.dtype:
+    """NumPy's name for float32 or float64 of any library."""
+    return np.dtype(np.float32 if "float32" in str(dtype) else np.float64)
+
+
+def at_least(x: Array, low: float) -> Array:
+    """`max(x, low)` of every entry."""
+    return np.maximum(x, low) if isinstance(x, np.ndarray) else namespace(x).clip(x, low)
+
+
+def put(x: Array, where: Array, number: float) -> Array:
+    """Return x with a number where a mask says so."""
+    if isinstance(x, np.ndarray):
+        return np.where(where, number, x)
+    if array_api_compat.is_torch_array(x):
+        return x.masked_fill(where, number)
+    xp = namespace(x)
+    return xp.where(where, xp.asarray(number, dtype=x.dtype, device=array_api_compat.device(x)), x)
+
+
+def put_at(x: Array, places: NDArray[np.intp], values: Array) -> Array:
+    """Return x, which may be written to, with values at some places of its first axis."""
+    if isinstance(x, np.ndarray):
+        x[places] = values
+    elif array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
+        x[from_host(places, x)] = values
+    else:  # the standard knows no such assignment
+        for i, place in enumerate(places.tolist()):
+            x[place, ...] = values[i, ...] if getattr(values, "ndim", 0) else values
+    return x
+
+
+def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
+    """`A -= amounts z'`, in place."""
+    if isinstance(A, np.ndarray):
+        for row, amount in zip(A, amounts, strict=True):  # a row and z stay in the cache
+            row -= amount * z
+    else:
+        A -= amounts[:, None] * z
+
+
+def transposed(A: Array) -> Array:
+    """A' as an array of its own, by rows where the library has such a thing."""
+    return np.ascontiguousarray(A.T) if isinstance(A, np.ndarray) else A.T
+
+
+def at(x: Array, places: Any, axis: int = 0) -> Array:
+    """Entries of x at some places along an axis; the places may be of this process, or a slice."""
+    if isinstance(places, slice):
+        return x[places, ...] if axis == 0 else x[:, places]
+    if isinstance(x, np.ndarray):
+        return x[places] if axis == 0 else x[:, places]
+    return namespace(x).take(x, from_host(places, x), axis=axis)
+
+
+def column_squares(A: Array) -> Array:
+    """Sum of squares of every column, in float64."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->j", A, A, dtype=np.float64)
+    xp, total = namespace(A), zeros((A.shape[1],), A)
+    for rows in row_blocks(*A.shape, A):
+        X = as_float64(A[rows, :])
+        total += xp.sum(X * X, axis=0)
+    return total
+
+
+def row_squares(A: Array) -> Array:
+    """Sum of squares of every row, in float64."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, A, dtype=np.float64)
+    A = as_float64(A)
+    return namespace(A).sum(A * A, axis=1)
+
+
+def smallest(values: Array, count: int) -> tuple[Array, Array]:
+    """Positions of the `count` smallest values, in ascending order, and these values."""
+    count = min(count, values.shape[0])
+    if array_api_compat.is_torch_array(values):
+        found = values.topk(count, largest=False)
+        return found.indices, found.values
+    if isinstance(values, np.ndarray) and count < len(values):
+        chosen = np.argpartition(values, count - 1)[:count]
+        chosen = chosen[np.argsort(values[chosen], kind="stable")]
+    else:
+        chosen = namespace(values).argsort(values)[:count]
+    return chosen, at(values, chosen)
+
+
+def densify(X: Any) -> Any:
     """Return `X` as a dense array, whether it is a sparse matrix, a sparse array or dense already."""
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
+    if sp.issparse(X):
+        return X.toarray()
+    return X if is_foreign(X) else np.asarray(X)
 
 
-def row_blocks(n: int, width: int) -> Iterator[slice]:
-    """Cut `n` rows of `width` entries into slices of about `BLOCK_ENTRIES` entries each."""
-    step = max(1, BLOCK_ENTRIES // max(1, width))
+def row_blocks(n: int, width: int, like: Array | None = None) -> Iterator[slice]:
+    """Cut `n` rows of `width` entries into slices of as many entries as are best taken at a time."""
+    entries = BLOCK_ENTRIES if like is None or isinstance(like, np.ndarray) else DEVICE_ENTRIES
+    step = max(1, entries // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
+
+
+def worth_a_call(like: Array) -> int:
+    """Numbers so few that working on less of them at a time would save nothing."""
+    return CALL if isinstance(like, np.ndarray) else DEVICE_CALL
 
 
 def evenly(n: int, most: int) -> NDArray[np.intp]:
@@ -34,6 +234,6 @@ def different_rows(X: NDArray) -> NDArray[np.intp]:
     return np.sort(np.unique(X, axis=0, return_index=True)[1])
 
 
-def as_columns(y: NDArray) -> NDArray:
+def as_columns(y: Array) -> Array:
     """Return targets of shape (n,) or (n, q) as (n, q)."""
-    return y.reshape(len(y), -1)
+    return y if y.ndim == 2 else namespace(y).reshape(y, (-1, 1))

@@ -22,6 +22,7 @@ class ForwardModel(TransformerMixin, PathModel):
     """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
     keeps_sparse = True
+    streams = True
 
     def __init__(
         self,

@@ -22,7 +22,9 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
-from termwise.basis import take
+from termwise.basis import can_stream, evaluate, take
+from termwise.design import Design
+from termwise.files import RowFile, beyond_memory
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
 FLOATS = [np.float64, np.float32]
@@ -49,6 +51,7 @@ class TermModel(BaseEstimator, ABC):
     basis: Any
     fit_intercept: bool
     keeps_sparse: ClassVar[bool] = False  # whether a sparse design matrix stays sparse
+    streams: ClassVar[bool] = False  # whether the design matrix may be computed, or read from a file, again and again
     basis_: Any
     _chosen_basis: Any
 
@@ -227,6 +230,11 @@ class TermModel(BaseEstimator, ABC):
             X = self._check_columns(X, reset)
         else:
             X = check_table(X)
+            if isinstance(X, RowFile):
+                raise TypeError(
+                    f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where "
+                    "the inputs fit in memory."
+                )
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
         check_consistent_length(X, y)
@@ -234,26 +242,46 @@ class TermModel(BaseEstimator, ABC):
 
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
+        if isinstance(X, RowFile):
+            return self._check_file(X, reset)
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
         known = plain and not reset and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
         if known and np.isfinite(X).all():
             return X
         return validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
+    def _check_file(self, X: RowFile, reset: bool) -> RowFile:
+        """Check names and number of the columns of a file; its numbers are checked when they are read."""
+        if not self.streams:
+            raise TypeError(
+                f"X must be an array for {type(self).__name__}, got rows of {X.name}: ForwardRegressor and "
+                "ForwardClassifier work from files; others take X.load()."
+            )
+        validate_data(self, X, skip_check_array=True, reset=reset)
+        if reset and X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        return X
+
     def _fit_design(self, X: Any, y: NDArray, counts: NDArray[np.float64], min_samples: int = 2) -> NDArray:
         """Fit the basis on the samples that count and evaluate it on all."""
-        basis = self._prototype()
+        basis, everything = self._prototype(), bool(counts.all())
         if basis is None:
-            self.basis_ = None
-        elif counts.all():
+            self.basis_, G = None, beyond_memory(X) if self.streams else X
+        elif everything and not (self.streams and can_stream(basis)):
             self.basis_ = clone(basis)
-            return self._check_design(self.basis_.fit_transform(X, y), min_samples)
+            G = self.basis_.fit_transform(X, y)
         else:
             rows = np.flatnonzero(counts)
-            self.basis_ = clone(basis).fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
-        return self._check_design(X if basis is None else self.basis_.transform(X), min_samples)
+            few = X if everything else X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+            self.basis_ = clone(basis).fit(few, y[rows])
+            G = evaluate(self.basis_, X) if self.streams and can_stream(basis) else self.basis_.transform(X)
+        return self._check_design(G, min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:
+        if (
+            isinstance(G, Design | RowFile) and G.shape[0] >= min_samples
+        ):  # of inputs that are checked, or as they are read
+            return G
         G = G if self.keeps_sparse else densify(G)
         basis = self._prototype()
         if basis is None and G.shape[0] >= min_samples:  # checked as X already
@@ -272,6 +300,8 @@ class TermModel(BaseEstimator, ABC):
         check_is_fitted(self)
         if self.basis_ is None:
             X = self._check_columns(X, reset=False)
+            if isinstance(X, RowFile):
+                return X.columns(self.support_)
             return densify(X if self._whole else X[:, self.support_])
         X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
@@ -359,7 +389,11 @@ class BatchModel(TermModel):
         else:
             self._solve(G[used], Y[used], counts[used])
             # Leaving out a sample of weight zero changes nothing.
-            residuals = Y - (G @ np.atleast_2d(self.coef_).T + self.intercept_)
+            if isinstance(G, Design | RowFile):
+                fitted = G.columns(self.support_) @ np.atleast_2d(self.weights_).T
+            else:
+                fitted = G @ np.atleast_2d(self.coef_).T
+            residuals = Y - (fitted + self.intercept_)
             residuals[used] = self._fitted.residuals
             self._fitted = replace(self._fitted, residuals=residuals)
 

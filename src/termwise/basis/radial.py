@@ -10,20 +10,24 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import different_rows, evenly, row_blocks
-from termwise._checks import check_choice, check_number
+from termwise._arrays import Array, as_float64, different_rows, evenly, from_host, namespace, precision
+from termwise._checks import check_bool, check_choice, check_number
+from termwise._memory import budget
 from termwise.basis._terms import Basis
+from termwise.design import EVERY
+from termwise.streamed import KernelDesign
 
-# Each kernel is one line in z = (x - c)' M^-1 (x - c).
-KERNELS: dict[str, Callable[[NDArray], NDArray]] = {
-    "gaussian": lambda z: np.exp(-z),
-    "multiquadric": lambda z: np.sqrt(1 + z),
-    "inverse_multiquadric": lambda z: 1 / np.sqrt(1 + z),
-    "cauchy": lambda z: 1 / (1 + z),
+# Each kernel is one line in m = -(x - c)' M^-1 (x - c), with the functions xp of the array library in question and,
+# for NumPy, a place to put the values.
+KERNELS: dict[str, Callable[..., Array]] = {
+    "gaussian": lambda xp, m, **out: xp.exp(m, **out),
+    "multiquadric": lambda xp, m, **out: xp.sqrt(1 - m, **out),
+    "inverse_multiquadric": lambda xp, m, **out: 1 / xp.sqrt(1 - m, **out),
+    "cauchy": lambda xp, m, **out: 1 / (1 - m),
 }
 
-FAR = 1000.0  # widths from the middle of the centres: beyond, distances by products lose ten digits to cancellation
 MEDIAN_ROWS = 1000  # half a million pairs settle a median to well under a percent
 
 
@@ -45,6 +49,10 @@ class RadialBasis(Basis):
         Where the functions sit: on every training sample, on that many samples spread over the data, or given.
     random_state : int, RandomState instance or None, default=0
         Draws the spread-out samples when `centers` is a number.
+    store : bool or "auto", default="auto"
+        Whether `ForwardRegressor` and `ForwardClassifier` store the design matrix, or compute tiles of it in every
+        pass: as many numbers a second as there are exponentials, but memory for none. "auto" stores what fits the
+        `memory_budget`. The choices are the same. `transform` always returns the whole matrix.
 
     Attributes
     ----------
@@ -77,14 +85,18 @@ class RadialBasis(Basis):
         width: float | ArrayLike | str = 1.0,
         centers: str | int | ArrayLike = "samples",
         random_state: int | np.random.RandomState | None = 0,
+        store: bool | str = "auto",
     ) -> None:
         self.kernel = kernel
         self.width = width
         self.centers = centers
         self.random_state = random_state
+        self.store = store
 
     def _learn(self, X: NDArray) -> None:
         check_choice("kernel", self.kernel, KERNELS)
+        if self.store != "auto":
+            check_bool("store", self.store, remedy="'auto' decides by the memory budget")
         self.width_ = self._resolve_width(X)
         self.centers_, self.center_rows_ = self._resolve_centers(X)
 
@@ -130,37 +142,35 @@ class RadialBasis(Basis):
         return centers, np.arange(len(centers))
 
     def _evaluate(self, X: NDArray) -> NDArray:
-        """Fill G block by block: distances by one BLAS product, then the kernel, in float64 whatever the input."""
-        if not len(self.centers_):
-            return np.empty((len(X), 0), dtype=X.dtype)
-        phi = KERNELS[self.kernel]
-        origin = self.centers_.mean(axis=0, dtype=np.float64)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
+        """Compute the whole matrix, as the tiles would be."""
+        return self.design(X).columns(EVERY).astype(X.dtype, copy=False)
+
+    def design(self, X: Array) -> KernelDesign:
+        """Return the design matrix without storing it: tiles are computed whenever it is asked for something.
+
+        `forward_path` takes it in place of an array. Estimators do so by themselves, see `store`.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Inputs: of NumPy, or of another library that follows the array API standard, on the device of which the
+            tiles are then computed.
+        """
+        check_is_fitted(self)
+        origin = self.centers_.mean(axis=0, dtype=np.float64) if len(self.centers_) else 0.0  # products cancel less
         C = _whiten(self.centers_ - origin, self.width_)
-        A = _whiten(X - origin, self.width_)
-        G = np.empty((len(X), len(C)), dtype=X.dtype)
-        distances = _direct if max(np.abs(A).max(initial=0), np.abs(C).max()) > FAR else _by_products
-        for rows in row_blocks(*G.shape):
-            G[rows] = phi(distances(A[rows], C))
-        return G
+        A = _whiten(as_float64(X) - from_host(origin, X), self.width_)
+        alike = A.shape == C.shape and isinstance(X, np.ndarray) and np.array_equal(X, self.centers_)
+        return KernelDesign(A, from_host(C, X), KERNELS[self.kernel], precision(X.dtype), symmetric=alike)
+
+    def _stores(self, X: NDArray) -> bool:
+        """Whether the design matrix is to be stored: by `store` and, if that is "auto", by the memory budget."""
+        if self.store != "auto":
+            return bool(self.store)
+        return X.dtype.itemsize * len(X) * len(self.centers_) <= budget()
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         return [f"{self.kernel}_{row}" for row in self.center_rows_]
-
-
-def _by_products(A: NDArray, C: NDArray) -> NDArray[np.float64]:
-    """Squared distances `|a|^2 + |c|^2 - 2 a'c`, the product by BLAS."""
-    z = A @ (-2 * C.T)
-    z += np.einsum("ij,ij->i", A, A)[:, None]
-    z += np.einsum("ij,ij->i", C, C)
-    return np.maximum(z, 0, out=z)
-
-
-def _direct(A: NDArray, C: NDArray) -> NDArray[np.float64]:
-    """Squared distances one input at a time, where the terms of the product form would cancel."""
-    z = np.zeros((len(A), len(C)))
-    for a, c in zip(A.T, C.T, strict=True):
-        z += np.subtract.outer(a, c) ** 2
-    return z
 
 
 def median_distance(X: NDArray) -> float:
@@ -186,8 +196,11 @@ def _metric_root(metric: NDArray) -> NDArray:
         ) from None
 
 
-def _whiten(X: NDArray, width: float | NDArray) -> NDArray[np.float64]:
+def _whiten(X: Array, width: float | NDArray) -> Array:
     """Scale the inputs so that the metric becomes the identity."""
     if np.ndim(width) < 2:
-        return X / width
-    return sla.solve_triangular(_metric_root(np.asarray(width)), X.T, lower=True).T
+        return X / from_host(width, X)
+    root = _metric_root(np.asarray(width))
+    if isinstance(X, np.ndarray):
+        return sla.solve_triangular(root, X.T, lower=True).T
+    return namespace(X).linalg.solve(from_host(root, X), X.T).T

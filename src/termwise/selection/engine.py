@@ -22,6 +22,8 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
+from termwise.design import Design
+from termwise.files import RowFile, beyond_memory
 from termwise.selection.criteria import CRITERIA
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
@@ -44,6 +46,8 @@ ALL_RULES: tuple[type[Rule], ...] = (
 RULES = {rule.name: rule for rule in ALL_RULES}
 PENALTIES = ("weights", "orthogonal")
 BEYOND_CACHES = 1 << 27  # bytes
+PROMISING = 64
+FEW = 16  # terms a path has, if it is not said how many
 
 
 def forward_path(
@@ -73,8 +77,9 @@ def forward_path(
 
     Parameters
     ----------
-    G : array-like, sparse matrix or memory map of shape (n, p)
-        Candidates, one per column, in float32 or float64.
+    G : array-like, sparse matrix, memory map, rows of a file or design of shape (n, p)
+        Candidates, one per column, in float32 or float64; rows of a file as `open_rows` returns them, a design as
+        `RadialBasis.design` does.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
@@ -237,6 +242,7 @@ def grow_on(
             path.stop_reason = rule.end
             break
         cost = state.cost
+        rows.expect(_promising(state))
         if not state.append(choice.index):
             forced = forced[forced != choice.index]
             continue
@@ -270,12 +276,22 @@ def _gram_pays(G: Any, settings: Settings) -> bool:
     """Whether forming `G'G` costs less than the passes it saves.
 
     A pass is bound by memory, the product by arithmetic: measured, p/24 passes' time for a matrix beyond the caches,
-    p/8 for one within.
+    p/8 for one within. A pass over a file is bound by the disk, and p/128 passes' time is all that the product takes
+    beside it; there the number of terms may be guessed.
     """
     n, p = G.shape
+    if isinstance(G, RowFile):
+        return (settings.max_terms or FEW) > p / 128 and p <= min(n, 4000)
     if settings.max_terms is None or not isinstance(G, np.ndarray) or G.dtype != np.float64:
         return False
     return settings.max_terms > p / (24 if G.nbytes > BEYOND_CACHES else 8) and p <= min(n, 4000)
+
+
+def _promising(state: State) -> NDArray[np.intp]:
+    """Candidates that may be looked at closely at the next term, by any rule: those that reduce the cost most."""
+    gain = np.where(state.usable, CostRule().scores(state), 0.0)
+    best = np.argpartition(-gain, PROMISING)[:PROMISING] if len(gain) > PROMISING else np.arange(len(gain))
+    return best[np.argsort(-gain[best], kind="stable")]
 
 
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
@@ -285,14 +301,16 @@ def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
 
 def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bool]:
     """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
-    design = check_array(
-        G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
-    )
+    design = G
+    if not isinstance(G, Design | RowFile):
+        design = check_array(
+            G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
+        )
     y = check_targets(y)
     check_consistent_length(design, y)
     counts = check_counts(sample_weight, len(y))
     check_total(counts)
-    Y, used = as_columns(y), counts > 0
+    Y, used, design = as_columns(y), counts > 0, beyond_memory(design)
     if not used.all():
         design, Y, counts = design[used], Y[used], counts[used]
     return sparse_columns(design), Y, counts, y.ndim == 1

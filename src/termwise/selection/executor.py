@@ -16,8 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._memory import budget
+from termwise.files import FileBlock, Reader, RowFile
 from termwise.selection.blocks import RowBlock
 from termwise.selection.path import ModelRows
+
+KEPT = (8, 64)  # columns of a file that are kept, at least and at most
+OWN_NUMBERS = 16  # for every row, besides the model's columns: targets, residuals, what is computed from them
 
 
 class Executor(ABC):
@@ -44,6 +49,9 @@ class Executor(ABC):
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum of the answers to `function(block, *args)`."""
         return reduce(add, self.each(function, *args))
+
+    def expect(self, candidates: NDArray[np.intp]) -> None:  # noqa: B027 - most have no use for it
+        """Hear of candidates whose columns may be asked for soon, the likeliest first, to keep them if that pays."""
 
     def cut(self, rows: NDArray) -> list[NDArray]:
         """Cut something as long as the rows into parts to deal to the blocks."""
@@ -77,8 +85,45 @@ class LocalBlocks(Executor):
         return ModelRows(np.vstack(Zs), np.vstack(Ys), np.concatenate(counts))
 
 
+class FileBlocks(LocalBlocks):
+    """Blocks whose rows of G are in a file: any question that looks at G is one pass over it, in order."""
+
+    def __init__(self, source: RowFile, Y: NDArray, counts: NDArray, reserve: int) -> None:
+        n = len(Y)
+        left = budget() - 8 * n * (reserve + OWN_NUMBERS)
+        kept = int(np.clip(left // 4 // (n * source.dtype.itemsize), *KEPT))
+        self.reader = reader = Reader(source, min(kept, source.shape[1]))
+        self._room = np.empty((n, reserve), order="F")  # of all blocks, so that the end of a path need not copy
+        blocks = []
+        for i, length in enumerate(reader.lengths):
+            if length:
+                rows = slice(reader.offsets[i], reader.offsets[i + 1])
+                blocks.append(RowBlock(FileBlock(reader, i), Y[rows], counts[rows], 0))
+                blocks[-1]._Z = self._room[rows]
+        super().__init__(blocks)
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Add up as the rows come by: there are many blocks."""
+        return reduce(add, (function(block, *args) for block in self.blocks))
+
+    def expect(self, candidates: NDArray[np.intp]) -> None:
+        """Keep the columns when the rows come by next: they would cost a pass of their own."""
+        self.reader.want(candidates)
+
+    def model_rows(self) -> ModelRows:
+        """Return what the blocks have shared all along."""
+        if any(block._Z.base is not self._room for block in self.blocks):
+            return super().model_rows()
+        k = self.blocks[0].k
+        return ModelRows(
+            self._room[:, :k], *map(np.concatenate, list(zip(*self.each(RowBlock.model), strict=True))[1:])
+        )
+
+
 def local_blocks(G: Any, Y: NDArray, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
     """Cut the rows into blocks of this process."""
+    if isinstance(G, RowFile):
+        return FileBlocks(G, Y, counts, reserve)
     step = block_rows or len(Y)
     cuts = [slice(i, i + step) for i in range(0, len(Y), step)]
     return LocalBlocks([RowBlock(G[rows], Y[rows], counts[rows], reserve) for rows in cuts])
