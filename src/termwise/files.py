@@ -39,6 +39,8 @@ class RowFile(ABC):
         The targets, read when they are first asked for.
     name : str
         What error messages call the file.
+    passes : int
+        How often all rows have been read.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class RowFile(ABC):
     name: str
     names: list[str] | None = None
     ndim = 2
+    passes = 0
     _target: Any = None
     _y: NDArray | None = None
     _used: NDArray[np.bool_] | None = None
@@ -122,10 +125,11 @@ class RowFile(ABC):
     def blocks(self) -> Iterator[NDArray]:
         """Read everything in order, a block at a time; a block lasts until the next but one is asked for."""
         step = self.block_rows
+        self.passes += 1
         return self._scan(self._chosen(), step, [self._room(step, self.shape[1]) for _ in range(2)])
 
     def _gather(self, columns: Indices) -> NDArray:
-        step = max(1, min(self.block_rows, len(self)))
+        step = self.block_rows
         room = [self._room(step, len(columns))]
         return np.concatenate([np.array(block) for block in self._scan(columns, step, room)])
 
@@ -376,7 +380,7 @@ class Reader:
         starts = range(0, len(used), step)
         self.lengths = [int(used[i : i + step].sum()) for i in starts]
         self.offsets = np.cumsum([0, *self.lengths])
-        self.passes, self.checked = 0, False
+        self.checked = False
         self.owners = np.full(kept, -1)
         self.have = np.zeros((kept, len(self.lengths)), dtype=bool)
         self.store = np.empty((kept, len(source)), dtype=source.dtype)  # touched as it fills
@@ -418,7 +422,6 @@ class Reader:
         if self._ahead is not None:
             self._ahead.result()
         self._blocks, self._next, self._at = self.source.blocks(), 0, -1
-        self.passes += 1
         self._ahead = self._pool.submit(self._load, 0)
 
     def _take(self) -> None:

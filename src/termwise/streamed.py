@@ -4,8 +4,8 @@ With whitened inputs a and centres c, `m = -|a - c|^2` is one product of short v
 
     m = [2 a, -|a|^2, 1]' [c, 1, -|c|^2]
 
-and the tile is `phi(m)`. Nearly all of the time goes into phi, so that a pass costs about n p evaluations of it, half as
-many where the centres are the samples themselves and the matrix is symmetric.
+and the tile is `phi(m)`. Nearly all of the time goes into phi, so that a pass costs about n p evaluations of it, or half
+as many where the centres are the samples themselves and the matrix is symmetric.
 """
 
 from __future__ import annotations

@@ -62,6 +62,15 @@ class Start(Answer):
 
 
 @dataclass(frozen=True)
+class Survey(Answer):
+    """What the driver must know of the columns beforehand: one pass over the data."""
+
+    squares: Floats  # (p,) `|g|^2`
+    along: Floats  # (p, intercept + q) `G' [Z, r]`
+    gram: Floats  # (p, p) `G'G`, empty if it was not asked for
+
+
+@dataclass(frozen=True)
 class Rest(Answer):
     """Products of the rest x of a column beside the model's."""
 
@@ -151,9 +160,11 @@ class RowBlock:
         n = float(len(self.Y) if self.root is None else self.counts.sum())
         return Start(n, len(self.Y), self.G.nbytes, np.einsum("ij,ij->j", self.Y, self.Y))
 
-    def norms(self) -> Floats:
-        """`|g|^2` of every column."""
-        return self.G.squares(self.weights)
+    def survey(self, gram: bool) -> Survey:
+        """Look at all columns beside the model without terms, once and for all."""
+        G = self.gram() if gram else np.empty((0, 0))
+        squares = np.diagonal(G) if gram else self.G.squares(self.weights)
+        return Survey(squares, self.products(np.hstack([self.Z, self.r])), G)
 
     def centred_norms(self, means: Floats) -> Floats:
         """`|g - mean|^2` of every column."""
@@ -162,10 +173,6 @@ class RowBlock:
     def gram(self) -> Floats:
         """`G' G`."""
         return self.G.gram(self.weights)
-
-    def along_residual(self) -> Floats:
-        """`G' r`."""
-        return self.products(self.r)
 
     # -- one more term -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._memory import budget
 from termwise.selection.blocks import RowBlock, Start
 from termwise.selection.state import State
 
@@ -42,7 +43,8 @@ class Directions:
     """The books of a table of directions, one row per candidate; the least recently used row makes room."""
 
     def __init__(self, start: Start, candidates: int) -> None:
-        self.capacity = int(np.clip(max(SHARE * start.nbytes / 8, SMALL) / start.rows, FEWEST, MOST))
+        room = min(max(SHARE * start.nbytes / 8, SMALL), budget() / 32)  # numbers: a quarter of the budget at most
+        self.capacity = int(np.clip(room / start.rows, FEWEST, MOST))
         self.slot = np.full(candidates, -1)  # of every candidate, -1 for those not here
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)

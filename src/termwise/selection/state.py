@@ -50,7 +50,7 @@ class State:
         self.tol, self.min_norm = tol, min_norm
         self.facts = rows.ask(RowBlock.start)
         self.n, self.yy = self.facts.n, self.facts.yy
-        self.gram = rows.ask(RowBlock.gram) if precompute else None
+        self.gram: Floats | None = None
         p, q = rows.n_candidates, rows.n_outputs
         self.c, self.s, self.vv, self.rv = np.zeros((p, q)), np.zeros(p), np.zeros(p), np.zeros((p, q))
         self._T, self.k = np.empty((8, p)), 0
@@ -64,16 +64,17 @@ class State:
         if intercept:
             rest = rows.ask(RowBlock.begin, INTERCEPT, np.empty(0))
             self._take_in(INTERCEPT, np.empty(0), np.empty(0), rest.xx, rest.xy, rest.xr, 0.0)
-        self._start()
+        self._start(precompute)
 
-    def _start(self) -> None:
+    def _start(self, precompute: bool) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
+        found = self.rows.ask(RowBlock.survey, precompute)
+        self.gram, raw = found.gram if precompute else None, found.squares
+        self._T[: self.k], self.c0 = found.along[:, : self.k].T, found.along[:, self.k :]
         self.means = self.T[0] / np.sqrt(self.n) if self.intercept else np.zeros(len(self.s))
-        raw = self.rows.ask(RowBlock.norms) if self.gram is None else np.diagonal(self.gram)
         self.norms = raw - self.n * self.means**2
         if np.any(self.norms < GRAM_SAFE * raw):
             self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
-        self.c0 = self.rows.ask(RowBlock.along_residual)
         self.c, self.s = self.c0.copy(), self.norms.copy()
         self.vv, self.rv = self.norms.copy(), self.c0.copy()
         self.usable &= self.norms > self.n * (CONSTANT * self.means) ** 2
@@ -172,13 +173,13 @@ class State:
         s = vv + below @ below
         den = alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
-        look = self.gram is None or j == INTERCEPT or length**2 < GRAM_SAFE * self.gram[j, j]
+        look = j != INTERCEPT and (self.gram is None or length**2 < GRAM_SAFE * self.gram[j, j])
         if at_once:
             answer = self.rows.ask(RowBlock.take, j, column, length, c / den, den, look)
         else:
             answer = self.rows.ask(RowBlock.append, length, c / den, den, look)
         self.moments = answer.moments
-        t = answer.t if look else self._products_from_gram(j, column, length)
+        t = answer.t if look or j == INTERCEPT else self._products_from_gram(j, column, length)
         zy, zr, zz = c / length, xr / length, vv / length**2
         zv = t + (below / length) @ self.B @ self.T
         self.c -= np.outer(t, zy)
