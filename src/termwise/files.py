@@ -20,7 +20,7 @@ from termwise._checks import check_indices, import_optional
 from termwise._memory import budget
 from termwise.design import EVERY, Dense, Design
 
-BLOCK_BYTES = 1 << 25  # 32 MiB: far beyond the latency of a disk, and four of them are nothing
+BLOCK_BYTES = 1 << 24  # 16 MiB: far beyond the latency of a disk, and still in the processor's caches once it is read
 Indices = NDArray[np.intp]
 
 
@@ -268,7 +268,8 @@ class ArrowRows(RowFile):
     def _batches(self, names: list[str], rows: int) -> Iterator[Any]:
         if self.parquet:
             with self.parquet.ParquetFile(self.path) as file:
-                yield from file.iter_batches(rows, columns=names)
+                for group in range(file.num_row_groups):  # asked for several, pyarrow holds on to all it has read
+                    yield from file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
             return
         with self.arrow.OSFile(str(self.path)) as source:
             file = self.arrow.ipc.open_file(source)

@@ -257,7 +257,14 @@ class TermModel(BaseEstimator, ABC):
                 f"X must be an array for {type(self).__name__}, got rows of {X.name}: ForwardRegressor and "
                 "ForwardClassifier work from files; others take X.load()."
             )
-        validate_data(self, X, skip_check_array=True, reset=reset)
+        known = None if reset else getattr(self, "feature_names_in_", None)
+        if X.names is None or known is None:
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        elif X.names != list(known):
+            raise ValueError(
+                f"X must have the columns of the fit in their order, got rows of {X.name} with {len(X.names)} others: "
+                "open them with columns=model.feature_names_in_."
+            )
         if reset and X.names is not None:
             self.feature_names_in_ = np.array(X.names, dtype=object)
         return X
@@ -278,10 +285,10 @@ class TermModel(BaseEstimator, ABC):
         return self._check_design(G, min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:
-        if (
-            isinstance(G, Design | RowFile) and G.shape[0] >= min_samples
-        ):  # of inputs that are checked, or as they are read
-            return G
+        if isinstance(G, Design | RowFile):  # of inputs that are checked, or checked as they are read
+            if G.shape[0] >= min_samples:
+                return G
+            G = np.zeros(G.shape)  # too few: refused as any array would be
         G = G if self.keeps_sparse else densify(G)
         basis = self._prototype()
         if basis is None and G.shape[0] >= min_samples:  # checked as X already

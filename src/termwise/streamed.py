@@ -4,8 +4,8 @@ With whitened inputs a and centres c, `m = -|a - c|^2` is one product of short v
 
     m = [2 a, -|a|^2, 1]' [c, 1, -|c|^2]
 
-and the tile is `phi(m)`. Nearly all of the time goes into phi, so that a pass costs about n p evaluations of it, or half
-as many where the centres are the samples themselves and the matrix is symmetric.
+and the tile is `phi(m)`. Nearly all of the time goes into phi: a pass costs about n p evaluations of it, half as many
+where the centres are the samples themselves and the matrix is symmetric.
 """
 
 from __future__ import annotations
@@ -129,11 +129,10 @@ class KernelDesign(Design):
         twice = self.symmetric and alike
         if not self._host:
             return self._strips(u, change, twice, 0, 1)
-        controller = _controller()
-        threads = max((library["num_threads"] for library in controller.info()), default=1)
+        threads = _threads()
         if threads == 1 or self.shape[0] <= SIDE:
             return self._strips(u, change, twice, 0, 1)
-        with controller.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        with _controller().limit(limits=1), ThreadPoolExecutor(threads) as pool:
             parts = pool.map(lambda first: self._strips(u, change, twice, first, threads), range(threads))
             return reduce(add, parts)
 
@@ -161,6 +160,11 @@ class KernelDesign(Design):
 def _controller() -> ThreadpoolController:
     """The BLAS libraries of this process."""
     return ThreadpoolController().select(user_api="blas")
+
+
+def _threads() -> int:
+    """As many as BLAS may use now: whoever limits those means these too."""
+    return max((library["num_threads"] for library in _controller().info()), default=1)
 
 
 def _largest(A: Array) -> float:

@@ -301,8 +301,11 @@ def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
 
 def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bool]:
     """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
-    design = G
-    if not isinstance(G, Design | RowFile):
+    unseen = isinstance(G, Design | RowFile)  # its numbers are checked as they are computed or read
+    if unseen and G.shape[0] > 1 and G.shape[1]:
+        design = G
+    else:
+        G = np.zeros(G.shape) if unseen else G
         design = check_array(
             G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
         )
