@@ -47,7 +47,7 @@ def test_bench_refuses_an_unknown_name():
     result = CliRunner().invoke(termwise.cli.app, ["bench", "nope"])
     assert result.exit_code == 2
     assert "must be 'all' or one of forward, hagiwara," in result.output.replace("\n", " ")
-    assert "hagiwara2011, hong, recipe, ridge" in " ".join(result.output.replace("│", " ").split())
+    assert "hagiwara2011, hong, out_of_core, recipe, ridge, streamed" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_bench_passes_failure_on(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""Every example in a docstring and every Python block of the README runs."""
+"""Every example in a docstring and every Python block of the README and of the pages in docs runs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,16 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def test_readme_blocks_run():
-    found = blocks("README.md")
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_of_pages_run(page):
+    found = blocks(page)
     assert found
     names: dict = {}
     for block in found:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, page, "exec"), names)
 
 
 def test_readme_names_the_two_commands():

@@ -19,6 +19,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import row_blocks
 from termwise.selection.blocks import NO_GAP
 from termwise.selection.criteria import CRITERIA, uev
 
@@ -105,8 +106,10 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
 
     Directions the data and the penalties leave undetermined get weight zero.
     """
-    G = problem.G[:, support]
-    R = np.linalg.qr(np.vstack([G, np.diag(np.sqrt(alphas))]), mode="r")
+    whole = len(support) == problem.G.shape[1] and np.array_equal(support, np.arange(len(support)))
+    G, R = problem.G if whole else problem.G[:, support], np.diag(np.sqrt(alphas))
+    for rows in row_blocks(*G.shape):  # a copy of G may not fit
+        R = np.linalg.qr(np.vstack([R, G[rows]]), mode="r")
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
     return solution_from_root(problem, G, Vt[keep].T / s[keep])
