@@ -421,3 +421,61 @@ def paired_standard_error(first, second, counts):
     mean = sum(difference) / len(difference)
     variance = sum((d - mean) ** 2 for d in difference) / len(difference)
     return mean, np.sqrt(variance / len(difference))
+
+
+def objective(G, Y, S, rule, alpha, intercept=True, beta=1e-6):
+    """What a rule's scores order the models of one size by, smaller is better, by refits and explicit matrices."""
+    n, H = len(G), G[:, S]
+    if rule == "loo":
+        return np.sum(leave_one_out(H, Y, alpha, intercept) ** 2)
+    if rule == "loo_error":
+        predicted = Y - leave_one_out(H, Y, alpha, intercept)
+        if Y.shape[1] == 1:
+            return np.sum((predicted >= -1e-12) != (Y > 0))
+        return np.sum(predicted.argmax(axis=1) != Y.argmax(axis=1))
+    if rule == "kfold":  # five contiguous folds
+        total = 0.0
+        for F in np.array_split(np.arange(n), 5):
+            others = np.setdiff1d(np.arange(n), F)
+            w = weights(H[others], Y[others], alpha, intercept)
+            total += np.sum((Y[F] - predict(H[F], w, intercept)) ** 2)
+        return total
+    P = projection(H, alpha, intercept)
+    if rule == "sse":
+        return np.sum((P @ Y) ** 2)
+    if rule == "cost":
+        return np.sum(Y * (P @ Y))
+    if rule == "gcv":
+        return n * np.sum((P @ Y) ** 2) / np.trace(P) ** 2
+    H = H - H.mean(axis=0) if intercept else H
+    volume = np.linalg.slogdet(H.T @ H + alpha * np.eye(len(S)))[1]
+    return -volume if rule == "norm" else np.sum(Y * (P @ Y)) - beta * volume
+
+
+def swapped(G, y, rule, alpha, chosen, fixed=0, intercept=True, beta=1e-6, tie=1e-9, usable=1e-10):
+    """Exchange terms, each in its turn, by trying every candidate in its place: the terms and (old, new) of each."""
+    Y = np.asarray(y, dtype=float).reshape(len(G), -1)
+    chosen, swaps, settled = list(chosen), [], 0
+    while settled < len(chosen) - fixed:
+        old = chosen.pop(fixed)
+        plain = smoother(G[:, chosen], alpha, intercept, "weights")
+        free = [
+            j
+            for j in range(G.shape[1])
+            if j not in chosen and np.sum((plain @ G[:, j]) ** 2) > usable * np.sum((G[:, j] - G[:, j].mean()) ** 2)
+        ]
+        values = {j: objective(G, Y, [*chosen, j], rule, alpha, intercept, beta) for j in free}
+        least = min(values.values())
+        new = next(j for j in free if values[j] <= least + tie * abs(least))
+        better = values[old] - values[new] > tie * abs(values[old])
+        chosen.append(new if better else old)
+        settled = 1 if better else settled + 1
+        swaps += [(old, new)] if better else []
+    return chosen, swaps
+
+
+def best_of_noise(A, draws, rng):
+    """Number of independent candidates whose best has the same median square along pure noise, by simulation."""
+    best = np.max((A.T @ rng.normal(size=(len(A), draws))) ** 2, axis=0)
+    below = np.mean(rng.normal(size=200_000) ** 2 <= np.median(best))
+    return np.log(0.5) / np.log(below)

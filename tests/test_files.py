@@ -126,6 +126,15 @@ def test_weights_of_zero_and_classes(table, rng, tmp_path, small_blocks):
     assert model.support_.tolist() == expected.support_.tolist()
 
 
+@pytest.mark.parametrize("options", [{"refine": "swap"}, {"criterion": "tcr_effective", "patience": 3}])
+def test_exchanging_and_counting_candidates(options, table, tmp_path, small_blocks):
+    G, y = table
+    data = open_rows(write(tmp_path / "rows.npy", G))
+    path, expected = (forward_path(X, y, max_terms=8, rule="cost", **options) for X in (data, G))
+    assert path.terms.tolist() == expected.terms.tolist()
+    np.testing.assert_allclose(path.training().Z, expected.training().Z, atol=1e-8)
+
+
 def test_many_terms_outgrow_the_room(rng, tmp_path, small_blocks):
     G, y = rng.normal(size=(150, 90)), rng.normal(size=150)
     path = forward_path(open_rows(write(tmp_path / "rows.npy", G)), y, rule="cost", alpha=1.0)

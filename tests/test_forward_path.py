@@ -175,18 +175,13 @@ def test_bounds_hold(rng, monkeypatch):
     seen = []
     original = cascade.leave_one_out_errors
 
-    def spy(state, directions, batch, beta, den):
-        errors = original(state, directions, batch, beta, den)
-        terms = cascade.BoundTerms(state)
-        curve = np.sum(beta**2, axis=1) * terms.w_min * state.vv[batch]
-        tight = terms.total - 2 * np.sum(beta * cascade.weighted_products(state, batch), axis=1) + curve
-        loose = (
-            terms.total
-            - 2 * terms.w0 * np.sum(beta * state.rv[batch], axis=1)
-            - 2 * np.abs(beta) @ terms.deviation * np.sqrt(state.vv[batch])
-            + curve
-        )
-        seen.append(np.column_stack([loose, tight, errors]))
+    def spy(state, directions, few):
+        errors = original(state, directions, few)
+        bounds = cascade.Bounds(state, 0.0)
+        loose = bounds.values[few.numbers]
+        monkeypatch.setattr(cascade, "WORTH_TIGHTENING", 0)
+        bounds.tighten(np.inf)
+        seen.append(np.column_stack([loose, bounds.values[few.numbers], errors]))
         return errors
 
     monkeypatch.setattr(cascade, "leave_one_out_errors", spy)
@@ -217,17 +212,19 @@ def test_the_curvature_bound_holds_and_keeps_the_choice(weighted, sparse, alpha,
     positive = []
     original = cascade.LooRule._extra
 
-    def spy(self, state: State, candidates, beta, den):
-        extra = original(self, state, candidates, beta, den)
+    def spy(self, state: State):
+        extra = np.broadcast_to(original(self, state), len(state.s))
+        few, _ = state.meet(np.flatnonzero(state.usable)[:12])
+        beta, den = few.c / (state.alpha + few.s), state.alpha + few.s
         directions = cascade.Directions(state.facts, len(state.s))
-        kept, blocks = directions.fetch(candidates[:12], state), [block.fork() for block in state.rows.blocks]
-        errors = sum(cascade.verify(block, kept, beta[:12], den[:12]) for block in blocks)
-        V = np.vstack([block.columns(candidates[:12]) - block.Z @ state.T[:, candidates[:12]] for block in blocks])
+        kept, blocks = directions.fetch(few.numbers, state), [block.fork() for block in state.rows.blocks]
+        errors = sum(cascade.verify(block, kept, beta, den).errors for block in blocks)
+        V = np.vstack([block.columns(few.numbers) - block.Z @ few.T for block in blocks])
         w = np.concatenate([block.gap**-2 for block in blocks])
         r = np.vstack([block.r for block in blocks])
-        first = [np.sum(w[:, None] * (r - np.outer(V[:, i], beta[i])) ** 2) for i in range(12)]
-        assert np.all(first + extra[:12] <= errors * (1 + 1e-9))
-        positive.append(extra.min() > 0)
+        first = [np.sum(w[:, None] * (r - np.outer(V[:, i], beta[:, i])) ** 2) for i in range(12)]
+        assert np.all(first + extra[few.numbers] <= errors * (1 + 1e-9))
+        positive.append(extra[few.numbers].min() > 0)
         return extra
 
     options = {"alpha": alpha, "max_terms": 10, "sample_weight": counts}
@@ -284,7 +281,7 @@ def test_d_optimal_stops_by_itself():
 def test_sizes_by_hand(rng):
     G, y = rng.normal(size=(60, 20)), rng.normal(size=60)
     y += 2 * G[:, 0] + 0.5 * G[:, 1]
-    path = forward_path(G, y, max_terms=15)
+    path = forward_path(G, y, max_terms=15, criterion="tcr_effective")
     loo, se = path.column("loo"), path.column("loo_se")
     best = int(np.argmin(loo))
     assert path.choose("loo") == best
@@ -292,6 +289,9 @@ def test_sizes_by_hand(rng):
     sigma2 = loo[best]
     significant = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(20 - k + 1)]
     assert path.choose("tcr") == max(significant, default=0)
+    left = [(20 - k + 1) * path.n_different / 20 for k in range(1, best + 1)]
+    effective = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(left[k - 1])]
+    assert path.choose("tcr_effective") == max(effective, default=0)
     assert path.choose(None) == 15
     for name in SIZES:
         assert 0 <= path.choose(name) <= 15
@@ -370,6 +370,15 @@ def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
     for name in ("c", "s", "vv", "rv", "dof", "cost"):
         np.testing.assert_allclose(getattr(changed, name), getattr(fresh, name), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(changed.weights()[0], fresh.weights()[0], rtol=1e-9)
+
+
+def test_gcv_ends_when_no_degree_of_freedom_is_left():
+    """Then it is infinite for every candidate, and none of them is the best."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 7))
+        path = forward_path(rng.normal(size=(n, 50)), rng.normal(size=n), alpha=0.0, rule="gcv", fit_intercept=False)
+        assert n - 1 <= len(path) <= n
 
 
 @pytest.mark.parametrize("shape", [(5, 50), (2, 3), (3, 3), (15, 100)])

@@ -129,6 +129,19 @@ def test_tiles_of_another_array_library(kernel, width, rng):
     np.testing.assert_allclose(design.columns(np.array([4, 1]), slice(2, 9)).numpy(), G[2:9][:, [4, 1]], rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rule", ["cost", "loo"])
+def test_paths_on_another_array_library(rule, dtype, rng):
+    torch = pytest.importorskip("torch")
+    X, Y = problem(rng)
+    X = X.astype(dtype)
+    basis = RadialBasis(width=0.6, centers=X[:50]).fit(X)
+    stored = forward_path(basis.transform(X), Y, rule=rule, max_terms=6)
+    for y in (Y, torch.asarray(Y)):
+        streamed = forward_path(basis.design(torch.asarray(X)), y, rule=rule, max_terms=6)
+        assert streamed.terms.tolist() == stored.terms.tolist()
+
+
 def test_threads_are_those_of_blas(rng):
     from threadpoolctl import threadpool_limits
 
@@ -161,7 +174,9 @@ def test_streamed_choices_are_the_stored_ones(rule, dtype, weighted, rng, tiles)
         np.testing.assert_allclose(streamed.column(name), stored.column(name), rtol=tol)
 
 
-@pytest.mark.parametrize("options", [{"precompute": True}, {"block_rows": 13}, {"alpha": "reestimate"}])
+@pytest.mark.parametrize(
+    "options", [{"precompute": True}, {"block_rows": 13}, {"alpha": "reestimate"}, {"refine": "swap"}]
+)
 def test_streamed_choices_whatever_the_way(options, rng, tiles):
     X, Y = problem(rng)
     basis = RadialBasis(width=0.6).fit(X)

@@ -112,8 +112,11 @@ def own_float64(x: Array) -> Array:
 
 
 def as_type(x: Array, dtype: Any) -> Array:
-    """Return x in a dtype of its library, x itself if it is."""
-    return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else namespace(x).astype(x, dtype, copy=False)
+    """Return x in a dtype of its library, or what NumPy calls by that name; x itself if it is."""
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype, copy=False)
+    xp = namespace(x)
+    return xp.astype(x, getattr(xp, dtype.name) if isinstance(dtype, np.dtype) else dtype, copy=False)
 
 
 def precision(dtype: Any) -> np.dtype:
@@ -176,7 +179,7 @@ def column_squares(A: Array) -> Array:
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->j", A, A, dtype=np.float64)
     xp, total = namespace(A), zeros((A.shape[1],), A)
-    for rows in row_blocks(*A.shape, A):
+    for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
         total += xp.sum(X * X, axis=0)
     return total
@@ -211,7 +214,7 @@ def densify(X: Any) -> Any:
     return X if is_foreign(X) else np.asarray(X)
 
 
-def row_blocks(n: int, width: int, like: Array | None = None) -> Iterator[slice]:
+def row_blocks(n: int, width: int, like: Array = None) -> Iterator[slice]:
     """Cut `n` rows of `width` entries into slices of as many entries as are best taken at a time."""
     entries = BLOCK_ENTRIES if like is None or isinstance(like, np.ndarray) else DEVICE_ENTRIES
     step = max(1, entries // max(1, width))

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from termwise._arrays import is_foreign, namespace, to_host
+
 
 def check_number(
     name: str,
@@ -92,8 +94,35 @@ def check_table(X: Any) -> Any:
     return X
 
 
+def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
+    """Return a finite table of another array library in float32 or float64, where it is."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must be a table of shape (n, d), got shape {tuple(X.shape)}. Reshape your data: give it two axes, "
+            "samples first."
+        )
+    if getattr(X, "is_sparse", False) or (getattr(X, "layout", None) is not None and "strided" not in str(X.layout)):
+        raise TypeError(f"{name} must be dense or a SciPy sparse matrix, got {X.layout}: call its to_dense().")
+    xp = namespace(X)
+    if X.shape[0] < min_samples or not X.shape[1]:
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}) while a "
+            f"minimum of {min_samples} and 1 is required in {name}: give more data."
+        )
+    if not xp.isdtype(X.dtype, "real floating"):
+        if not xp.isdtype(X.dtype, ("integral", "bool")):
+            raise TypeError(f"{name} must hold real numbers, got {X.dtype}: convert it to float32 or float64.")
+        X = xp.astype(X, xp.float64)
+    elif X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float32)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError(f"{name} must be finite, got NaN or infinity: impute or drop the rows in question.")
+    return X
+
+
 def check_targets(y: Any) -> NDArray[np.float64]:
-    """Return finite targets of shape (n,) or (n, q) in float64."""
+    """Return finite targets of shape (n,) or (n, q) in float64; those of another array library come to this process."""
+    y = to_host(y) if is_foreign(y) else y
     shape = np.asarray(y).shape
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
@@ -108,7 +137,7 @@ def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]
     if sample_weight is None:
         return np.ones(n)
     try:
-        counts = np.asarray(sample_weight, dtype=np.float64)
+        counts = np.asarray(to_host(sample_weight), dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             f"sample_weight must be numbers, got {sample_weight!r}: say how often each sample counts."

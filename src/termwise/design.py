@@ -1,8 +1,8 @@
 """Rows of the design matrix, however they are stored: everything that is ever asked of G.
 
-A block of rows asks its part of G these questions and no others, so that a dense array, a sparse matrix, a memory map
-and functions evaluated on the fly are all the same to the engine. G is never scaled, copied or written to; answers are
-in float64. Weights of rows are passed in, None where all are one.
+A block of rows asks its part of G these questions and no others, so that a dense array of any library, a sparse matrix,
+a memory map and functions evaluated on the fly are all the same to the engine. G is never scaled, copied or written to;
+answers are in float64. Weights of rows are passed in, None where all are one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from termwise._arrays import row_blocks
-
-Floats = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
+from termwise._arrays import (
+    Array,
+    Rows,
+    as_float64,
+    as_type,
+    at,
+    column_squares,
+    own_float64,
+    precision,
+    row_blocks,
+    zeros,
+)
 
 EVERY = slice(None)
 
@@ -27,135 +34,131 @@ class Design(ABC):
     """Some rows of G."""
 
     shape: tuple[int, int]
-    dtype: np.dtype
+    dtype: np.dtype  # float32 or float64
     nbytes: int  # of its numbers
 
     @abstractmethod
-    def products(self, u: Floats) -> Floats:
+    def products(self, u: Array) -> Array:
         """`G' u` for u of shape (n,) or (n, m), in G's own precision."""
 
     @abstractmethod
-    def columns(self, chosen: NDArray[np.intp] | slice, rows: Rows = EVERY) -> Floats:
-        """Some rows of some columns, as a new array."""
+    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+        """Some rows of some columns, whose numbers or slice are given, as a new array."""
 
     @abstractmethod
-    def squares(self, weights: Floats | None) -> Floats:
+    def squares(self, weights: Array | None) -> Array:
         """`sum w g^2` of every column."""
 
     @abstractmethod
-    def centred_squares(self, weights: Floats | None, means: Floats) -> Floats:
+    def centred_squares(self, weights: Array | None, means: Array) -> Array:
         """`sum w (g - mean)^2` of every column, without cancelling where that is possible."""
 
     @abstractmethod
-    def fourth_powers(self, weights: Floats | None, means: Floats) -> Floats:
+    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
         """`sum w^2 (g - mean)^4` of every column, or more."""
 
     @abstractmethod
-    def gram(self, weights: Floats | None) -> Floats:
+    def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G`."""
 
 
 class Dense(Design):
-    """Rows of an array or of a memory map."""
+    """Rows of an array, of whatever library, or of a memory map."""
 
-    def __init__(self, G: NDArray) -> None:
-        self.G, self.shape, self.dtype, self.nbytes = G, G.shape, G.dtype, G.nbytes
+    def __init__(self, G: Array) -> None:
+        self.G, self.shape, self.dtype = G, G.shape, precision(G.dtype)
+        self.nbytes = G.shape[0] * G.shape[1] * self.dtype.itemsize
 
-    def products(self, u: Floats) -> Floats:
+    def products(self, u: Array) -> Array:
         """`G' u`: the pass over the data."""
-        return np.asarray(self.G.T @ u.astype(self.dtype, copy=False), dtype=np.float64)
+        return as_float64(self.G.T @ as_type(u, self.G.dtype))
 
-    def columns(self, chosen: NDArray[np.intp] | slice, rows: Rows = EVERY) -> Floats:
+    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
         """Some rows of some columns."""
-        G = self.G[rows][:, chosen] if isinstance(rows, slice) else self.G[:, chosen][rows]
-        return np.array(G, dtype=np.float64)
+        if isinstance(rows, slice):
+            return own_float64(at(self.G[rows, :], chosen, axis=1))
+        return own_float64(at(at(self.G, chosen, axis=1), rows))
 
-    def squares(self, weights: Floats | None) -> Floats:
+    def squares(self, weights: Array | None) -> Array:
         """`sum w g^2`."""
         if weights is None:
-            return np.einsum("ij,ij->j", self.G, self.G, dtype=np.float64)
-        total, root = np.zeros(self.shape[1]), np.sqrt(weights)[:, None]
-        for X, rows in self._tiles():
-            np.multiply(self.G[rows], root[rows], out=X)
-            total += np.einsum("ij,ij->j", X, X)
+            return column_squares(self.G)
+        total, root = zeros((self.shape[1],), self.G), weights**0.5
+        for rows in self._tiles():
+            total += column_squares(self.G[rows, :] * root[rows, None])
         return total
 
-    def centred_squares(self, weights: Floats | None, means: Floats) -> Floats:
+    def centred_squares(self, weights: Array | None, means: Array) -> Array:
         """`sum w (g - mean)^2`, each number centred before it is squared."""
-        total, root = np.zeros(self.shape[1]), None if weights is None else np.sqrt(weights)[:, None]
-        for X, rows in self._tiles():
-            np.subtract(self.G[rows], means, out=X)
+        total, root = zeros((self.shape[1],), self.G), None if weights is None else weights**0.5
+        for rows in self._tiles():
+            X = self.G[rows, :] - means
             if root is not None:
-                X *= root[rows]
-            total += np.einsum("ij,ij->j", X, X)
+                X *= root[rows, None]
+            total += column_squares(X)
         return total
 
-    def fourth_powers(self, weights: Floats | None, means: Floats) -> Floats:
+    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
         """`sum w^2 (g - mean)^4`."""
-        total = np.zeros(self.shape[1])
-        for X, rows in self._tiles():
-            np.subtract(self.G[rows], means, out=X)
+        total = zeros((self.shape[1],), self.G)
+        for rows in self._tiles():
+            X = self.G[rows, :] - means
             X *= X
             if weights is not None:
                 X *= weights[rows, None]
-            total += np.einsum("ij,ij->j", X, X)
+            total += column_squares(X)
         return total
 
-    def gram(self, weights: Floats | None) -> Floats:
+    def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G` by one product."""
-        G = self.G if weights is None else self.G * np.sqrt(weights).astype(self.dtype)[:, None]
-        return np.asarray(G.T @ G, dtype=np.float64)
+        G = self.G if weights is None else self.G * as_type(weights**0.5, self.G.dtype)[:, None]
+        return as_float64(G.T @ G)
 
-    def _tiles(self) -> Iterator[tuple[Floats, slice]]:
-        """Row tiles, each with room for as many numbers that is used again and again."""
-        n, p = self.shape
-        room = None
-        for rows in row_blocks(n, p):
-            room = np.empty((rows.stop - rows.start, p)) if room is None else room
-            yield room[: rows.stop - rows.start], rows
+    def _tiles(self) -> Iterator[slice]:
+        return row_blocks(*self.shape, self.G)
 
 
 class Sparse(Design):
-    """Rows of a sparse matrix, by columns."""
+    """Rows of a SciPy sparse matrix, by columns."""
 
     def __init__(self, G: Any) -> None:
         self.G, self.shape, self.dtype, self.nbytes = G, G.shape, G.dtype, G.data.nbytes
 
-    def products(self, u: Floats) -> Floats:
+    def products(self, u: Array) -> Array:
         """`G' u`."""
         return np.asarray(self.G.T @ u.astype(self.dtype, copy=False), dtype=np.float64)
 
-    def columns(self, chosen: NDArray[np.intp] | slice, rows: Rows = EVERY) -> Floats:
+    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
         """Some rows of some columns, made dense."""
         G = self.G[:, chosen]
         G = G if isinstance(rows, slice) and rows == EVERY else G[rows]
         return G.toarray().astype(np.float64, copy=False)
 
-    def squares(self, weights: Floats | None) -> Floats:
+    def squares(self, weights: Array | None) -> Array:
         """`sum w g^2`."""
         return np.asarray(self._powers(2).T @ self._or_ones(weights), dtype=np.float64)
 
-    def centred_squares(self, weights: Floats | None, means: Floats) -> Floats:
+    def centred_squares(self, weights: Array | None, means: Array) -> Array:
         """`sum w (g - mean)^2`, as differences: centred columns would not be sparse."""
         weights = self._or_ones(weights)
         squares, along = self.squares(weights), self.products(weights)
         rounding = 8 * np.finfo(self.dtype).eps * squares  # the differences may be off by this
         return np.maximum(squares - 2 * means * along + means**2 * weights.sum() - rounding, 0)
 
-    def fourth_powers(self, weights: Floats | None, means: Floats) -> Floats:
+    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
         """At least `sum w^2 (g - mean)^4`, by the triangle inequality."""
         weights = self._or_ones(weights)
         fourth = np.asarray(self._powers(4).T @ weights**2, dtype=np.float64) ** 0.25
         return (fourth + np.abs(means) * np.sum(weights**2) ** 0.25) ** 4
 
-    def gram(self, weights: Floats | None) -> Floats:
+    def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G`, made dense."""
         G = self.G
         if weights is not None:
             G = sp.csc_array(G.multiply(np.sqrt(weights).astype(self.dtype)[:, None]))
         return np.asarray((G.T @ G).toarray(), dtype=np.float64)
 
-    def _or_ones(self, weights: Floats | None) -> Floats:
+    def _or_ones(self, weights: Array | None) -> Array:
         return np.ones(self.shape[0]) if weights is None else weights
 
     def _powers(self, exponent: int) -> Any:

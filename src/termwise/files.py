@@ -80,8 +80,10 @@ class RowFile(ABC):
         """Number of rows."""
         return self.shape[0]
 
-    def __getitem__(self, used: NDArray[np.bool_]) -> RowFile:
-        """The rows a mask says."""
+    def __getitem__(self, rows: Any) -> RowFile:
+        """Fewer rows: those a mask says, or those with given numbers, which must ascend."""
+        used = np.zeros(len(self), dtype=bool)
+        used[rows] = True
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__
         other._used, other.shape = used, (int(used.sum()), self.shape[1])
@@ -400,7 +402,9 @@ class Reader:
 
     def columns(self, i: int, chosen: Any) -> NDArray[np.float64] | None:
         """Return columns of a block if all of them are kept."""
-        if isinstance(chosen, slice) or not len(chosen):
+        if isinstance(chosen, slice):
+            chosen = range(self.source.shape[1])[chosen]
+        if not 0 < len(chosen) <= len(self.owners):
             return None
         at = [np.flatnonzero((self.owners == j) & self.have[:, i]) for j in chosen]
         if not all(len(place) for place in at):

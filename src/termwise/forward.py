@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_choice, check_indices, check_number
 from termwise.labels import LabelModel
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.selection.engine import Settings, grow, sparse_columns
@@ -36,6 +36,7 @@ class ForwardModel(TransformerMixin, PathModel):
         patience: int | None = 10,
         max_seconds: float | None = None,
         include: ArrayLike = (),
+        refine: str | None = None,
         refit_alpha: str | None = None,
         beta: float = 1e-6,
         cv: Any = 5,
@@ -52,6 +53,7 @@ class ForwardModel(TransformerMixin, PathModel):
         self.patience = patience
         self.max_seconds = max_seconds
         self.include = include
+        self.refine = refine
         self.refit_alpha = refit_alpha
         self.beta = beta
         self.cv = cv
@@ -76,6 +78,7 @@ class ForwardModel(TransformerMixin, PathModel):
             self.cv,
             self.precompute,
             self.fit_intercept,
+            refine=self.refine,
         )
 
     def _check_params(self) -> None:
@@ -93,12 +96,18 @@ class ForwardModel(TransformerMixin, PathModel):
             return after_step()
 
         self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, callback)
-        self.stop_reason_ = self.path_.stop_reason
+        self.stop_reason_, self.n_swaps_ = self.path_.stop_reason, self.path_.n_swaps
         self._cut(self._size())
 
     def _size(self) -> int:
-        """Number of terms to keep: what the criterion says, and all that must be in."""
-        return max(self.path_.choose(self.criterion), min(len(np.atleast_1d(self.include)), len(self.path_)))
+        """Number of terms to keep: what the criterion says, and all that must be in; those that were refined."""
+        if self.path_.n_swaps:
+            return len(self.path_)
+        forced = check_indices("include", self.include, self.path_.n_candidates, what="term")
+        return max(self.path_.choose(self.criterion), min(len(forced), len(self.path_)))
+
+    def _remarks(self) -> list[str]:
+        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
 
     def _cut(self, k: int) -> None:
         """Settle on the first k terms of the path."""
@@ -169,8 +178,8 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"}, default="loo"
         What the next term is chosen by; see `forward_path`.
-    criterion : {"tcr", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
-        How many terms to keep; None: all.
+    criterion : {"tcr", "tcr_effective", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -183,6 +192,9 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
         End the path after that time, with the model there is.
     include : array-like of int, default=()
         Candidates that are always in.
+    refine : {"swap"} or None, default=None
+        "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
+        `forward_path`.
     refit_alpha : {"loo", "gcv"} or None, default=None
         Choose the penalty of the final weights anew on the chosen terms, as the global optimum of this criterion.
     beta : float, default=1e-6
@@ -208,6 +220,8 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
         The whole path, with every criterion along it.
     stop_reason_ : str
         Why the path ended.
+    n_swaps_ : int
+        Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
     alpha_ : float
         The penalty of the weights.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
@@ -223,6 +237,13 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
     can choose another size in two cases only: a later term turns out significant after `patience` insignificant ones,
     or the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` waits for both.
+
+    "tcr" asks of a term what noise would bring to the best of p independent candidates. Neighbouring Gaussians are
+    nearly the same one: "tcr_effective" estimates how many are different, and keeps more terms of such dictionaries
+    and the same ones of orthogonal columns.
+
+    Forward selection never takes a term back. `refine="swap"` goes over the model of the chosen size and exchanges
+    terms for better ones; worth trying where terms are strongly correlated and the model is to be small.
 
     Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.
 
@@ -251,8 +272,8 @@ class ForwardClassifier(LabelModel, ForwardModel):
         Yields the candidates. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
         What the next term is chosen by; see `forward_path`.
-    criterion : {"tcr", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
-        How many terms to keep; None: all.
+    criterion : {"tcr", "tcr_effective", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -265,6 +286,9 @@ class ForwardClassifier(LabelModel, ForwardModel):
         End the path after that time, with the model there is.
     include : array-like of int, default=()
         Candidates that are always in.
+    refine : {"swap"} or None, default=None
+        "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
+        `forward_path`.
     refit_alpha : {"loo", "gcv"} or None, default=None
         Choose the penalty of the final weights anew on the chosen terms.
     beta : float, default=1e-6
@@ -282,7 +306,7 @@ class ForwardClassifier(LabelModel, ForwardModel):
     ----------
     classes_ : ndarray
         The labels.
-    support_, weights_, n_terms_, coef_, intercept_, path_, stop_reason_, alpha_
+    support_, weights_, n_terms_, coef_, intercept_, path_, stop_reason_, n_swaps_, alpha_
         As in `ForwardRegressor`; one row of weights per class for more than two classes.
 
     Examples

@@ -55,13 +55,15 @@ class KernelDesign(Design):
         self._xp, self._host = namespace(A), isinstance(A, np.ndarray)
         self._type = getattr(self._xp, self.dtype.name)
         self._far = bool(max(_largest(A), _largest(C)) > FAR)
+        self.like = A  # for what library and device the rest of a problem must be
         self._left, self._right = (A, C) if self._far else _sides(A, C)
 
     def __getitem__(self, rows: Any) -> Self:
-        """Fewer rows, by a slice or a mask."""
+        """Fewer rows, by a slice, a mask or their numbers."""
+        rows = rows[0] if isinstance(rows, tuple) else rows
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__
-        other._left = self._left[rows]
+        other._left = at(self._left, rows)
         whole = len(other._left) == self.shape[0]
         other.shape, other.symmetric = (len(other._left), self.shape[1]), self.symmetric and whole
         other.nbytes = len(other._left) * self.shape[1] * self.dtype.itemsize

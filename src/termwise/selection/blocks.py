@@ -21,6 +21,21 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import (
+    Array,
+    Rows,
+    as_float64,
+    as_type,
+    at,
+    at_least,
+    column_squares,
+    empty,
+    from_host,
+    namespace,
+    row_squares,
+    to_host,
+    zeros,
+)
 from termwise.design import EVERY, as_design
 
 Floats = NDArray[np.float64]
@@ -47,7 +62,8 @@ class Answer:
         together = {}
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            together[field.name] = max(mine, theirs) if field.name in self.largest else mine + theirs
+            larger = field.name in self.largest
+            together[field.name] = namespace(mine).maximum(mine, theirs) if larger else mine + theirs
         return type(self)(**together)
 
 
@@ -65,41 +81,37 @@ class Start(Answer):
 class Survey(Answer):
     """What the driver must know of the columns beforehand: one pass over the data."""
 
-    squares: Floats  # (p,) `|g|^2`
-    along: Floats  # (p, intercept + q) `G' [Z, r]`
-    gram: Floats  # (p, p) `G'G`, empty if it was not asked for
+    squares: Array  # (p,) `|g|^2`
+    along: Array  # (p, intercept + q) `G' [Z, r]`
+    gram: Array  # (p, p) `G'G`, empty if it was not asked for
 
 
 @dataclass(frozen=True)
 class Rest(Answer):
     """Products of the rest x of a column beside the model's."""
 
-    xx: float
-    xy: Floats  # (q,)
-    xr: Floats  # (q,)
-    zx: Floats  # (k,)
+    xx: Array  # (1,)
+    xy: Array  # (q,)
+    xr: Array  # (q,)
+    zx: Array  # (k,)
 
 
 @dataclass(frozen=True)
 class Moments(Answer):
     """Sums over the rows of the model as it is, with `w = 1 / leverage_gap^2`."""
 
-    largest = frozenset({"gap", "steep", "undefined"})
+    largest = frozenset({"tops"})
 
-    rr: Floats  # (q,) sum r^2
-    wrr: Floats  # (q,) sum w r^2: the leave-one-out squared error
-    wwrr: Floats  # (q,) sum w^2 r^2
-    squared: float  # sum (w r^2)^2 / counts, its spread
-    gap: float  # largest leverage gap
-    steep: float  # largest share / leverage_gap^3, see `curvature`
-    undefined: bool  # whether some row decides its own fit
+    sums: Array  # (3, q) sum r^2, sum w r^2 (the leave-one-out squared error), sum w^2 r^2
+    spread: Array  # (1,) sum (w r^2)^2 / counts, outputs added up before squaring
+    tops: Array  # (2,) largest leverage gap, and minus the smallest
 
 
 @dataclass(frozen=True)
 class Appended(Answer):
     """What a new column z of the model brings."""
 
-    t: Floats  # (p,) `G'z`, zeros if it was not asked for
+    t: Array  # (p,) `G'z`, nothing if it was not asked for
     moments: Moments
 
 
@@ -107,70 +119,80 @@ class Appended(Answer):
 class Replaced(Answer):
     """What other columns in place of the model's bring."""
 
-    leverage: float  # sum of squares of all columns
-    zr: Floats  # (k, q)
-    zz: Floats  # (k, k)
+    leverage: Array  # (1,) sum of squares of all columns
+    zr: Array  # (k, q)
+    zz: Array  # (k, k)
     moments: Moments
 
 
 class RowBlock:
-    """Some rows of the problem and of the growing model."""
+    """Some rows of the problem and of the growing model, in the library and on the device of Y.
 
-    def __init__(self, G: Any, Y: Floats, counts: Floats, reserve: int = 64) -> None:
-        self.G, self.counts = as_design(G), counts
-        self.weights = None if np.all(counts == 1) else counts
-        self.root = None if self.weights is None else np.sqrt(counts)
-        self.share = np.minimum(1, counts) / counts
-        self.Y = Y * np.sqrt(counts)[:, None]
-        self.r, self.gap = self.Y.copy(), np.ones(len(Y))
-        self._Z = np.empty((len(Y), reserve), order="F")  # touched as it fills
+    What it is asked with may come from the process of the driver.
+    """
+
+    def __init__(self, G: Any, Y: Array, counts: Floats, reserve: int = 64) -> None:
+        self.G, self.counts = as_design(G), from_host(counts, Y)
+        self.weights = None if np.all(counts == 1) else self.counts
+        self.root = None if self.weights is None else self.weights**0.5
+        self.share = from_host(np.minimum(1, counts) / counts, Y)
+        self.n = float(counts.sum())
+        self.Y = self.scale(as_float64(Y))
+        self.r, self.gap = self.Y, namespace(Y).ones_like(self.share)
+        self._Zt = empty((reserve, Y.shape[0]), Y)  # touched as it fills
         self.k = 0
-        self.table: Floats | None = None  # see `directions`
-        self.x = self.Q = self.a = np.empty(0)  # a column on its way in, chosen columns, see `curvature`
+        self.table: Array | None = None  # see `directions`
+        self.x = self.Q = self.a = self.gap[:0]  # a column on its way in, chosen columns, see `curvature`
         self.folds: list[Indices] = []
 
     def fork(self) -> RowBlock:
         """A block that can change while this one stays as it is."""
         other = copy.copy(self)
-        other.table = None if self.table is None else self.table.copy()
+        other.table = None if self.table is None else 1 * self.table
         return other
 
     @property
-    def Z(self) -> Floats:
+    def Z(self) -> Array:
         """Columns of the model on these rows."""
-        return self._Z[:, : self.k]
+        return self._Zt[: self.k, :].T
 
-    def scale(self, rows: Floats) -> Floats:
+    def here(self, values: Any) -> Array:
+        """Numbers of the driver, in the library and on the device of the rows."""
+        return from_host(values, self.Y)
+
+    def scale(self, rows: Array) -> Array:
         """Multiply rows by the square roots of their weights."""
-        return rows if self.root is None else (rows.T * self.root).T
+        if self.root is None:
+            return rows
+        return rows * (self.root if rows.ndim == 1 else self.root[:, None])
 
-    def products(self, u: Floats) -> Floats:
+    def products(self, u: Array) -> Array:
         """`G_b' u` for scaled rows u of shape (n_b,) or (n_b, m)."""
         return self.G.products(self.scale(u))
 
-    def columns(self, chosen: Indices | slice, rows: slice | Indices = EVERY) -> Floats:
+    def columns(self, chosen: Any, rows: Rows = EVERY) -> Array:
         """Some rows of some scaled columns, as a new array."""
         G = self.G.columns(chosen, rows)
-        return G if self.root is None else G * self.root[rows, None]
+        return G if self.root is None else G * at(self.root, rows)[:, None]
 
     # -- before the first term -----------------------------------------------------------------------------------------
 
     def start(self) -> Start:
         """Sizes and squares."""
-        n = float(len(self.Y) if self.root is None else self.counts.sum())
-        return Start(n, len(self.Y), self.G.nbytes, np.einsum("ij,ij->j", self.Y, self.Y))
+        return Start(self.n, self.Y.shape[0], self.G.nbytes, to_host(column_squares(self.Y)))
 
     def survey(self, gram: bool) -> Survey:
         """Look at all columns beside the model without terms, once and for all."""
-        G = self.gram() if gram else np.empty((0, 0))
-        squares = np.diagonal(G) if gram else self.G.squares(self.weights)
-        return Survey(squares, self.products(np.hstack([self.Z, self.r])), G)
+        xp = namespace(self.Y)
+        G = self.gram() if gram else zeros((0, 0), self.Y)
+        squares = xp.linalg.diagonal(G) if gram else self.G.squares(self.weights)
+        return Survey(squares, self.products(xp.concat([self.Z, self.r], axis=1)), G)
 
-    def centred_norms(self, means: Floats) -> Floats:
+    def centred_norms(self, means: Array) -> Array:
         """`|g - mean|^2` of every column."""
         return self.G.centred_squares(self.weights, means)
 
-    def gram(self) -> Floats:
+    def gram(self) -> Array:
         """`G' G`."""
         return self.G.gram(self.weights)
 
@@ -179,19 +201,22 @@ class RowBlock:
     @changes
     def begin(self, j: int, amounts: Floats) -> Rest:
         """Take `Z amounts` off column j, the ones of the intercept if there is no such column."""
-        x = self.scale(np.ones(len(self.Y))) if j == INTERCEPT else self.columns(np.array([j]))[:, 0]
-        self.x = x - self.Z @ amounts if self.k else x
+        x = self.scale(namespace(self.gap).ones_like(self.gap)) if j == INTERCEPT else self._column(j)
+        self.x = x - self.Z @ self.here(amounts) if self.k else x
         return self._rest()
 
     @changes
     def again(self, amounts: Floats) -> Rest:
         """Take off once more what rounding has left along Z."""
-        self.x = self.x - self.Z @ amounts
+        self.x = self.x - self.Z @ self.here(amounts)
         return self._rest()
 
+    def _column(self, j: int) -> Array:
+        return self.columns(slice(j, j + 1))[:, 0]
+
     def _rest(self) -> Rest:
-        x = self.x
-        return Rest(float(x @ x), x @ self.Y, x @ self.r, x @ self.Z)
+        x = self.x[None, :]
+        return Rest((x @ self.x), (x @ self.Y)[0, :], (x @ self.r)[0, :], (x @ self.Z)[0, :])
 
     @changes
     def append(self, length: float, beta: Floats, den: float, look: bool) -> Appended:
@@ -199,65 +224,83 @@ class RowBlock:
 
         `look` asks for `t = G'z`, the one pass over the data.
         """
-        if self.k == self._Z.shape[1]:
-            grown = np.empty((len(self.x), self.k + max(64, self.k // 2)), order="F")
-            grown[:, : self.k] = self.Z
-            self._Z = grown
-        z = self._Z[:, self.k]
-        np.divide(self.x, length, out=z)
+        if self.k == self._Zt.shape[0]:
+            more = empty((max(64, self.k // 2), self._Zt.shape[1]), self.Y)
+            self._Zt = namespace(more).concat([self._Zt, more])
+        x, z = self.x, self.x / length
+        self._Zt[self.k, :] = z
         self.k += 1
-        self.r = self.r - np.outer(self.x, beta)
-        self.gap = self.gap - self.share * (self.x * self.x) / den
-        return Appended(self.products(z) if look else np.zeros(self.G.shape[1]), self.moments())
+        self.r = self.r - x[:, None] * self.here(beta)
+        moved = x * x / den
+        self.gap = self.gap - (moved if self.root is None else self.share * moved)
+        self.x = x[:0]
+        return Appended(self.products(z) if look else x[:0], self.moments())
 
     @changes
     def take(self, j: int, amounts: Floats, length: float, beta: Floats, den: float, look: bool) -> Appended:
         """`begin` and `append` in one, for a column whose products the driver knows with all digits."""
-        self.x = self.columns(np.array([j]))[:, 0]
-        self.x -= self.Z @ amounts
+        self.x = self._column(j) - self.Z @ self.here(amounts)
         return self.append(length, beta, den, look)
 
     def moments(self) -> Moments:
         """Sums over the rows."""
-        safe = np.maximum(self.gap, NO_GAP)
-        w, rr = safe**-2, self.r * self.r
-        by_row = w * rr.sum(axis=1)
-        return Moments(
-            rr=rr.sum(axis=0),
-            wrr=w @ rr,
-            wwrr=(w * w) @ rr,
-            squared=float(np.sum(by_row * by_row / self.counts)),
-            gap=float(safe.max()),
-            steep=float((self.share * w / safe).max()),
-            undefined=bool(self.gap.min() < NO_GAP),
-        )
+        xp, safe, rr = namespace(self.gap), at_least(self.gap, NO_GAP), self.r * self.r
+        w = 1 / (safe * safe)
+        sums = xp.stack([xp.ones_like(w), w, w * w]) @ rr
+        by_row = w * (rr[:, 0] if rr.shape[1] == 1 else xp.sum(rr, axis=1))
+        shared = by_row if self.root is None else by_row / self.counts
+        tops = xp.stack([xp.max(safe), -xp.min(self.gap)])
+        return Moments(sums, by_row[None, :] @ shared, tops)
 
     # -- other columns in place of the model's -------------------------------------------------------------------------
 
     @changes
     def factor(self, chosen: Indices, intercept: int) -> tuple[Floats, Floats]:
         """Orthogonalise the chosen columns on these rows alone; their triangular factor and `Q'Y`."""
-        ones = self.scale(np.ones((len(self.Y), intercept)))
-        self.Q, R = np.linalg.qr(np.hstack([ones, self.columns(chosen)]))
-        return R, self.Q.T @ self.Y
+        xp = namespace(self.Y)
+        ones = self.scale(zeros((self.Y.shape[0], intercept), self.Y) + 1)
+        self.Q, R = xp.linalg.qr(xp.concat([ones, self.columns(chosen)], axis=1))
+        return to_host(R), to_host(self.Q.T @ self.Y)
 
     @changes
     def replace(self, within: Floats, zy: Floats, first: int) -> Replaced:
         """Put `Z = Q within` in place of the model's columns: the penalty has changed. Products from `first` on."""
-        Z = np.asfortranarray(self.Q @ within)
-        self._Z, self.k = Z, Z.shape[1]
-        self.r = self.Y - Z @ zy
-        leverage = np.einsum("ij,ij->i", Z, Z)
+        self._Zt, self.k = (self.Q @ self.here(within)).T, within.shape[1]
+        self.Q = self.Q[:0, :0]
+        self.r = self.Y - self.Z @ self.here(zy)
+        leverage = row_squares(self.Z)
         self.gap = 1 - self.share * leverage
-        Z = Z[:, first:]
-        return Replaced(float(leverage.sum()), Z.T @ self.r, Z.T @ Z, self.moments())
+        Z = self.Z[:, first:]
+        total = namespace(Z).sum(leverage)[None]
+        return Replaced(total, Z.T @ self.r, Z.T @ Z, self.moments())
+
+    @changes
+    def turn(self, Q: Floats) -> int:
+        """Put `Z Q` in place of Z, Q orthogonal: the order of the terms has changed."""
+        self._Zt = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :]
+        return 0
+
+    @changes
+    def drop_newest(self, zy: Floats) -> Moments:
+        """Take the newest column z out of the model again; `zy` is `z'Y` over all blocks."""
+        z, self.k = self._Zt[self.k - 1, :], self.k - 1
+        self._Zt = 1 * self._Zt[: self.k, :]  # what comes next must not overwrite z, which others may look at
+        moved = z * z if self.root is None else self.share * z * z
+        self.r, self.gap = self.r + z[:, None] * self.here(zy), self.gap + moved
+        return self.moments()
+
+    def restricted(self, chosen: Indices) -> RowBlock:
+        """The same rows with some of the candidates, and no model."""
+        columns = as_type(self.G.columns(chosen), self.G.dtype)
+        Y = self.Y if self.root is None else self.Y / self.root[:, None]
+        return RowBlock(columns, Y, to_host(self.counts), len(chosen) + 1)
 
     # -- what only the end of a path needs -----------------------------------------------------------------------------
 
     def targets(self) -> Floats:
-        """Return the targets as they were given."""
-        return self.Y if self.root is None else self.Y / self.root[:, None]
+        """Return the targets as they were given, in the process of the driver."""
+        return to_host(self.Y if self.root is None else self.Y / self.root[:, None])
 
-    def model(self) -> tuple[Floats, Floats, Floats]:
+    def model(self) -> tuple[Array, Array, Array]:
         """Return Z, Y and the counts, as long as the rows are."""
         return self.Z, self.Y, self.counts

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import is_foreign, put
+
 Numbers = Any  # floats or arrays that broadcast against each other
 
 
@@ -46,6 +48,8 @@ def excess(
 
 def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> NDArray[np.float64]:
     """`sse / (n - dof)`, infinite where no degree of freedom is left."""
+    if is_foreign(dof):
+        return put(sse / (n - dof), n - dof <= 0, np.inf)
     left = np.asarray(n - dof, dtype=np.float64)
     return np.where(left > 0, sse / np.where(left > 0, left, 1.0), np.inf)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, at_least, column_squares, fetch, namespace, row_squares, send
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.state import State
 
@@ -39,66 +40,71 @@ class Curvature:
 
     def look(self, state: State) -> None:
         """Weigh the squares of all columns with the present residual."""
-        self.root = np.sqrt(state.rows.ask(look, self.means))
+        self.root = state.rows.ask(look, self.means) ** 0.5
         self._forget(state)
 
     def _forget(self, state: State) -> None:
         """Know nothing of the model's columns, which may have been replaced."""
         self.M, self.z_fourth, self.rebuilt = np.empty((0, 0)), np.empty(0), state.rebuilt
 
-    def least(self, state: State, candidates: NDArray[np.intp], beta: Floats, den: Floats) -> Floats:
-        """Return a lower bound of the second sum for some candidates."""
-        lost, steep = np.sqrt(self._follow(state)), np.sqrt(state.moments.steep)
-        T = state.T[self.first :, candidates]
-        v4 = (self.fourth[candidates] + self.z_fourth @ np.abs(T)) ** 2
-        root = np.maximum(self.root[candidates] - np.sqrt(np.einsum("ij,ij->j", T, self.M @ T)), 0)
-        root = np.sqrt(np.maximum(root**2 - lost * v4, 0)) - np.sqrt(np.sum(beta**2, axis=1)) * steep * v4
-        return 2 / den * np.maximum(root, 0) ** 2
+    def least(self, state: State) -> Array:
+        """Return a lower bound of the second sum for all candidates."""
+        lost, steep = self._follow(state)
+        xp, den, T = namespace(state.s), state.den, state.T[self.first :, :]
+        M, z_fourth = send(state.s, self.M, self.z_fourth)
+        v4 = (self.fourth + z_fourth @ xp.abs(T)) ** 2
+        root = at_least(self.root - at_least(xp.sum(T * (M @ T), axis=0), 0.0) ** 0.5, 0.0)
+        slope = row_squares(state.c) ** 0.5 * steep / den
+        root = at_least(root**2 - lost * v4, 0.0) ** 0.5 - slope * v4
+        return 2 / den * at_least(root, 0.0) ** 2
 
-    def _follow(self, state: State) -> float:
-        """Bring M and the fourth norms up to the columns that Z has by now; return `|(a - a')_+|^2`."""
+    def _follow(self, state: State) -> tuple[float, float]:
+        """Bring M and the fourth norms up to the columns that Z has by now; return `|(a - a')_+|` and `sqrt(max u)`."""
         if self.rebuilt < state.rebuilt:
             self._forget(state)
         known = len(self.z_fourth)
         changed = state.rows.ask(follow, self.first, known)
-        M = np.empty((len(changed.side), len(changed.side)))
-        M[:known, :known], M[:, known:], M[known:] = self.M, changed.side, changed.side.T
-        self.M, self.z_fourth = M, np.append(self.z_fourth, changed.fourth**0.25)
-        return changed.lost
+        side, fourth, lost, steep = fetch(changed.side, changed.fourth, changed.lost, changed.steep)
+        M = np.empty((len(side), len(side)))
+        M[:known, :known], M[:, known:], M[known:] = self.M, side, side.T
+        self.M, self.z_fourth = M, np.append(self.z_fourth, fourth**0.25)
+        return float(np.sqrt(lost[0])), float(np.sqrt(steep[0]))
 
 
 @dataclass(frozen=True)
 class Change(Answer):
     """What is new since the last look."""
 
-    side: Floats  # (k, new) `Z' diag(a) z` of new columns
-    fourth: Floats  # (new,) sum z^4
-    lost: float  # sum (a - a')_+^2
+    largest = frozenset({"steep"})
+
+    side: Array  # (k, new) `Z' diag(a) z` of new columns
+    fourth: Array  # (new,) sum z^4
+    lost: Array  # (1,) sum (a - a')_+^2
+    steep: Array  # (1,) largest u
 
 
-def fourth_powers(block: RowBlock, means: Floats) -> Floats:
+def fourth_powers(block: RowBlock, means: Array) -> Array:
     """`sum (g - mean)^4` of every column, or more."""
     return block.G.fourth_powers(block.weights, means)
 
 
 @changes
-def look(block: RowBlock, means: Floats) -> Floats:
+def look(block: RowBlock, means: Array) -> Array:
     """Remember the present a, and return at most `sum a (g - mean)^2` of every column."""
-    block.a = _a(block)
+    block.a = _u(block) * row_squares(block.r)
     weights = block.a if block.weights is None else block.a * block.weights
     squares, along = block.G.squares(weights), block.G.products(weights)
-    rounding = 8 * np.finfo(block.G.dtype).eps * squares  # the differences may be off by this
-    return np.maximum(squares - 2 * means * along + means**2 * weights.sum() - rounding, 0)
+    rounding = 8 * float(np.finfo(block.G.dtype).eps) * squares  # the differences may be off by this
+    return at_least(squares - 2 * means * along + means**2 * namespace(weights).sum(weights) - rounding, 0.0)
 
 
 def follow(block: RowBlock, first: int, known: int) -> Change:
     """How far a has gone from what is remembered, and products of what is new in Z; its columns count from `first`."""
-    Z, new = block.Z[:, first:], block.Z[:, first + known :]
-    squares = new * new
-    lost = float(np.sum(np.maximum(block.a - _a(block), 0) ** 2))
-    return Change(Z.T @ (block.a[:, None] * new), np.einsum("ij,ij->j", squares, squares), lost)
+    xp, Z, new, u = namespace(block.a), block.Z[:, first:], block.Z[:, first + known :], _u(block)
+    lost = at_least(block.a - u * row_squares(block.r), 0.0)
+    return Change(Z.T @ (block.a[:, None] * new), column_squares(new * new), lost[None, :] @ lost, xp.max(u)[None])
 
 
-def _a(block: RowBlock) -> Floats:
-    """`a = u r^2` on the rows of a block."""
-    return block.share / np.maximum(block.gap, NO_GAP) ** 3 * np.sum(block.r**2, axis=1)
+def _u(block: RowBlock) -> Array:
+    """`u = w / leverage_gap` on the rows of a block, of a single repeat."""
+    return block.share / at_least(block.gap, NO_GAP) ** 3

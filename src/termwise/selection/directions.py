@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, at, empty, put_at, take_off_rows
 from termwise._memory import budget
 from termwise.selection.blocks import RowBlock, Start
 from termwise.selection.state import State
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 SHARE = 0.035  # of the size of G
@@ -32,9 +32,9 @@ class Kept:
     capacity: int
     holes: Indices  # rows to be overwritten ...
     movers: Indices  # ... by these
-    amounts: Floats  # (new columns of Z, rows in use) how much of them to take off each row
+    amounts: Array  # (new columns of Z, rows in use) how much of them to take off each row
     missing: Indices  # candidates to be computed ...
-    T: Floats  # (k, missing) ... by taking `Z T` off their columns ...
+    T: Array  # (k, missing) ... by taking `Z T` off their columns ...
     places: Indices  # ... and put into these rows
     slots: Indices  # rows of the whole batch
 
@@ -55,14 +55,16 @@ class Directions:
         if state.rebuilt > self.rebuilt:
             self._forget()
         holes, movers = self._give_up(state.k - self.clock)
-        amounts = state.T[self.clock :, self.owners]
+        amounts = at(state.T[self.clock :, :], self.owners, axis=1)
         self.clock, self.rebuilt = state.k, state.rebuilt
         present = self.slot[batch] >= 0
         missing = batch[~present]
         self.used[self.slot[batch[present]]] = self.clock
         places = self._make_room(len(missing))
         self.owners[places], self.used[places], self.slot[missing] = missing, self.clock, places
-        return Kept(self.capacity, holes, movers, amounts, missing, state.T[:, missing], places, self.slot[batch])
+        return Kept(
+            self.capacity, holes, movers, amounts, missing, at(state.T, missing, axis=1), places, self.slot[batch]
+        )
 
     def _forget(self) -> None:
         """Empty the table: the model has other columns now."""
@@ -94,16 +96,18 @@ class Directions:
         return np.concatenate([old, new])
 
 
-def bring_up_to_date(block: RowBlock, kept: Kept) -> None:
-    """Do to a block's table what is to be done to it."""
+def bring_up_to_date(block: RowBlock, kept: Kept) -> Array:
+    """Do to a block's table what is to be done to it, and return it."""
     if block.table is None:
-        block.table = np.empty((kept.capacity, len(block.Y)))  # touched as it fills
+        block.table = empty((kept.capacity, block.Y.shape[0]), block.Y)  # touched as it fills
+    table = block.table
     if len(kept.holes):
-        block.table[kept.holes] = block.table[kept.movers]
-    for z, amounts in zip(block.Z[:, block.k - len(kept.amounts) :].T, kept.amounts, strict=True):
-        for row, amount in zip(block.table, amounts, strict=False):
-            row -= amount * z
+        put_at(table, kept.holes, at(table, kept.movers))
+    new, used = kept.amounts.shape
+    for i in range(new):
+        take_off_rows(table[:used, :], block.here(kept.amounts)[i, :], block.Z[:, block.k - new + i])
     if len(kept.missing):
         V = block.columns(kept.missing)
-        V -= block.Z @ kept.T
-        block.table[kept.places] = V.T
+        V -= block.Z @ block.here(kept.T)
+        put_at(table, kept.places, V.T)
+    return table

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import as_columns
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision, put, smallest, to_host
 from termwise._checks import (
     check_bool,
     check_choice,
     check_counts,
+    check_foreign,
     check_indices,
     check_number,
     check_targets,
@@ -25,6 +28,7 @@ from termwise._checks import (
 from termwise.design import Design
 from termwise.files import RowFile, beyond_memory
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.different import number_of_different
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
@@ -32,6 +36,7 @@ from termwise.selection.loo_error import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
 from termwise.selection.state import State
+from termwise.selection.swap import swap
 
 ALL_RULES: tuple[type[Rule], ...] = (
     LooRule,
@@ -45,6 +50,8 @@ ALL_RULES: tuple[type[Rule], ...] = (
 )
 RULES = {rule.name: rule for rule in ALL_RULES}
 PENALTIES = ("weights", "orthogonal")
+REFINEMENTS = ("swap",)
+STOPPED = "stopped by a callback"
 BEYOND_CACHES = 1 << 27  # bytes
 PROMISING = 64
 FEW = 16  # terms a path has, if it is not said how many
@@ -62,6 +69,7 @@ def forward_path(
     patience: int | None = None,
     max_seconds: float | None = None,
     include: ArrayLike = (),
+    refine: str | None = None,
     beta: float = 1e-6,
     cv: Any = 5,
     precompute: bool | str = "auto",
@@ -92,14 +100,17 @@ def forward_path(
         What is penalised: the weights, or those of the orthogonalised terms (ROLS).
     max_terms : int or None, default=None
         Most terms; None: as many as the data can determine.
-    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr"} or None, default=None
-        Only used with `patience`.
+    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective"} or None, default=None
+        How many terms are wanted, for `patience` and `refine`; the path itself goes on. None: all of them.
     patience : int or None, default=None
         End the path once the criterion's choice has not changed for that many terms.
     max_seconds : float or None, default=None
         End the path after that time, with what there is.
     include : array-like of int, default=()
         Candidates that are always in, taken first.
+    refine : {"swap"} or None, default=None
+        "swap" exchanges the terms the criterion keeps, one for one, until no exchange makes the model better by the
+        rule. Needs a penalty on the weights that is a number (zero with the rule "d_optimal").
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
@@ -121,6 +132,14 @@ def forward_path(
     -------
     path : SelectionPath
         The terms in order, the criteria of every size and the weights of every size.
+
+    Notes
+    -----
+    Refining takes one look at all candidates per term and round, but no pass over G unless a term is exchanged: a round
+    costs about one to two times the path, and there are two of them or, where many terms are exchanged, several.
+    If no exchange is better the path is the same as without. Else it ends at the size the criterion chose and has the
+    refined terms, in the order the rule takes them when there are no others; `n_swaps` counts the exchanges. What is
+    better by the rule need not predict better: no rule counts that it was asked about ever more models.
 
     Examples
     --------
@@ -148,6 +167,7 @@ def forward_path(
         precompute,
         fit_intercept,
         block_rows,
+        refine=refine,
     )
     settings.check()
     return grow(design, Y, counts, settings, one_output, callback)
@@ -171,6 +191,7 @@ class Settings:
     fit_intercept: bool = True
     block_rows: int | None = None
     min_norm: float = 0.0  # a candidate whose rest beside the chosen ones has no larger square is out
+    refine: str | None = None
 
     def check(self) -> None:
         """Raise on the first bad one."""
@@ -180,6 +201,7 @@ class Settings:
         if self.criterion is not None:
             check_choice("criterion", self.criterion, SIZES, remedy="None keeps every term")
         self._check_alpha()
+        self._check_refine()
         for name in ("max_terms", "patience", "block_rows"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, integer=True, remedy="None sets no limit")
@@ -199,6 +221,26 @@ class Settings:
             raise ValueError(
                 f"penalty must be 'weights' with alpha='reestimate', got {self.penalty!r}: the formula is for the "
                 "weights themselves."
+            )
+
+    def _check_refine(self) -> None:
+        if self.refine is None:
+            return
+        check_choice("refine", self.refine, REFINEMENTS, remedy="None keeps the terms as they were taken")
+        if self.alpha == "reestimate":
+            raise ValueError(
+                "alpha must be a number with refine='swap', got 'reestimate': models under different penalties cannot "
+                "be compared; give the alpha that comes out without refine, or use refit_alpha."
+            )
+        if self.penalty != "weights":
+            raise ValueError(
+                f"penalty must be 'weights' with refine='swap', got {self.penalty!r}: only then is a model the same "
+                "whatever the order of its terms."
+            )
+        if self.rule == "d_optimal" and self.alpha != 0:
+            raise ValueError(
+                f"alpha must be 0 with rule='d_optimal' and refine='swap', got {self.alpha!r}: only then do the scores "
+                "of the terms add up to something that does not depend on their order."
             )
 
 
@@ -222,13 +264,20 @@ def grow_on(
     settings: Settings,
     one_output: bool,
     callback: Callable[[SelectionPath], bool | None] | None = None,
+    rule: Rule | None = None,
 ) -> SelectionPath:
-    """Grow a path on rows wherever they are: the loop. What `precompute` "auto" means must be settled."""
+    """Grow a path on rows wherever they are: the loop. What `precompute` "auto" means must be settled.
+
+    A rule that is given is used instead of the one the settings name.
+    """
     started, p = time.perf_counter(), rows.n_candidates
     forced = check_indices("include", settings.include, p, what="term")
-    rule = RULES[settings.rule].build(settings, rows)
+    fresh = RULES[settings.rule].build(settings, rows) if rule is None else rule
+    rule = copy.copy(fresh)  # it will remember what it has seen of this path
     state = _begin(rows, settings)
     path = SelectionPath(state.n, p, settings.fit_intercept, one_output)
+    if settings.criterion == "tcr_effective":
+        path.n_different = number_of_different(rows, settings.fit_intercept)
     most = p if settings.max_terms is None else max(settings.max_terms, len(forced))
     limit = min(most, p, int(state.n) - settings.fit_intercept)
     _record(path, state, Choice(-1, np.nan), 0.0, started)
@@ -242,7 +291,7 @@ def grow_on(
             path.stop_reason = rule.end
             break
         cost = state.cost
-        rows.expect(_promising(state))
+        rows.expect(partial(_promising, state))
         if not state.append(choice.index):
             forced = forced[forced != choice.index]
             continue
@@ -253,11 +302,57 @@ def grow_on(
         _record(path, state, choice, reduction, started)
         sizes.append(choose_size(path, settings.criterion))
         if callback is not None and callback(path):
-            path.stop_reason = "stopped by a callback"
+            path.stop_reason = STOPPED
         elif _settled(sizes, len(forced), settings.patience):
             path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
-    path._training = state.training()
+    path._training = state.training(rows.model_rows())
+    if settings.refine is None or path.stop_reason == STOPPED:
+        return path
+    return _refined(path, state, fresh, forced[: len(path)], settings, started)
+
+
+def _refined(
+    path: SelectionPath,
+    state: State,
+    rule: Rule,
+    forced: NDArray[np.intp],
+    settings: Settings,
+    started: float,
+) -> SelectionPath:
+    """Exchange terms of the model the criterion chooses; if any is, return the path of the refined model."""
+
+    def over() -> bool:
+        return settings.max_seconds is not None and time.perf_counter() - started > settings.max_seconds
+
+    size = max(choose_size(path, settings.criterion), len(forced))
+    for _ in range(len(path) - size):
+        state = state.without_newest()
+    terms, swaps, end = swap(state, rule, len(forced), over)
+    reason = f"{path.stop_reason}; terms exchanged: {swaps}, {end}"
+    if swaps:
+        path = _path_of(path, state.rows, np.array(terms), rule, len(forced), settings, started)
+    path.stop_reason, path.n_swaps = reason, swaps
     return path
+
+
+def _path_of(
+    path: SelectionPath,
+    rows: Executor,
+    terms: NDArray[np.intp],
+    rule: Rule,
+    fixed: int,
+    settings: Settings,
+    started: float,
+) -> SelectionPath:
+    """The path that takes just these terms, the fixed ones first, then in the order of the rule."""
+    elapsed = time.perf_counter() - started
+    few = replace(settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
+    first = grow_on(rows.restrict(terms), replace(few, include=np.arange(fixed)), path.one_output, rule=rule)
+    if len(first) < len(terms):  # the rule would have ended earlier, but the size was chosen already
+        order = [*first.terms, *np.setdiff1d(np.arange(len(terms)), first.terms)]
+        first = grow_on(rows.restrict(terms), replace(few, include=order), path.one_output, rule=rule)
+    first.steps[1:] = [replace(s, term=int(terms[s.term]), seconds=s.seconds + elapsed) for s in first.steps[1:]]
+    return replace(first, n_candidates=path.n_candidates, n_different=path.n_different)
 
 
 def _begin(rows: Executor, settings: Settings) -> State:
@@ -267,8 +362,9 @@ def _begin(rows: Executor, settings: Settings) -> State:
     orthogonal = settings.penalty == "orthogonal"
     alpha = 0.0 if reestimated else float(settings.alpha)
     state = State(rows, alpha, orthogonal, settings.fit_intercept, tol, settings.precompute, settings.min_norm)
-    if reestimated and state.usable.any():
-        state.alpha = 1e-3 * float(np.median(state.s[state.usable]))
+    if reestimated:
+        squares = to_host(state.s)[to_host(state.usable)]
+        state.alpha = 1e-3 * float(np.median(squares)) if len(squares) else 0.0
     return state
 
 
@@ -282,16 +378,15 @@ def _gram_pays(G: Any, settings: Settings) -> bool:
     n, p = G.shape
     if isinstance(G, RowFile):
         return (settings.max_terms or FEW) > p / 128 and p <= min(n, 4000)
-    if settings.max_terms is None or not isinstance(G, np.ndarray) or G.dtype != np.float64:
+    if settings.max_terms is None or sp.issparse(G) or precision(G.dtype) != np.float64:
         return False
-    return settings.max_terms > p / (24 if G.nbytes > BEYOND_CACHES else 8) and p <= min(n, 4000)
+    cached = 8 * n * p <= BEYOND_CACHES and not is_foreign(G)
+    return settings.max_terms > p / (8 if cached else 24) and p <= min(n, 4000)
 
 
 def _promising(state: State) -> NDArray[np.intp]:
     """Candidates that may be looked at closely at the next term, by any rule: those that reduce the cost most."""
-    gain = np.where(state.usable, CostRule().scores(state), 0.0)
-    best = np.argpartition(-gain, PROMISING)[:PROMISING] if len(gain) > PROMISING else np.arange(len(gain))
-    return best[np.argsort(-gain[best], kind="stable")]
+    return smallest(to_host(put(-CostRule().scores(state), ~state.usable, 0.0)), PROMISING)[0]
 
 
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
@@ -299,23 +394,29 @@ def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
     return patience is not None and len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1
 
 
-def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray, NDArray, bool]:
+def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
     """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
     unseen = isinstance(G, Design | RowFile)  # its numbers are checked as they are computed or read
     if unseen and G.shape[0] > 1 and G.shape[1]:
         design = G
+    elif is_foreign(G):
+        design = check_foreign("G", G, min_samples=2)
     else:
         G = np.zeros(G.shape) if unseen else G
         design = check_array(
             G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
         )
     y = check_targets(y)
-    check_consistent_length(design, y)
+    if len(y) != design.shape[0]:
+        check_consistent_length(np.empty(design.shape[0]), y)
     counts = check_counts(sample_weight, len(y))
     check_total(counts)
-    Y, used, design = as_columns(y), counts > 0, beyond_memory(design)
-    if not used.all():
-        design, Y, counts = design[used], Y[used], counts[used]
+    Y, used, design = as_columns(y), np.flatnonzero(counts), beyond_memory(design)
+    if len(used) < len(y):
+        rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
+        design, Y, counts = rows, Y[used], counts[used]
+    like = getattr(design, "like", design)
+    Y = from_host(Y, like) if is_foreign(like) else Y
     return sparse_columns(design), Y, counts, y.ndim == 1
 
 
@@ -326,9 +427,9 @@ def sparse_columns(G: Any) -> Any:
 
 def _record(path: SelectionPath, state: State, choice: Choice, reduction: float, started: float) -> None:
     """Add a row to the path."""
-    q, n, rows = state.c.shape[1], state.n, state.moments
+    q, n, rows = state.q, state.n, state.moments
     loo_sse, sse = np.inf if rows.undefined else float(rows.wrr.sum()) / q, state.sse / q
-    spread = np.inf if rows.undefined else np.sqrt(max(rows.squared / q**2 / n - (loo_sse / n) ** 2, 0.0))
+    spread = np.inf if rows.undefined else np.sqrt(max(rows.spread / q**2 / n - (loo_sse / n) ** 2, 0.0))
     values = {name: float(f(sse, state.dof, n, loo_sse)) for name, f in CRITERIA.items()}
     path.steps.append(
         Step(
@@ -368,5 +469,5 @@ def _reestimate(state: State) -> float:
     freedom = state.n - state.dof
     if curvature <= 0 or freedom <= 0 or trace <= 0:
         return state.alpha
-    scale = float(state.norms[state.chosen].mean())
+    scale = float(to_host(at(state.norms, np.array(state.chosen))).mean())
     return float(np.clip(state.sse * trace / (curvature * freedom), 1e-15 * scale, 1e15 * scale))

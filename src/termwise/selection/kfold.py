@@ -30,7 +30,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import row_blocks
+from termwise._arrays import Array, at, column_squares, fetch, namespace, row_blocks, to_host, zeros
 from termwise._checks import check_indices, check_number
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.executor import Executor
@@ -62,14 +62,15 @@ class KFoldRule(Rule):
 
     def choose(self, state: State) -> Choice | None:
         """Return the candidate with the smallest error, ties to the lower index."""
-        if not state.usable.any():
+        usable = to_host(state.usable)
+        if not usable.any():
             return None
         if self.rows is not state.rows:
             self.rows = state.rows
             self.rows.deal(set_folds, self.rows.cut(self.labels), self.count)
-        errors = np.where(state.usable, 0.0, np.inf)
+        errors = np.where(usable, 0.0, np.inf)
         batches = list(row_blocks(len(errors), min(len(self.labels) // self.count, TILE_ROWS)))
-        k = state.k + state.c.shape[1]
+        k = state.k + state.q
         for folds in _chunks(self.count, max(1, AT_A_TIME // (k * max(k, batches[0].stop)))):
             left_out = _LeftOut(state, folds)
             for batch in batches:
@@ -78,7 +79,7 @@ class KFoldRule(Rule):
         if not np.isfinite(best):
             return None
         first = int(np.flatnonzero(errors <= best * (1 + TIE))[0])
-        return Choice(first, float(errors[first]), int(state.usable.sum()))
+        return Choice(first, float(errors[first]), int(usable.sum()))
 
 
 def _chunks(count: int, most: int) -> Iterable[range]:
@@ -91,29 +92,31 @@ class _LeftOut:
 
     def __init__(self, state: State, folds: range) -> None:
         model, shrink = state.rows.ask(without_candidates, folds), np.sqrt(state.shrinkage)
-        sigma2, W = np.linalg.eigh(shrink[:, None] * model.zz * shrink)
+        zz, zr, rr = fetch(model.zz, model.zr, model.rr)
+        sigma2, W = np.linalg.eigh(shrink[:, None] * zz * shrink)
         gap = 1 - sigma2
         self.folds, self.L = folds, shrink[:, None] * W
         self.determined = bool(np.all(gap >= NO_GAP))
         self.once = 1 / np.maximum(gap, NO_GAP)
         self.twice = (1 + self.once) * self.once
-        self.f = self.L.mT @ model.zr
-        self.aa = np.sum(model.rr, axis=1) + np.einsum("fiq,fiq,fi->f", self.f, self.f, self.twice)
+        self.f = self.L.mT @ zr
+        self.aa = np.sum(rr, axis=1) + np.einsum("fiq,fiq,fi->f", self.f, self.f, self.twice)
 
     def errors(self, state: State, batch: slice) -> Floats:
         """Squared error on these folds of the model with each candidate of a batch added; infinite if undetermined."""
         if not self.determined:
             return np.full(batch.stop - batch.start, np.inf)
-        T, q = np.ascontiguousarray(state.T[:, batch]), state.c.shape[1]
-        found = state.rows.ask(with_candidates, self.folds, self.L, T, batch)
-        e, rv = found.along[:, :-q], found.along[:, -q:]
-        vv, squares = found.vv[:, None], e * e
+        q, den = state.q, to_host(state.den[batch])
+        found = state.rows.ask(with_candidates, self.folds, self.L, state.T[:, batch], batch)
+        along, vv = fetch(found.along, found.vv)
+        e, rv, vv = along[:, :-q], along[:, -q:], vv[:, None]
+        squares = e * e
         ww = vv + self.twice[:, None] @ squares
         av = rv + (self.once[:, :, None] * self.f).mT @ e
         aw = rv + (self.twice[:, :, None] * self.f).mT @ e
-        rest = state.den[batch] - (vv + self.once[:, None] @ squares)
+        rest = den - (vv + self.once[:, None] @ squares)
         undetermined = rest < NO_GAP * ww
-        gamma = (state.c[batch].T - av) / np.where(undetermined, 1.0, rest)
+        gamma = (to_host(state.c[batch, :]).T - av) / np.where(undetermined, 1.0, rest)
         total = self.aa[:, None] + np.sum(gamma * (gamma * ww - 2 * aw), axis=1)
         return np.where(undetermined[:, 0], np.inf, np.maximum(total, 0)).sum(axis=0)
 
@@ -125,17 +128,17 @@ class _LeftOut:
 class Without(Answer):
     """Products of the model's columns and residual on some folds."""
 
-    zz: Floats  # (folds, k, k)
-    zr: Floats  # (folds, k, q)
-    rr: Floats  # (folds, q)
+    zz: Array  # (folds, k, k)
+    zr: Array  # (folds, k, q)
+    rr: Array  # (folds, q)
 
 
 @dataclass(frozen=True)
 class With(Answer):
     """Products with the directions of a batch on some folds."""
 
-    along: Floats  # (folds, k + q, batch) `[Z L, r]'v`
-    vv: Floats  # (folds, batch)
+    along: Array  # (folds, k + q, batch) `[Z L, r]'v`
+    vv: Array  # (folds, batch)
 
 
 @changes
@@ -148,28 +151,30 @@ def set_folds(block: RowBlock, labels: Rows, count: int) -> int:
 
 def without_candidates(block: RowBlock, folds: range) -> Without:
     """Products of the model on the rows of some folds."""
-    Zs, rs = [block.Z[block.folds[f]] for f in folds], [block.r[block.folds[f]] for f in folds]
+    stack, parts = namespace(block.Y).stack, [block.folds[f] for f in folds]
+    Zs, rs = [at(block.Z, own) for own in parts], [at(block.r, own) for own in parts]
     return Without(
-        np.stack([Z.T @ Z for Z in Zs]),
-        np.stack([Z.T @ r for Z, r in zip(Zs, rs, strict=True)]),
-        np.stack([np.einsum("ij,ij->j", r, r) for r in rs]),
+        stack([Z.T @ Z for Z in Zs]),
+        stack([Z.T @ r for Z, r in zip(Zs, rs, strict=True)]),
+        stack([column_squares(r) for r in rs]),
     )
 
 
-def with_candidates(block: RowBlock, folds: range, L: Floats, T: Floats, batch: slice) -> With:
+def with_candidates(block: RowBlock, folds: range, L: Floats, T: Array, batch: slice) -> With:
     """Products with the directions of a batch, one tile of `V = G - Z T` at a time."""
     k, width = T.shape
-    along, vv = np.zeros((len(folds), k + block.Y.shape[1], width)), np.zeros((len(folds), width))
+    L, T = block.here(L), block.here(T)
+    along, vv = zeros((len(folds), k + block.Y.shape[1], width), T), zeros((len(folds), width), T)
     for i, f in enumerate(folds):
         own = block.folds[f]
-        for tile in row_blocks(len(own), width):
+        for tile in row_blocks(len(own), width, block.Y):
             rows = own[tile]
-            Z = block.Z[rows]
+            Z = at(block.Z, rows)
             V = block.columns(batch, rows)
             V -= Z @ T
-            along[i, :k] += (Z @ L[i]).T @ V
-            along[i, k:] += block.r[rows].T @ V
-            vv[i] += np.einsum("ij,ij->j", V, V)
+            along[i, :k, :] += (Z @ L[i, :, :]).T @ V
+            along[i, k:, :] += at(block.r, rows).T @ V
+            vv[i, :] += column_squares(V)
     return With(along, vv)
 
 

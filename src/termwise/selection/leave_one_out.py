@@ -18,14 +18,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import row_blocks
-from termwise.selection.blocks import NO_GAP, Answer, Moments, RowBlock, changes
+from termwise._arrays import (
+    Array,
+    at,
+    at_least,
+    fetch,
+    from_host,
+    namespace,
+    put,
+    put_at,
+    row_blocks,
+    row_squares,
+    smallest,
+    to_host,
+)
+from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.curvature import Curvature
 from termwise.selection.directions import Directions, Kept, bring_up_to_date
 from termwise.selection.rules import TIE, Choice, Rule
-from termwise.selection.state import State
+from termwise.selection.state import Known, State, Sums
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 FIRST = 4  # candidates verified for the incumbent
 WORTH_TIGHTENING = 32  # survivors for which the second bound pays
@@ -47,42 +61,36 @@ class LooRule(Rule):
 
     def choose(self, state: State) -> Choice | None:
         """Return exactly the candidate brute force would, verifying as few as the bounds allow."""
-        candidates = np.flatnonzero(state.usable)
-        if not len(candidates):
-            return None
-        den = state.den[candidates]
-        beta, vv = state.c[candidates] / den[:, None], np.maximum(state.vv[candidates], 0)
-        terms = BoundTerms(state)
-        floor = terms.total - terms.slack
-        curve = np.sum(beta**2, axis=1) * terms.w_min * vv
-        loose = np.abs(beta) @ terms.deviation * np.sqrt(vv)
-        extra = self._extra(state, candidates, beta, den)
-        bound = floor - 2 * terms.w0 * np.sum(beta * state.rv[candidates], axis=1) - 2 * loose + curve + extra
-        errors = np.full(len(candidates), np.inf)
-        directions = self.directions = self.directions or Directions(state.facts, len(state.s))
-
-        def verify(batch: NDArray[np.intp]) -> None:
-            errors[batch] = leave_one_out_errors(state, directions, candidates[batch], beta[batch], den[batch])
-            bound[batch] = np.inf
-
+        directions = self.directions = self.directions or Directions(state.facts, state.s.shape[0])
+        bounds = Bounds(state, self._extra(state))
         size = max(FIRST, min(directions.capacity, state.rows.worth_a_call // int(state.n)))
-        verify(smallest(bound, size))
-        alive = np.flatnonzero(np.isfinite(bound) & (bound <= errors.min()))
-        if len(alive) > WORTH_TIGHTENING:
-            along = weighted_products(state, candidates[alive])
-            bound[alive] = floor - 2 * np.sum(beta[alive] * along, axis=1) + curve[alive]
-        while np.any(np.isfinite(bound) & (bound <= errors.min())):
-            batch = smallest(bound, size)
-            verify(batch[bound[batch] <= errors.min()])
-            size = min(2 * size, directions.capacity)
-        best = errors.min()
+        numbers, errors = np.empty(0, dtype=np.intp), np.empty(0)
+        while True:
+            places, values = smallest(bounds.values, size + 1)  # one more, to see whether that is worth a look
+            known, (values,) = state.meet(places, values)
+            batch = np.flatnonzero(np.isfinite(values) & (values <= errors.min(initial=np.inf)))[:size]
+            if not len(batch):
+                break
+            few = known.of(batch)
+            numbers, errors = (
+                np.append(numbers, few.numbers),
+                np.append(errors, leave_one_out_errors(state, directions, few)),
+            )
+            if len(batch) == len(values) or values[len(batch)] > errors.min():
+                break
+            bounds.exclude(few.numbers)
+            if len(numbers) == len(batch):
+                bounds.tighten(errors.min())
+            else:
+                size = min(2 * size, directions.capacity)
+        self.crowd = len(numbers)
+        best = errors.min(initial=np.inf)
         if not np.isfinite(best):
             return None
-        first = int(np.flatnonzero(errors <= best * (1 + TIE))[0])
-        self.crowd = int(np.isinf(bound).sum())
-        return Choice(int(candidates[first]), float(errors[first]), self.crowd)
+        first = min(numbers[errors <= best * (1 + TIE)])
+        return Choice(int(first), float(errors[numbers == first][0]), self.crowd)
 
-    def _extra(self, state: State, candidates: NDArray[np.intp], beta: Floats, den: Floats) -> Floats:
+    def _extra(self, state: State) -> Array | float:
         """The candidates' own leverage, once many had to be verified and it pays to look at the squares of G."""
         self.age += 1
         if self.crowd > CROWD and self.age > FRESH:
@@ -91,87 +99,112 @@ class LooRule(Rule):
             else:
                 self.curvature.look(state)
             self.age = 0
-        if self.curvature is None:
-            return np.zeros(len(candidates))
-        return self.curvature.least(state, candidates, beta, den)
+        return 0.0 if self.curvature is None else self.curvature.least(state)
 
 
-class BoundTerms:
-    """What both bounds need of the rows, from sums the driver has already."""
+class Bounds:
+    """Lower bounds of the errors of all candidates, infinite for those that are of no use or have been verified.
 
-    def __init__(self, state: State) -> None:
-        moments = state.moments
-        self.total, self.w_min = float(moments.wrr.sum()), moments.gap**-2
-        self.w0 = self.total / max(float(moments.rr.sum()), np.finfo(np.float64).tiny)
-        self.deviation = np.sqrt(self._squared_deviation(moments))
-        self.slack = 64 * np.finfo(state.rows.dtype).eps * self.total
+    All they need of the rows are sums the driver has already.
+    """
 
-    def _squared_deviation(self, moments: Moments) -> Floats:
-        """`sum (w - w0)^2 r^2` of each output, from its expansion, and no less whatever rounding has done to that."""
-        squares = moments.wwrr - 2 * self.w0 * moments.wrr + self.w0**2 * moments.rr
-        return np.maximum(squares, 0) + ROUNDING * moments.wwrr
+    def __init__(self, state: State, extra: Array | float) -> None:
+        xp, self.state, sums = namespace(state.s), state, state.moments
+        total, tiny = float(sums.wrr.sum()), float(np.finfo(np.float64).tiny)
+        w0, w_min = total / max(float(sums.rr.sum()), tiny), sums.gap**-2
+        den, vv = state.den, at_least(state.vv, 0.0)
+        self.beta = state.statistics[: state.q, :] / den
+        gain = self.beta * state.rv.T
+        slope = xp.abs(self.beta) * from_host(deviation(sums, w0)[:, None], den)
+        if state.q > 1:
+            gain, slope, steep = xp.sum(gain, axis=0), xp.sum(slope, axis=0), xp.sum(self.beta * self.beta, axis=0)
+        else:
+            gain, slope, steep = gain[0, :], slope[0, :], (self.beta * self.beta)[0, :]
+        self.floor = total * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
+        self.curve = w_min * steep * vv
+        bound = self.floor - 2 * (w0 * gain + slope * xp.sqrt(vv)) + self.curve + extra
+        self.values = put(bound, ~state.usable, np.inf)
+
+    def exclude(self, candidates: Indices) -> None:
+        """Bound some candidates no more."""
+        self.values = put_at(self.values, candidates, np.inf)
+
+    def tighten(self, best: float) -> None:
+        """Put bound 1 in place of bound 0 for candidates that may be better than the best, if they are many."""
+        values = to_host(self.values)
+        alive = np.flatnonzero(np.isfinite(values) & (values <= best))
+        if len(alive) > WORTH_TIGHTENING:
+            along = weighted_products(self.state, alive)
+            beta = at(self.beta, alive, axis=1)
+            tight = self.floor - 2 * namespace(beta).sum(beta * along.T, axis=0) + at(self.curve, alive)
+            self.values = put_at(self.values, alive, tight)
+
+
+def deviation(sums: Sums, w0: float) -> Floats:
+    """`|(w - w0) r|` of each output, from the expansion of its square, or a little more in view of rounding."""
+    squares = sums.wwrr - 2 * w0 * sums.wrr + w0**2 * sums.rr
+    return np.sqrt(np.maximum(squares, 0) + ROUNDING * sums.wwrr)
 
 
 @dataclass(frozen=True)
 class Along(Answer):
     """Products with `w r`."""
 
-    direct: Floats  # (candidates, q)
-    through: Floats  # (k, q), of Z
+    direct: Array  # (candidates, q)
+    through: Array  # (k, q), of Z
 
 
-def weighted_products(state: State, candidates: NDArray[np.intp]) -> Floats:
+def weighted_products(state: State, candidates: Indices) -> Array:
     """`(w r)'v` for some candidates: from their columns, or from one more pass where they are many."""
-    if 4 * len(candidates) > len(state.s):
-        answer = state.rows.ask(along_weighted_residual, None)
-        direct = answer.direct[candidates]
-    else:
-        answer = state.rows.ask(along_weighted_residual, candidates)
-        direct = answer.direct
-    return direct - state.T[:, candidates].T @ answer.through
+    many = 4 * len(candidates) > state.s.shape[0]
+    answer = state.rows.ask(along_weighted_residual, None if many else candidates)
+    direct = at(answer.direct, candidates) if many else answer.direct
+    return direct - at(state.T, candidates, axis=1).T @ answer.through
 
 
-def along_weighted_residual(block: RowBlock, candidates: NDArray[np.intp] | None) -> Along:
+def along_weighted_residual(block: RowBlock, candidates: Indices | None) -> Along:
     """`G'(w r)` and `Z'(w r)` on the rows of a block; None means all candidates."""
-    wr = block.r * (np.maximum(block.gap, NO_GAP) ** -2)[:, None]
+    wr = block.r * (at_least(block.gap, NO_GAP) ** -2)[:, None]
     direct = block.products(wr) if candidates is None else block.columns(candidates).T @ wr
     return Along(direct, block.Z.T @ wr)
 
 
-def leave_one_out_errors(
-    state: State, directions: Directions, batch: NDArray[np.intp], beta: Floats, den: Floats
-) -> Floats:
-    """Exact leave-one-out squared error of the model with each candidate of a batch added; infinite if undefined."""
-    return state.rows.ask(verify, directions.fetch(batch, state), beta, den)
+def leave_one_out_errors(state: State, directions: Directions, few: Known) -> Floats:
+    """Exact leave-one-out squared error of the model with each of a few candidates added; infinite if undefined."""
+    den = state.alpha + few.s
+    answer = state.rows.ask(verify, directions.fetch(few.numbers, state), few.c / den, den)
+    errors, gaps = fetch(answer.errors, answer.gaps)
+    return np.where(-gaps < NO_GAP, np.inf, errors)
+
+
+@dataclass(frozen=True)
+class Verified(Answer):
+    """Errors of a batch."""
+
+    largest = frozenset({"gaps"})
+
+    errors: Array  # (batch,)
+    gaps: Array  # (batch,) minus the smallest leverage gap
 
 
 @changes
-def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Floats:
+def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
     """Leave-one-out squared errors on the rows of a block."""
-    bring_up_to_date(block, kept)
-    assert block.table is not None
-    r, total = np.ascontiguousarray(block.r.T), np.zeros(len(den))
-    for rows in row_blocks(len(block.Y), 4 * len(den)):
-        V = block.table[kept.slots, rows]
+    xp, table, r = namespace(block.r), bring_up_to_date(block, kept), block.r.T
+    beta, shrink = block.here(-beta[:, :, None]), block.here(-1 / den[:, None])
+    errors, gaps = [], []
+    for rows in row_blocks(block.Y.shape[0], 4 * len(den), block.Y):
+        V = at(table[:, rows], kept.slots)
         gap = V * V
-        gap *= -1 / den[:, None]
+        gap *= shrink
         if block.root is not None:
             gap *= block.share[rows]
         gap += block.gap[rows]
-        undefined = gap.min(axis=1) < NO_GAP
-        if undefined.any():
-            np.maximum(gap, NO_GAP, out=gap)
-            total[undefined] = np.inf
-        for part, b in zip(r[:, rows], beta.T, strict=True):
-            error = V * -b[:, None]
-            error += part
-            error /= gap
-            total += np.einsum("ij,ij->i", error, error)
-    return total
-
-
-def smallest(values: Floats, count: int) -> NDArray[np.intp]:
-    """Positions of the smallest finite values, in ascending order."""
-    count = min(count, int(np.isfinite(values).sum()))
-    chosen = np.argpartition(values, count - 1)[:count] if count else np.empty(0, dtype=np.intp)
-    return chosen[np.argsort(values[chosen], kind="stable")]
+        gaps.append(-xp.min(gap, axis=1))
+        for i in range(r.shape[0]):
+            error = V * beta[i, :, :]
+            error += r[i, rows]
+            with np.errstate(divide="ignore", invalid="ignore"):  # of an undefined error
+                error /= gap
+            errors.append(row_squares(error))
+    return Verified(sum(errors[1:], start=errors[0]), xp.max(xp.stack(gaps), axis=0))

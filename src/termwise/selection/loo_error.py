@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import row_blocks
+from termwise._arrays import Array, as_float64, namespace, put, row_blocks, to_host, transposed
 from termwise.selection.blocks import NO_GAP, RowBlock
 from termwise.selection.executor import Executor
 from termwise.selection.rules import TIE, Choice, Rule
@@ -50,21 +50,23 @@ class LooErrorRule(Rule):
 
     def choose(self, state: State) -> Choice | None:
         """Return the candidate with the fewest misclassifications; of equal ones, and many are, the first."""
-        candidates = np.flatnonzero(state.usable)
+        candidates = np.flatnonzero(to_host(state.usable))
         if not len(candidates):
             return None
-        den = state.den
-        beta = state.c / den[:, None]
         size = max(BATCH, state.rows.worth_a_call // int(state.n))
-        batches = [candidates[i : i + size] for i in range(0, len(candidates), size)]
-        errors = np.concatenate(
-            [state.rows.ask(misclassifications, b, state.T[:, b], beta[b], den[b]) for b in batches]
-        )
+        errors = np.concatenate([_errors(state, candidates[i : i + size]) for i in range(0, len(candidates), size)])
         best = errors.min()
         if not np.isfinite(best):
             return None
         first = int(np.flatnonzero(errors <= best * (1 + TIE))[0])
         return Choice(int(candidates[first]), float(errors[first]), len(candidates))
+
+
+def _errors(state: State, batch: NDArray[np.intp]) -> Floats:
+    """Weighted leave-one-out misclassifications of the model with each candidate added; infinite if undefined."""
+    known = state.meet(batch)[0]
+    den = state.alpha + known.s
+    return to_host(state.rows.ask(misclassifications, batch, known.T, known.c / den, den))
 
 
 def other_targets(block: RowBlock) -> Floats:
@@ -73,47 +75,47 @@ def other_targets(block: RowBlock) -> Floats:
     return Y[np.abs(np.abs(Y) - 1) > ROUNDING * np.finfo(np.float64).eps][:1]
 
 
-def misclassifications(block: RowBlock, batch: NDArray[np.intp], T: Floats, beta: Floats, den: Floats) -> Floats:
-    """Weighted leave-one-out misclassifications of the model with each candidate added; infinite if undefined.
-
-    Candidates are the rows of a tile here, for chosen columns of G come out of it transposed.
-    """
-    T, den = np.ascontiguousarray(T.T), den[:, None]
-    total = np.zeros(len(batch))
-    root = np.ones(len(block.Y)) if block.root is None else block.root
-    slack = ROUNDING * np.finfo(block.G.dtype).eps * root
-    for rows in row_blocks(len(block.Y), 8 * len(batch)):
-        V = np.ascontiguousarray(block.columns(batch, rows).T)
-        V -= T @ block.Z[rows].T
+def misclassifications(block: RowBlock, batch: NDArray[np.intp], T: Floats, beta: Floats, den: Floats) -> Array:
+    """Misclassifications on the rows of a block. Candidates are the rows of a tile here."""
+    xp, n = namespace(block.Y), block.Y.shape[0]
+    T, beta, shrink = block.here(np.ascontiguousarray(T.T)), block.here(beta[:, :, None]), block.here(-1 / den[:, None])
+    root = xp.ones_like(block.gap) if block.root is None else block.root
+    slack = ROUNDING * float(np.finfo(block.G.dtype).eps) * root
+    total = []
+    for rows in row_blocks(n, 8 * len(batch), block.Y):
+        V = transposed(block.columns(batch, rows))
+        V -= T @ block.Z[rows, :].T
         gap = V * V
-        gap *= block.share[rows] / -den
+        gap *= block.share[rows] * shrink
         gap += block.gap[rows]
-        outputs = zip(block.Y[rows].T, block.r[rows].T, beta.T, strict=True)
-        predicted = _classes([_output(V, gap, *columns) for columns in outputs], slack[rows])
-        wrong = predicted != _classes(block.Y[rows].T, slack[rows])
-        total += wrong @ root[rows] ** 2
-        total[gap.min(axis=1) < NO_GAP] = np.inf
-    return total
+        Y, r = block.Y[rows, :].T, block.r[rows, :].T
+        outputs = [_output(V, gap, Y[i, :], r[i, :], beta[i, :, :]) for i in range(Y.shape[0])]
+        predicted = _classes(outputs, slack[rows])
+        wrong = predicted != _classes([Y[i, :] for i in range(Y.shape[0])], slack[rows])
+        count = as_float64(wrong) @ root[rows] ** 2
+        total.append(put(count, xp.min(gap, axis=1) < NO_GAP, np.inf))
+    return sum(total[1:], start=total[0])
 
 
-def _output(V: Floats, gap: Floats, y: Floats, r: Floats, beta: Floats) -> Floats:
+def _output(V: Array, gap: Array, y: Array, r: Array, beta: Array) -> Array:
     """`gap f = gap y + beta v - r` of a tile."""
     f = gap * y
-    f += V * beta[:, None]
+    f += V * beta
     f -= r
     return f
 
 
-def _classes(outputs: Sequence[Floats] | Floats, slack: Floats) -> NDArray:
+def _classes(outputs: Sequence[Array], slack: Array) -> Array:
     """Number of the largest output, of equal ones the first; of a single output 0 for +1 and 1 for -1.
 
     What differs by rounding only, less than `slack`, is equal: binary columns make predictions of exactly zero common.
     """
     if len(outputs) == 1:
         return outputs[0] < -slack
-    largest, number = outputs[0], np.zeros(outputs[0].shape, dtype=np.intp)
+    xp, largest = namespace(slack), outputs[0]
+    number = xp.zeros_like(largest)
     for k, output in enumerate(outputs[1:], start=1):
         larger = output > largest + slack
-        number = np.where(larger, k, number)
-        largest = np.where(larger, output, largest)
+        number = put(number, larger, float(k))
+        largest = xp.where(larger, output, largest)
     return number

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, from_host
 from termwise._checks import check_number, import_optional
 from termwise.selection.criteria import CRITERIA
 
@@ -39,9 +40,9 @@ class Step:
 class ModelRows:
     """What is as long as the rows: the columns of the model, and the targets, both scaled."""
 
-    Z: NDArray[np.float64]  # (n, k)
-    Y: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    Z: Array  # (n, k)
+    Y: Array
+    counts: Array
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,22 @@ class Training:
     G_mean: NDArray[np.float64]
     Y_mean: NDArray[np.float64]
     zy: NDArray[np.float64]  # (k, q), right-hand side of `R w = zy`
-    rows: ModelRows
+    rows: Any  # `ModelRows`, or what stands in for them
     intercept: int  # columns of the rows' Z that are not terms
 
     @property
-    def Z(self) -> NDArray[np.float64]:
+    def Z(self) -> Array:
         """Columns of the model, (n, k), the intercept's left out."""
         return self.rows.Z[:, self.intercept :]
 
     @cached_property
-    def Y(self) -> NDArray[np.float64]:
+    def Y(self) -> Array:
         """Targets, (n, q), less their mean where there is an intercept."""
-        return self.rows.Y - np.sqrt(self.rows.counts)[:, None] * self.Y_mean if self.intercept else self.rows.Y
+        Y, counts = self.rows.Y, self.rows.counts
+        return Y - (counts**0.5)[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Array:
         """How often each sample counts."""
         return self.rows.counts
 
@@ -78,9 +80,9 @@ class Training:
         w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
         return w, self.Y_mean - self.G_mean[:k] @ w
 
-    def columns(self, k: int) -> NDArray[np.float64]:
+    def columns(self, k: int) -> Array:
         """Return the first k columns."""
-        return self.Z[:, :k] @ self.R[:k, :k]
+        return self.Z[:, :k] @ from_host(self.R[:k, :k], self.rows.Z)
 
 
 @dataclass
@@ -100,6 +102,10 @@ class SelectionPath:
             Number of candidates.
         fit_intercept : bool
             Whether the models have an intercept.
+        n_different : float or None
+            Number of effectively different candidates, if the path was grown for the criterion "tcr_effective".
+        n_swaps : int
+            Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
 
     Examples
     --------
@@ -123,6 +129,8 @@ class SelectionPath:
     one_output: bool
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
+    n_different: float | None = None
+    n_swaps: int = 0
     _weights: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
     _training: Training | None = field(default=None, repr=False)
 
@@ -162,8 +170,8 @@ class SelectionPath:
 
         Parameters
         ----------
-        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr"} or None
-            None keeps all.
+        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective"} or None
+            None keeps all. "tcr_effective" needs a path that was grown for it, which looks at the candidates.
         """
         return choose_size(self, criterion)
 
@@ -208,12 +216,33 @@ def tcr(path: SelectionPath) -> int:
     Term k was the best of `p - k + 1` candidates: pure noise would bring `|c| / sqrt(den)` below
     `sigma sqrt(2 log(p - k + 1))`, with `sigma^2` the leave-one-out error.
     """
+    return _last_significant(path, path.n_candidates)
+
+
+def tcr_effective(path: SelectionPath) -> int:
+    """As `tcr`, for the number of candidates that are effectively different.
+
+    The bound of `tcr` is for independent candidates. Neighbouring Gaussians are nearly the same candidate: the best of
+    many brings noise hardly more than the best of few. Of the `p - k + 1` candidates term k was chosen from, the share
+    `n_different / p` counts (see `different`).
+    """
+    if path.n_different is None:
+        raise ValueError(
+            "n_different must be known for the criterion 'tcr_effective', got None: grow the path with "
+            "criterion='tcr_effective', which looks at the candidates."
+        )
+    return _last_significant(path, path.n_different)
+
+
+def _last_significant(path: SelectionPath, different: float) -> int:
+    """Size up to the last term that brings more than the best of the different candidates left brings by noise."""
     best = _minimum("loo")(path)
     k = np.arange(1, best + 1)
-    noise = 2 * path.steps[best].loo * np.log(np.maximum(path.n_candidates - k + 1, 1))
+    left = (path.n_candidates - k + 1) * (different / max(path.n_candidates, 1))
+    noise = 2 * path.steps[best].loo * np.log(np.maximum(left, 1))
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= noise)
     least = 0 if path.fit_intercept else min(1, len(path))
     return int(significant[-1]) + 1 if len(significant) else least
 
 
-SIZES = {name: _minimum(name) for name in CRITERIA} | {"one_se": one_se, "tcr": tcr}
+SIZES = {name: _minimum(name) for name in CRITERIA} | {"one_se": one_se, "tcr": tcr, "tcr_effective": tcr_effective}

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from termwise._arrays import Array, at, at_least, namespace, put, row_squares
 from termwise.selection.criteria import gcv
 from termwise.selection.executor import Executor
 from termwise.selection.state import State
 
-Floats = NDArray[np.float64]
 TIE = 1e-10  # relative difference below which two scores are the same
 
 
@@ -50,7 +49,7 @@ class ClosedForm(Rule):
     """A rule whose score is a closed form in the statistics; bigger is better."""
 
     @abstractmethod
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: State) -> Array:
         """Score every candidate."""
 
     def accepts(self, score: float) -> bool:
@@ -58,13 +57,13 @@ class ClosedForm(Rule):
         return True
 
     def choose(self, state: State) -> Choice | None:
-        """Return the best candidate by its score."""
-        if not state.usable.any():
-            return None
-        scores = np.where(state.usable, self.scores(state), -np.inf)
-        best = scores.max()
-        first = int(np.flatnonzero(scores >= best - TIE * abs(best))[0])
-        return Choice(first, float(scores[first])) if self.accepts(best) else None
+        """Return the best candidate by its score; of equal ones the first."""
+        xp = namespace(state.s)
+        scores = put(self.scores(state), ~state.usable, -np.inf)
+        best = xp.max(scores)
+        first = xp.argmax(xp.astype(scores >= best - TIE * xp.abs(best), xp.int64))[None]
+        known, (best, score) = state.meet(first, best, at(scores, first))
+        return Choice(int(known.numbers[0]), float(score[0])) if best > -np.inf and self.accepts(float(best)) else None
 
 
 class SseRule(ClosedForm):
@@ -72,10 +71,10 @@ class SseRule(ClosedForm):
 
     name = "sse"
 
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: State) -> Array:
         """`2 rv c / den - vv c^2 / den^2`."""
-        den = state.den
-        return (2 * np.sum(state.rv * state.c, axis=1) - state.vv * np.sum(state.c**2, axis=1) / den) / den
+        den, gain = state.den, namespace(state.s).sum(state.rv * state.c, axis=1)
+        return (2 * gain - state.vv * row_squares(state.c) / den) / den
 
 
 class CostRule(ClosedForm):
@@ -83,20 +82,21 @@ class CostRule(ClosedForm):
 
     name = "cost"
 
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: State) -> Array:
         """`c^2 / den`."""
-        return np.sum(state.c**2, axis=1) / state.den
+        return row_squares(state.c) / state.den
 
 
 class GcvRule(ClosedForm):
     """Smallest generalised cross-validation after adding the candidate."""
 
     name = "gcv"
+    end = "no candidate is left that is not a combination of the chosen ones and leaves a degree of freedom"
 
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: State) -> Array:
         """Minus GCV, from the squared error and the trace after the candidate."""
         after = state.sse - SseRule().scores(state)
-        return -gcv(np.maximum(after, 0), state.dof + state.vv / state.den, state.n)
+        return -gcv(at_least(after, 0.0), state.dof + state.vv / state.den, state.n)
 
 
 class NormRule(ClosedForm):
@@ -104,7 +104,7 @@ class NormRule(ClosedForm):
 
     name = "norm"
 
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: State) -> Array:
         """`s`."""
         return state.s
 
@@ -123,10 +123,11 @@ class DOptimalRule(ClosedForm):
         """Take the weight of D-optimality from the settings."""
         return cls(settings.beta)
 
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: State) -> Array:
         """`(c^2 / s + beta log s) / y'y`."""
-        s = np.where(state.usable, state.s, 1.0)
-        return (np.sum(state.c**2, axis=1) / s + self.beta * np.log(s)) / max(state.yy.sum(), np.finfo(float).tiny)
+        s = put(state.s, ~state.usable, 1.0)
+        power = max(float(state.yy.sum()), float(np.finfo(np.float64).tiny))
+        return (row_squares(state.c) / s + self.beta * namespace(s).log(s)) / power
 
     def accepts(self, score: float) -> bool:
         """Only what is worth its place."""

@@ -18,13 +18,31 @@ twice if the first time took most of it away, and `Z'z = -B'b` costs no pass ove
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise.selection.blocks import INTERCEPT, Moments, RowBlock
+from termwise._arrays import (
+    Array,
+    as_float64,
+    at,
+    at_least,
+    column_squares,
+    empty,
+    fetch,
+    from_host,
+    namespace,
+    put,
+    put_at,
+    send,
+)
+from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock
 from termwise.selection.executor import Executor
-from termwise.selection.path import Training
+from termwise.selection.path import ModelRows, Training
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +51,48 @@ CONSTANT = 1e-12  # a column that varies by less than this share of its mean is 
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
 
+class Sums(NamedTuple):
+    """`Moments` of all rows, with the driver."""
+
+    rr: Floats  # (q,) sum r^2
+    wrr: Floats  # (q,) sum w r^2
+    wwrr: Floats  # (q,) sum w^2 r^2
+    spread: float
+    gap: float  # largest leverage gap
+    undefined: bool  # whether some row decides its own fit
+
+    @classmethod
+    def of(cls, moments: Moments) -> Sums:
+        """Read them, in one transfer."""
+        sums, spread, tops = fetch(moments.sums, moments.spread, moments.tops)
+        rr, wrr, wwrr = sums
+        return cls(rr, wrr, wwrr, float(spread[0]), float(tops[0]), bool(-tops[1] < NO_GAP))
+
+
+class Known(NamedTuple):
+    """What is known of a few candidates, with the driver: one column each."""
+
+    numbers: NDArray[np.intp]
+    c: Floats  # (q, m)
+    rv: Floats  # (q, m)
+    s: Floats
+    vv: Floats
+    norms: Floats
+    raw: Floats
+    least: Floats
+    T: Floats  # (k, m)
+
+    def of(self, candidates: NDArray[np.intp]) -> Known:
+        """Columns of some of them, by their places here."""
+        return Known(*(part[..., candidates] for part in self))  # type: ignore[arg-type]
+
+
 class State:
-    """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them."""
+    """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
+
+    What is as long as the candidates lives where the rows live, the statistics as rows of one matrix, so that a term
+    updates them by one product. What is as long as the model (R, B, zy) is small and stays with the driver.
+    """
 
     def __init__(
         self,
@@ -46,86 +104,136 @@ class State:
         precompute: bool = False,
         min_norm: float = 0.0,
     ) -> None:
-        self.rows, self.alpha, self.orthogonal = rows, alpha, orthogonal
-        self.tol, self.min_norm = tol, min_norm
+        self.rows, self.alpha, self.orthogonal, self.tol = rows, alpha, orthogonal, tol
         self.facts = rows.ask(RowBlock.start)
-        self.n, self.yy = self.facts.n, self.facts.yy
-        self.gram: Floats | None = None
-        p, q = rows.n_candidates, rows.n_outputs
-        self.c, self.s, self.vv, self.rv = np.zeros((p, q)), np.zeros(p), np.zeros(p), np.zeros((p, q))
-        self._T, self.k = np.empty((8, p)), 0
-        self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, q))
+        self.n, self.yy, self.q, self.k = self.facts.n, self.facts.yy, rows.n_outputs, 0
+        self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, self.q))
         self.shrinkage = np.empty(0)
-        self.usable = np.ones(p, dtype=bool)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
-        self.moments: Moments = rows.ask(RowBlock.moments)
         if intercept:
-            rest = rows.ask(RowBlock.begin, INTERCEPT, np.empty(0))
-            self._take_in(INTERCEPT, np.empty(0), np.empty(0), rest.xx, rest.xy, rest.xr, 0.0)
-        self._start(precompute)
+            self._take_in_intercept()
+        else:
+            self.moments = Sums.of(rows.ask(RowBlock.moments))
+        self._start(precompute, min_norm)
 
-    def _start(self, precompute: bool) -> None:
+    def _start(self, precompute: bool, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
         found = self.rows.ask(RowBlock.survey, precompute)
-        self.gram, raw = found.gram if precompute else None, found.squares
-        self._T[: self.k], self.c0 = found.along[:, : self.k].T, found.along[:, self.k :]
-        self.means = self.T[0] / np.sqrt(self.n) if self.intercept else np.zeros(len(self.s))
-        self.norms = raw - self.n * self.means**2
-        if np.any(self.norms < GRAM_SAFE * raw):
-            self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
-        self.c, self.s = self.c0.copy(), self.norms.copy()
-        self.vv, self.rv = self.norms.copy(), self.c0.copy()
-        self.usable &= self.norms > self.n * (CONSTANT * self.means) ** 2
+        raw, self.gram = found.squares, found.gram if precompute else None
+        self._T, self.means, self.norms = empty((8, raw.shape[0]), raw), 0 * raw, raw
+        self._T[: self.k, :], self.c0 = found.along[:, : self.k].T, found.along[:, self.k :]
+        if self.intercept:
+            self.means = self.T[0, :] / float(np.sqrt(self.n))
+            self.norms = raw - self.n * self.means**2
+            if bool(namespace(raw).any(self.norms < GRAM_SAFE * raw)):
+                self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
+        self._set_statistics(self.c0, self.c0, self.norms, self.norms)
+        least = at_least(self.tol * self.norms, min_norm)
+        self._fixed = namespace(raw).stack([self.norms, raw, least])
+        self.usable = self._varying()
         self._drop_dependent()
 
-    @property
-    def T(self) -> Floats:
-        """`Z' G`."""
-        return self._T[: self.k]
+    def _varying(self) -> Array:
+        """Candidates that are not constant."""
+        return self.norms > self.n * (CONSTANT * self.means) ** 2
+
+    def _take_in_intercept(self) -> None:
+        """Put the column of ones in first, unpenalised."""
+        nothing = np.empty(0)
+        rest = self.rows.ask(RowBlock.begin, INTERCEPT, nothing)
+        xx, c = fetch(rest.xx, rest.xy)
+        length = float(np.sqrt(xx[0]))
+        answer = self.rows.ask(RowBlock.append, length, c / length**2, length**2, False)
+        self.moments = Sums.of(answer.moments)
+        self._extend_factors(nothing, nothing, length, c, length**2, length**2, 0.0)
+
+    def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
+        self.statistics = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
+        self._known: Known | None = None
 
     @property
-    def den(self) -> Floats:
+    def T(self) -> Array:
+        """`Z' G`."""
+        return self._T[: self.k, :]
+
+    @property
+    def c(self) -> Array:
+        """`g'P y` of every candidate, (p, q)."""
+        return self.statistics[: self.q, :].T
+
+    @property
+    def rv(self) -> Array:
+        """`y'P^2 g`, (p, q)."""
+        return self.statistics[self.q : 2 * self.q, :].T
+
+    @property
+    def s(self) -> Array:
+        """`g'P g`, (p,)."""
+        return self.statistics[2 * self.q, :]
+
+    @property
+    def vv(self) -> Array:
+        """`g'P^2 g`, (p,)."""
+        return self.statistics[2 * self.q + 1, :]
+
+    @property
+    def den(self) -> Array:
         """`alpha + s` of every candidate; one where it is of no use."""
-        return np.where(self.usable, self.alpha + self.s, 1.0)
+        return put(self.alpha + self.s, ~self.usable, 1.0)
 
     @property
     def sse(self) -> float:
         """Sum of squared errors, over all outputs."""
         return float(self.moments.rr.sum())
 
+    def meet(self, candidates: Array, *more: Array) -> tuple[Known, list[Floats]]:
+        """Read what is known of a few candidates, which `append` will want, and more numbers, all in one transfer."""
+        q, places = self.q, from_host(candidates, self.s)
+        parts = [at(part, places, axis=1) for part in (self.statistics, self._fixed, self.T)]
+        numbers, known, fixed, T, *rest = fetch(as_float64(places), *parts, *more)
+        (norms, raw, least), (s, vv) = fixed, known[2 * q :]
+        self._known = Known(numbers.astype(np.intp), known[:q], known[q : 2 * q], s, vv, norms, raw, least, T)
+        return self._known, rest
+
     def append(self, j: int) -> bool:
         """Put candidate j into the model; False, and nothing done, if it turns out to depend on the others."""
-        column = self.T[:, j].copy()
-        below = -self.B @ column
-        self.usable[j] = False
-        if self.vv[j] > ENOUGH * self.norms[j] and self.rows.dtype == np.float64:  # the statistics have all digits
-            self._take_in(j, column, below, self.vv[j], self.c[j].copy(), self.rv[j].copy(), self.alpha, at_once=True)
+        known = self._known if self._known is not None and j in self._known.numbers else self.meet(np.array([j]))[0]
+        one = known.of(np.flatnonzero(known.numbers == j)[0])
+        column, below, self.usable[j] = one.T.copy(), -self.B @ one.T, False
+        if one.vv > ENOUGH * one.norms and self.rows.dtype == np.float64:  # the statistics have all digits
+            self._take_in(j, column, below, one, at_once=True)
         else:
-            rest = self.rows.ask(RowBlock.begin, j, column)
-            if rest.xx < ENOUGH * self.norms[j]:
-                again = rest.zx + below @ self.B
+            one = self._rest(one, RowBlock.begin, j, column)
+            if one.vv < ENOUGH * one.norms:
+                again = one.T + below @ self.B
                 below -= self.B @ again
                 column += again
-                rest = self.rows.ask(RowBlock.again, again)
-            if rest.xx <= self._least[j]:
+                one = self._rest(one, RowBlock.again, again)
+            if one.vv <= one.least:
                 return False
-            self._take_in(j, column, below, rest.xx, rest.xy, rest.xr, self.alpha)
+            self._take_in(j, column, below, one)
         self.chosen.append(j)
         self._drop_dependent()
         return True
+
+    def _rest(self, one: Known, question: Callable[..., Any], *args: Any) -> Known:
+        """What is known of a candidate, from its very column; `Z'x` in place of T."""
+        rest = self.rows.ask(question, *args)
+        xx, xy, xr, zx = fetch(rest.xx, rest.xy, rest.xr, rest.zx)
+        return one._replace(vv=xx[0], c=xy, rv=xr, T=zx)
 
     def weights(self) -> tuple[Floats, Floats]:
         """Weights of the chosen terms, of shape (k, q), and the intercept, (q,)."""
         return self.training().weights(len(self.chosen))
 
-    def training(self) -> Training:
+    def training(self, rows: ModelRows | None = None) -> Training:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
         first, n = self.intercept, np.sqrt(self.n)
         means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
         shrunk = (self.shrinkage[:, None] * self.zy)[first:]
-        return Training(self.R[first:, first:], *means, shrunk, self.rows.model_rows(), first)
+        return Training(self.R[first:, first:], *means, shrunk, rows, first)
 
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.
@@ -133,93 +241,124 @@ class State:
         Every block orthogonalises its own rows of the chosen columns; their small factors, and the penalties, are
         orthogonalised here.
         """
-        products, self.alpha = self.R.T @ self.T, alpha
-        penalties = np.append(np.zeros(self.intercept), np.full(len(self.chosen), alpha))
+        before, self.alpha, first = self.R, alpha, self.intercept
+        penalties = np.append(np.zeros(first), np.full(len(self.chosen), alpha))
         chosen = np.array(self.chosen, dtype=np.intp)
-        Rs, QYs = zip(*self.rows.each(RowBlock.factor, chosen, self.intercept), strict=True)
+        Rs, QYs = zip(*self.rows.each(RowBlock.factor, chosen, first), strict=True)
         Q, R = np.linalg.qr(np.vstack([*Rs, np.diag(np.sqrt(penalties))]))
         signs = np.copysign(1.0, np.diagonal(R))  # the intercept's column stays positive
         Q, self.R = Q * signs, signs[:, None] * R
         *parts, B = np.split(Q, np.cumsum([len(R) for R in Rs]))
-        self.B, first = B[self.intercept :], self.intercept
-        self._T[: self.k] = sla.solve_triangular(self.R, products, trans="T")
+        self.B = B[first:]
         self.zy = sum(part.T @ QY for part, QY in zip(parts, QYs, strict=True))
         rows = self.rows.deal(RowBlock.replace, parts, self.zy, first)
-        T = self.T[first:]
-        squares = np.einsum("ij,ij->j", T, T)
-        self.c, self.s = self.c0 - T.T @ self.zy[first:], self.norms - squares
-        self.vv = self.s - squares + np.einsum("ij,ij->j", T, rows.zz @ T)
-        self.rv = self.c - T.T @ rows.zr
-        self.dof, self.cost = rows.leverage, float(self.yy.sum() - np.sum(self.zy**2))
-        self.moments, self.rebuilt = rows.moments, self.rebuilt + 1
+        turn, zy = send(self.s, sla.solve_triangular(self.R, before.T, trans="T"), self.zy[first:])
+        self._T[: self.k, :] = turn @ self.T
+        T = self.T[first:, :]
+        squares = column_squares(T)
+        c, s = self.c0 - T.T @ zy, self.norms - squares
+        vv = s - squares + namespace(T).sum(T * (rows.zz @ T), axis=0)
+        self._set_statistics(c, c - T.T @ rows.zr, s, vv)
+        self.dof, self.cost = float(fetch(rows.leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
+        self.moments, self.rebuilt = Sums.of(rows.moments), self.rebuilt + 1
         self._drop_dependent()
 
-    def _take_in(
-        self,
-        j: int,
-        column: Floats,
-        below: Floats,
-        vv: float,
-        c: Floats,
-        xr: Floats,
-        alpha: float,
-        at_once: bool = False,
-    ) -> None:
+    def move_to_end(self, position: int) -> None:
+        """Make a term the newest one: the model stays (for `penalty="weights"`), its factors are those of that order.
+
+        R with its column at the end is Q times a triangle, Q orthogonal: turning Z, B, T and zy by Q costs no digits.
+        """
+        place = self.intercept + position
+        Q, R = np.linalg.qr(np.hstack([self.R[:, :place], self.R[:, place + 1 :], self.R[:, place : place + 1]]))
+        signs = np.where(np.diagonal(R) < 0, -1.0, 1.0)
+        Q, self.R = Q * signs, R * signs[:, None]
+        self.rows.ask(RowBlock.turn, Q)
+        B = self.B @ Q
+        self.B = np.vstack([B[:position], B[position + 1 :], B[position : position + 1]])
+        self._T = from_host(np.ascontiguousarray(Q.T), self._T) @ self.T
+        self.zy, self.rebuilt, self._known = Q.T @ self.zy, self.rebuilt + 1, None
+        self.chosen.append(self.chosen.pop(position))
+
+    def without_newest(self) -> State:
+        """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`."""
+        other, first = copy.copy(self), self.intercept
+        other.rows = self.rows.fork()
+        other.moments = Sums.of(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
+        other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
+        other._T, other.zy, other.shrinkage = 1 * other.T, self.zy[:-1], self.shrinkage[:-1]
+        B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
+        T, BT = other.T[first:, :], B @ other.T
+        c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
+        other._set_statistics(c, c - BT.T @ bzy, s, s - column_squares(BT))
+        other.dof, other.cost = other.k - float(np.sum(other.B**2)), float(self.yy.sum() - np.sum(other.zy**2))
+        other.rebuilt, other.usable = self.rebuilt + 1, self._varying()
+        other.usable = put_at(other.usable, np.array(other.chosen, dtype=np.intp), False)
+        other._drop_dependent()
+        return other
+
+    def _take_in(self, j: int, column: Floats, below: Floats, one: Known, at_once: bool = False) -> None:
         """Append a column to the model and bring all statistics up to date.
 
         The column is the rest of candidate j, that is what is left of it beside `[Z; B] column`: `[x; below]` with the
-        products `vv = x'x`, `c = x'Y` and `xr = x'r`. The blocks have begun with it already unless `at_once`.
+        products `vv = x'x`, `c = x'Y` and `rv = x'r`. The blocks have begun with it already unless `at_once`.
         """
-        s = vv + below @ below
-        den = alpha + s
+        vv, c = float(one.vv), one.c
+        s = vv + float(below @ below)
+        den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
-        look = j != INTERCEPT and (self.gram is None or length**2 < GRAM_SAFE * self.gram[j, j])
+        look = self.gram is None or length**2 < GRAM_SAFE * one.raw
+        arguments = (length, c / den, den, look)
         if at_once:
-            answer = self.rows.ask(RowBlock.take, j, column, length, c / den, den, look)
+            answer = self.rows.ask(RowBlock.take, j, column, *arguments)
         else:
-            answer = self.rows.ask(RowBlock.append, length, c / den, den, look)
-        self.moments = answer.moments
-        t = answer.t if look or j == INTERCEPT else self._products_from_gram(j, column, length)
-        zy, zr, zz = c / length, xr / length, vv / length**2
-        zv = t + (below / length) @ self.B @ self.T
-        self.c -= np.outer(t, zy)
-        self.s -= t * t
-        if self.orthogonal:
-            self.vv, self.rv = self.s.copy(), self.c.copy()
-        else:
-            self.vv -= 2 * t * zv - t * t * zz
-            self.rv -= np.outer(t, zr) + np.outer(zv - t * zz, zy)
-        self._grow(column, below, length, t, alpha)
-        self.zy = np.vstack([self.zy, zy])
-        self.shrinkage = np.append(self.shrinkage, length**2 / den)
-        self.dof += float(vv / den)
-        self.cost -= float(np.sum(c * c) / den)
+            answer = self.rows.ask(RowBlock.append, *arguments)
+        t = answer.t if look else self._products_from_gram(j, column, length)
+        self._update(t, below / length, c / length, one.rv / length, vv / length**2)
+        self._extend_factors(column, below, length, c, vv, den, self.alpha)
+        self.moments = Sums.of(answer.moments)
 
-    def _grow(self, column: Floats, below: Floats, length: float, t: Floats, alpha: float) -> None:
-        """Add the newest column to R and B, and t to T."""
-        penalised = 0 if self.orthogonal or not alpha else 1
-        m, k = self.B.shape
-        B, R = np.zeros((m + penalised, k + 1)), np.zeros((k + 1, k + 1))
-        B[:m, :k], B[:m, k], B[m:, k] = self.B, below / length, np.sqrt(alpha) / length
-        R[:k, :k], R[:k, k], R[k, k] = self.R, column, length
-        if self.k == len(self._T):
-            self._T = np.vstack([self._T, np.empty_like(self._T)])
-        self._T[self.k] = t
-        self.B, self.R, self.k = B, R, self.k + 1
-
-    def _products_from_gram(self, j: int, column: Floats, length: float) -> Floats:
+    def _products_from_gram(self, j: int, column: Floats, length: float) -> Array:
         """`t = G'z` from `G'G`: `z = (g_j - Z column) / length`.
 
         The difference loses the digits by which z is shorter than g_j: a nearly dependent column takes the pass.
         """
         assert self.gram is not None
-        return (self.gram[j] - column @ self.T) / length
+        return (self.gram[j, :] - from_host(column, self.gram) @ self.T) / length
+
+    def _update(self, t: Array, b: Floats, zy: Floats, zr: Floats, zz: float) -> None:
+        """Add t to T and bring the statistics up to date: linear in t, `z'v = t + b'B T`, t^2 and `t z'v`."""
+        k, q = self.k, self.q
+        if k == self._T.shape[0]:
+            self._T = namespace(t).concat([self._T, empty(self._T.shape, t)])
+        self._T[k, :] = t
+        mix, change = np.zeros((2, k + 1)), np.zeros((2 * q + 2, 4))
+        mix[:, k], mix[1, :k] = 1, b @ self.B
+        change[:q, 0], change[2 * q, 2] = zy, 1
+        if self.orthogonal:
+            change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
+        else:
+            change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
+            change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
+        mix, change = send(t, mix, change)
+        linear = mix @ self._T[: k + 1, :]
+        self.statistics = self.statistics - change @ namespace(t).concat([linear, linear * t])
+        self._known = None
+
+    def _extend_factors(
+        self, column: Floats, below: Floats, length: float, c: Floats, vv: float, den: float, alpha: float
+    ) -> None:
+        """Add the newest column to R, B and all that is as long as the model."""
+        penalised = 0 if self.orthogonal or not alpha else 1
+        m, k = self.B.shape
+        B, R = np.zeros((m + penalised, k + 1)), np.zeros((k + 1, k + 1))
+        B[:m, :k], B[:m, k], B[m:, k] = self.B, below / length, np.sqrt(alpha) / length
+        R[:k, :k], R[:k, k], R[k, k] = self.R, column, length
+        self.B, self.R, self.k = B, R, self.k + 1
+        self.zy = np.vstack([self.zy, c / length])
+        self.shrinkage = np.append(self.shrinkage, length**2 / den)
+        self.dof += vv / den
+        self.cost -= float(np.sum(c * c) / den)
 
     def _drop_dependent(self) -> None:
         """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
-        self.usable &= self.vv > self._least
-
-    @property
-    def _least(self) -> Floats:
-        """The square a candidate must have left beside the chosen ones to be of use."""
-        return np.maximum(self.tol * self.norms, self.min_norm)
+        self.usable = self.usable & (self.vv > self._fixed[2, :])
