@@ -74,10 +74,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=1, help="has no effect: each case runs once")
     parser.add_argument("--small", action="store_true", help="sizes for a quick look")
-    parser.add_argument("--limit", type=float, default=None, help="GiB of address space at most")
+    parser.add_argument("--limit", type=float, default=4, help="GiB of address space at most")
+    parser.add_argument("--samples", type=int, default=100_000, help="samples, each with a centre")
     parser.add_argument("--device", default=None, help="such as cuda: run there instead")
     options = parser.parse_args()
-    if options.limit:
+    if not options.device:
         nbytes = int(options.limit * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
     emit(benchmark="streamed", **machine())
@@ -88,7 +89,7 @@ def main() -> None:
                 1_000_000 // scale, 20_000 // scale, 50 // (5 if options.small else 1), "cost", dtype, options.device
             )
         return
-    n = 2_000 if options.small else 100_000
+    n = 2_000 if options.small else options.samples
     on_the_processor(n, 20, "cost", "float64")
     on_the_processor(n // 2, 20, "loo", "float64")
     on_the_processor(n // 2, 20, "cost", "float32")

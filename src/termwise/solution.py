@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +108,8 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
     Directions the data and the penalties leave undetermined get weight zero.
     """
     whole = len(support) == problem.G.shape[1] and np.array_equal(support, np.arange(len(support)))
-    G, R = problem.G if whole else problem.G[:, support], np.diag(np.sqrt(alphas))
+    G = problem.G if whole else problem.G[:, support]
+    R: Any = np.diag(np.sqrt(alphas))
     for rows in row_blocks(*G.shape):  # a copy of G may not fit
         R = np.linalg.qr(np.vstack([R, G[rows]]), mode="r")
     _, s, Vt = np.linalg.svd(R)

@@ -26,7 +26,6 @@ from termwise._arrays import (
     as_float64,
     as_type,
     at,
-    at_least,
     empty,
     namespace,
     row_blocks,
@@ -109,9 +108,10 @@ class KernelDesign(Design):
 
     def _tile(self, left: Array, right: Array, room: Floats | None = None) -> Array:
         """`phi(m)` for some rows and functions, in the room for a tile if there is one."""
-        if room is None:
-            m = -_direct(left, right) if self._far else -at_least(-(left @ right.T), 0)
+        if not self._host:
+            m = -_direct(left, right) if self._far else self._xp.clip(left @ right.T, max=0.0)
             return self.phi(self._xp, as_type(m, self._type))
+        room = np.empty((2, len(left) * len(right))) if room is None else room
         m = room[0, : len(left) * len(right)].reshape(len(left), len(right))
         if self._far:
             np.negative(_direct(left, right), out=m)

@@ -34,7 +34,7 @@ from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
-from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
+from termwise.selection.rules import Choice, ClosedForm, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
 from termwise.selection.state import State
 from termwise.selection.swap import swap
 
@@ -291,7 +291,8 @@ def grow_on(
             path.stop_reason = rule.end
             break
         cost = state.cost
-        rows.expect(partial(_promising, state))
+        if settings.precompute or not isinstance(rule, ClosedForm):  # else all that is asked for is in the one pass
+            rows.expect(partial(_promising, state))
         if not state.append(choice.index):
             forced = forced[forced != choice.index]
             continue
