@@ -25,6 +25,7 @@ ORDER = [
     "design",
     "streamed",
     "files",
+    "reader",
     "basis._terms",
     "basis._scale",
     "basis.radial",

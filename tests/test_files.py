@@ -17,7 +17,8 @@ from termwise import (
     memory_budget,
     open_rows,
 )
-from termwise.files import MappedRows, Reader, beyond_memory
+from termwise.files import MappedRows, beyond_memory
+from termwise.reader import Reader
 from termwise.selection.engine import RULES
 
 SUFFIXES = [".npy", ".parquet", ".arrow", ".feather"]
@@ -248,7 +249,8 @@ def test_numbers_that_are_none_are_named(value, suffix, table, tmp_path, small_b
     data = opened(tmp_path / f"rows{suffix}", G, y)
     for weights in (None, np.arange(130) % 7 != 1):
         with pytest.raises(
-            ValueError, match=rf"must hold finite numbers, got {value} in row 77, column {column}: leave"
+            ValueError,
+            match=rf"must hold finite numbers, got {value} in row 77, column {column}: leave out or fill in such rows",
         ):
             forward_path(data, y, sample_weight=weights)
 

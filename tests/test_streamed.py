@@ -15,7 +15,7 @@ import termwise.streamed
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
 from termwise.basis import KERNELS
 from termwise.design import Dense, Sparse
-from termwise.files import FileBlock, Reader
+from termwise.reader import FileBlock, Reader
 from termwise.selection.engine import RULES
 
 # -- the contract of a design ------------------------------------------------------------------------------------------

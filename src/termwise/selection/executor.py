@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from termwise._arrays import Array, namespace, worth_a_call
 from termwise._memory import budget
-from termwise.files import FileBlock, Reader, RowFile
+from termwise.files import RowFile
+from termwise.reader import FileBlock, Reader
 from termwise.selection.blocks import RowBlock
 from termwise.selection.path import ModelRows
 
@@ -82,10 +83,6 @@ class LocalBlocks(Executor):
         """Ask one block after the other."""
         return [function(block, *args) for block in self.blocks]
 
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Ask one block after the other, and add up on the way: there may be many."""
-        return reduce(add, (function(block, *args) for block in self.blocks))
-
     def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
         """Ask one block after the other, each with its own part."""
         return reduce(add, (function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)))
@@ -123,6 +120,10 @@ class FileBlocks(LocalBlocks):
                 blocks.append(RowBlock(FileBlock(reader, i), Y[rows], counts[rows], 0))
                 blocks[-1]._Zt = self._room[:, rows]
         super().__init__(blocks)
+
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Add up on the way: there are many blocks."""
+        return reduce(add, (function(block, *args) for block in self.blocks))
 
     def expect(self, likely: Callable[[], NDArray[np.intp]]) -> None:
         """Keep the columns when the rows come by next: they would cost a pass of their own."""
