@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import array_api_strict as strict
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -25,7 +27,7 @@ from termwise import (
     forward_path,
     reestimate_alpha,
 )
-from termwise._checks import import_optional
+from termwise._checks import check_foreign, import_optional
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 y = X[:, 0] + 1.0
@@ -42,6 +44,17 @@ def unreachable(**_):
 
 # (name, what to do, exception, pattern of the whole message)
 CASES = [
+    # arrays of other libraries
+    ("foreign vector", lambda: forward_path(strict.ones(5), y), ValueError,
+     r"G must be a table of shape \(n, d\), got shape \(5,\)\. Reshape your data: give it two axes, samples first\."),
+    ("foreign and sparse", lambda: check_foreign("X", SimpleNamespace(ndim=2, layout="torch.sparse_coo")), TypeError,
+     r"X must be dense or a SciPy sparse matrix, got torch\.sparse_coo: call its to_dense\(\)\."),
+    ("foreign and empty", lambda: RadialBasis().fit(strict.ones((0, 3))), ValueError,
+     r"Found array with 0 sample\(s\) and 3 feature\(s\) .* minimum of 1 and 1 is required in X: give more data\."),
+    ("foreign and complex", lambda: BasisRidge().fit(strict.asarray(X + 1j), y), TypeError,
+     r"X must hold real numbers, got array_api_strict\.complex128: convert it to float32 or float64\."),
+    ("foreign and infinite", lambda: ForwardRegressor().fit(strict.asarray(X * np.inf), y), ValueError,
+     r"X must be finite, got NaN or infinity: impute or drop the rows in question\."),
     # numbers
     ("negative penalty", lambda: BasisRidge(alpha=-1).fit(X, y), ValueError,
      r"alpha must be a number >= 0, got -1: give a penalty, or 'gcv' to have it chosen\."),

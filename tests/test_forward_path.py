@@ -217,7 +217,7 @@ def test_the_curvature_bound_holds_and_keeps_the_choice(weighted, sparse, alpha,
         few, _ = state.meet(np.flatnonzero(state.usable)[:12])
         beta, den = few.c / (state.alpha + few.s), state.alpha + few.s
         directions = cascade.Directions(state.facts, len(state.s))
-        kept, blocks = directions.fetch(few.numbers, state), [block.fork() for block in state.rows.blocks]
+        kept, blocks = directions.fetch(few.numbers, few.T, state), [block.fork() for block in state.rows.blocks]
         errors = sum(cascade.verify(block, kept, beta, den).errors for block in blocks)
         V = np.vstack([block.columns(few.numbers) - block.Z @ few.T for block in blocks])
         w = np.concatenate([block.gap**-2 for block in blocks])

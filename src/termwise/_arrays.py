@@ -20,7 +20,7 @@ Rows = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
-CALL, DEVICE_CALL = 1 << 15, 1 << 24  # numbers so few that working on less at a time would save nothing
+CALL, DEVICE_CALL = 1 << 15, 1 << 20  # numbers so few that working on less at a time would save nothing
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
 
 
@@ -44,6 +44,8 @@ def from_host(values: Any, like: Array) -> Array:
     """Return numbers of this process (or an array that is there already) in the library and on the device of `like`."""
     if isinstance(like, np.ndarray) or not isinstance(values, np.ndarray):
         return values
+    if array_api_compat.is_torch_array(like):  # which warns of arrays that must not be written to
+        return namespace(like).as_tensor(values if values.flags.writeable else values.copy(), device=like.device)
     return namespace(like).asarray(values, device=array_api_compat.device(like))
 
 
@@ -66,6 +68,8 @@ def to_host(x: Any) -> NDArray:
         return x.detach().cpu().numpy()
     if array_api_compat.is_cupy_array(x):
         return x.get()
+    if is_foreign(x):
+        x = array_api_compat.to_device(x, namespace(x).__array_namespace_info__().default_device())
     return np.asarray(x)
 
 
@@ -129,6 +133,11 @@ def at_least(x: Array, low: float) -> Array:
     return np.maximum(x, low) if isinstance(x, np.ndarray) else namespace(x).clip(x, low)
 
 
+def at_most(x: Array, high: float) -> Array:
+    """`min(x, high)` of every entry."""
+    return np.minimum(x, high) if isinstance(x, np.ndarray) else namespace(x).clip(x, None, high)
+
+
 def put(x: Array, where: Array, number: float) -> Array:
     """Return x with a number where a mask says so."""
     if isinstance(x, np.ndarray):
@@ -151,6 +160,15 @@ def put_at(x: Array, places: NDArray[np.intp], values: Array) -> Array:
     return x
 
 
+def extremes(x: Array) -> Array:
+    """The largest entry and minus the smallest, (2,)."""
+    xp = namespace(x)
+    if array_api_compat.is_torch_array(x):
+        smallest, largest = xp.aminmax(x)
+        return xp.stack([largest, -smallest])
+    return xp.stack([xp.max(x), -xp.min(x)])
+
+
 def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
     """`A -= amounts z'`, in place."""
     if isinstance(A, np.ndarray):
@@ -160,9 +178,14 @@ def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
         A -= amounts[:, None] * z
 
 
+def contiguous(A: Array) -> Array:
+    """A as an array of its own, by rows where the library has such a thing."""
+    return np.ascontiguousarray(A) if isinstance(A, np.ndarray) else A
+
+
 def transposed(A: Array) -> Array:
     """A' as an array of its own, by rows where the library has such a thing."""
-    return np.ascontiguousarray(A.T) if isinstance(A, np.ndarray) else A.T
+    return contiguous(A.T)
 
 
 def at(x: Array, places: Any, axis: int = 0) -> Array:
@@ -171,6 +194,8 @@ def at(x: Array, places: Any, axis: int = 0) -> Array:
         return x[places, ...] if axis == 0 else x[:, places]
     if isinstance(x, np.ndarray):
         return x[places] if axis == 0 else x[:, places]
+    if array_api_compat.is_torch_array(x):  # whose indices the standard's take would look at for negative ones
+        return x.index_select(axis, from_host(places, x))
     return namespace(x).take(x, from_host(places, x), axis=axis)
 
 
@@ -191,6 +216,43 @@ def row_squares(A: Array) -> Array:
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     A = as_float64(A)
     return namespace(A).sum(A * A, axis=1)
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """Sum of the products of every two rows, in float64."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, B)
+    return namespace(A).sum(A * B, axis=1)
+
+
+def triangle(A: Array) -> NDArray[np.float64]:
+    """Triangular factor R of `A = Q R`, which is small, in this process."""
+    if isinstance(A, np.ndarray):
+        return np.asarray(np.linalg.qr(A, mode="r"))
+    xp = namespace(A)
+    return to_host(xp.linalg.qr(A, mode="r")[1] if array_api_compat.is_torch_array(A) else xp.linalg.qr(A)[1])
+
+
+def moved(x: Any, like: Array) -> Array:
+    """Return an array of any library in the library and on the device of `like`."""
+    if isinstance(like, np.ndarray):
+        return to_host(x)
+    same = type(x) is type(like) and array_api_compat.device(x) == array_api_compat.device(like)
+    return x if same else from_host(np.asarray(to_host(x)), like)
+
+
+def free_on_device(x: Array) -> int | None:
+    """Bytes that are free on the device of x, None if that has no memory of its own."""
+    if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
+        return int(namespace(x).cuda.mem_get_info(x.device)[0])
+    if array_api_compat.is_cupy_array(x):
+        return int(x.device.mem_info[0])
+    return None
+
+
+def total(x: Array) -> float:
+    """Sum of all entries."""
+    return float(x.sum() if isinstance(x, np.ndarray) else namespace(x).sum(x))
 
 
 def smallest(values: Array, count: int) -> tuple[Array, Array]:

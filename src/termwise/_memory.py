@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from termwise._arrays import Array, free_on_device
 from termwise._checks import check_number
 
 UNKNOWN = 4 << 30  # taken to be free where the system does not say
@@ -49,10 +50,13 @@ def memory_budget(nbytes: float) -> Iterator[None]:
         _given.reset(token)
 
 
-def budget() -> int:
-    """Bytes that may be used: as given, or half of what is free."""
+def budget(like: Array | None = None) -> int:
+    """Bytes that may be used: as given, or half of what is free, on the device of `like` if that is elsewhere."""
     given = _given.get()
-    return given if given is not None else min(_machine(), _group(), _process()) // 2
+    if given is not None:
+        return given
+    device = None if like is None else free_on_device(like)
+    return (min(_machine(), _group(), _process()) if device is None else device) // 2
 
 
 def _machine() -> int:

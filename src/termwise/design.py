@@ -75,9 +75,9 @@ class Dense(Design):
 
     def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
         """Some rows of some columns."""
-        if isinstance(rows, slice):
-            return own_float64(at(self.G[rows, :], chosen, axis=1))
-        return own_float64(at(at(self.G, chosen, axis=1), rows))
+        sliced = isinstance(rows, slice)
+        found = at(self.G[rows, :], chosen, axis=1) if sliced else at(at(self.G, chosen, axis=1), rows)
+        return own_float64(found) if isinstance(chosen, slice) else as_float64(found)
 
     def squares(self, weights: Array | None) -> Array:
         """`sum w g^2`."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from termwise._arrays import at, from_host
 from termwise._checks import check_choice, check_indices, check_number
 from termwise.labels import LabelModel
 from termwise.ridge.spectrum import Spectrum, best_alpha
@@ -23,6 +24,7 @@ class ForwardModel(TransformerMixin, PathModel):
 
     keeps_sparse = True
     streams = True
+    any_library = True
 
     def __init__(
         self,
@@ -113,7 +115,8 @@ class ForwardModel(TransformerMixin, PathModel):
         """Settle on the first k terms of the path."""
         data, support = self.path_.training(), self.path_.terms[:k]
         rows = Rows(data.counts, self.fit_intercept)
-        problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
+        problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
         self.alpha_ = self.path_.steps[k].alpha
         if self.refit_alpha is not None and k:
             self.alpha_ = best_alpha(Spectrum(problem), self.refit_alpha)
@@ -136,7 +139,7 @@ class ForwardModel(TransformerMixin, PathModel):
         """
         check_is_fitted(self)
         mask = np.zeros(self._n_candidates, dtype=bool)
-        mask[self.support_] = True
+        mask[self._chosen] = True
         return np.flatnonzero(mask) if indices else mask
 
     def transform(self, X: ArrayLike) -> NDArray:
@@ -147,7 +150,7 @@ class ForwardModel(TransformerMixin, PathModel):
         X : array-like or sparse matrix of shape (m, d)
             Inputs.
         """
-        return self._terms(X)[:, np.argsort(self.support_)]
+        return at(self._terms(X), np.argsort(self._chosen), axis=1)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the chosen terms, in the order of the candidates.
@@ -158,7 +161,7 @@ class ForwardModel(TransformerMixin, PathModel):
             Present for scikit-learn's conventions.
         """
         check_is_fitted(self)
-        return np.array(self._term_names(), dtype=object)[np.argsort(self.support_)]
+        return np.array(self._term_names(), dtype=object)[np.argsort(self._chosen)]
 
 
 def _report(path: SelectionPath) -> None:

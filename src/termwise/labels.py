@@ -11,6 +11,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from termwise._arrays import at, from_host, is_foreign, namespace, to_host
 from termwise.model import BatchModel
 
 
@@ -24,7 +25,7 @@ class LabelModel(ClassifierMixin, BatchModel):
 
     def _code(self, y: Any) -> NDArray[np.float64]:
         """Learn the classes and code the labels."""
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
@@ -55,4 +56,8 @@ class LabelModel(ClassifierMixin, BatchModel):
             Inputs.
         """
         scores = self.decision_function(X)
-        return self.classes_[(scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        xp = namespace(scores)
+        number = xp.astype(scores >= 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+        if is_foreign(scores) and self.classes_.dtype.kind in "biuf":
+            return at(from_host(self.classes_, scores), number)
+        return self.classes_[to_host(number)]

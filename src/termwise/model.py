@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import matmul
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from termwise._arrays import as_columns, densify, row_blocks
+from termwise._arrays import (
+    Array,
+    as_columns,
+    as_float64,
+    as_type,
+    at,
+    densify,
+    from_host,
+    is_foreign,
+    moved,
+    put_at,
+    row_blocks,
+    row_products,
+    to_host,
+)
 from termwise._checks import (
     check_basis,
     check_bool,
     check_counts,
+    check_foreign,
     check_number,
     check_table,
     check_targets,
@@ -36,10 +54,27 @@ class Record:
 
     rows: Rows
     solution: Solution
-    G_mean: NDArray[np.float64]
+    G_mean: Array
     criteria: dict[str, float]
     criterion: str
-    residuals: NDArray[np.float64]  # (n, q), leave-one-out, for every sample in the order of the data
+    residuals: Array  # (n, q), leave-one-out, for every sample in the order of the data
+
+    def on_host(self) -> Record:
+        """The same in this process."""
+        if not is_foreign(self.residuals):
+            return self
+        solution = self.solution
+        solution = replace(
+            solution,
+            weights=to_host(solution.weights),
+            root=tuple(to_host(factor) for factor in solution.root),
+            B=to_host(solution.B),
+            loo=to_host(solution.loo),
+        )
+        rows = replace(self.rows, counts=to_host(self.rows.counts))
+        return replace(
+            self, rows=rows, solution=solution, G_mean=to_host(self.G_mean), residuals=to_host(self.residuals)
+        )
 
 
 class TermModel(BaseEstimator, ABC):
@@ -52,6 +87,7 @@ class TermModel(BaseEstimator, ABC):
     fit_intercept: bool
     keeps_sparse: ClassVar[bool] = False  # whether a sparse design matrix stays sparse
     streams: ClassVar[bool] = False  # whether the design matrix may be computed, or read from a file, again and again
+    any_library: ClassVar[bool] = False  # whether it computes where arrays of other libraries live
     basis_: Any
     _chosen_basis: Any
 
@@ -64,7 +100,16 @@ class TermModel(BaseEstimator, ABC):
         basis = self._prototype()
         takes_sparse = hasattr(basis, "__sklearn_tags__") and get_tags(basis).input_tags.sparse
         tags.input_tags.sparse = basis is None or takes_sparse
+        tags.array_api_support = self.any_library and (basis is None or getattr(basis, "any_library", False))
         return tags
+
+    def _where_it_can(self, X: Any) -> Any:
+        """Return inputs of another array library in this process, unless the model and its basis can do with them."""
+        if not is_foreign(X):
+            return X
+        basis = self._prototype()
+        able = basis is None or getattr(basis, "any_library", False) or get_config()["array_api_dispatch"]
+        return X if self.any_library and able else to_host(X)
 
     def _prototype(self) -> Any:
         """The transformer a fit clones, None for the columns of X: the parameter, unless a subclass finds its own."""
@@ -99,8 +144,13 @@ class TermModel(BaseEstimator, ABC):
             Standard errors; only with `return_std=True`.
         """
         G = self._terms(X)
-        y = (G @ self.weights_.T + self.intercept_).astype(G.dtype, copy=False)
+        y = as_type(self._outputs(G), G.dtype)
         return (y, self._standard_error(G)) if return_std else y
+
+    def _outputs(self, G: Array) -> Array:
+        """Outputs of the model for rows of the chosen columns, in float64, where these are."""
+        weights = moved(self.weights_, G)
+        return as_float64(G) @ (weights if self._one_output else weights.T) + moved(self.intercept_, G)
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
         """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
@@ -124,9 +174,9 @@ class TermModel(BaseEstimator, ABC):
             Ends of the intervals.
         """
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
-        G = self._terms(X)
-        center = as_columns(G @ self.weights_.T + self.intercept_)
-        record = self._record()
+        given = self._terms(X)
+        center, G = to_host(as_columns(self._outputs(given))), to_host(given)  # orders and counts, which are for hosts
+        record = self._record().on_host()
         rows, solution = record.rows, record.solution
         loo = solution.loo / np.sqrt(rows.counts)[:, None]
         b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
@@ -136,7 +186,7 @@ class TermModel(BaseEstimator, ABC):
             for j in range(center.shape[1]):
                 ends[:, block, j] = jackknife_plus(center[block, j], spread, loo[:, j], rows.counts, coverage)
         lower, upper = (self._squeeze(end, axis=1).astype(G.dtype, copy=False) for end in ends)
-        return lower, upper
+        return moved(lower, given), moved(upper, given)
 
     @property
     def effective_dof_(self) -> float:
@@ -172,8 +222,9 @@ class TermModel(BaseEstimator, ABC):
         The noise variance is `noise_variance_`; that penalties or terms were chosen by looking at the targets is not
         counted.
         """
-        noise = np.atleast_1d(self.noise_variance_)
-        return self._squeeze(noise[:, None, None] * self._record().solution.unit_cov(), axis=0)
+        cov = self._record().solution.unit_cov()
+        noise = from_host(np.atleast_1d(self.noise_variance_), cov)
+        return self._squeeze(noise[:, None, None] * cov, axis=0)
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers.
@@ -201,8 +252,8 @@ class TermModel(BaseEstimator, ABC):
     def _term_table(self, max_terms: int) -> list[str]:
         if not self.n_terms_:
             return ["no terms: the model is the mean"]
-        weights = np.atleast_2d(self.weights_)
-        errors = np.sqrt(np.outer(self.noise_variance_, self._record().solution.unit_variances()))
+        weights = np.atleast_2d(to_host(self.weights_))
+        errors = np.sqrt(np.outer(self.noise_variance_, to_host(self._record().solution.unit_variances())))
         size = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
         order = np.argsort(-size.max(axis=0), kind="stable")[:max_terms]
         names = self._term_names()
@@ -226,6 +277,7 @@ class TermModel(BaseEstimator, ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
             )
+        X = self._where_it_can(X)
         if self._prototype() is None:
             X = self._check_columns(X, reset)
         else:
@@ -237,13 +289,18 @@ class TermModel(BaseEstimator, ABC):
                 )
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
-        check_consistent_length(X, y)
+        if not is_foreign(X) or X.shape[0] != len(y):
+            check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
         return X, y
 
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
         if isinstance(X, RowFile):
             return self._check_file(X, reset)
+        if is_foreign(X):
+            X = check_foreign("X", X)
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return X
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
         known = plain and not reset and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
         if known and np.isfinite(X).all():
@@ -279,8 +336,10 @@ class TermModel(BaseEstimator, ABC):
             G = self.basis_.fit_transform(X, y)
         else:
             rows = np.flatnonzero(counts)
-            few = X if everything else X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-            self.basis_ = clone(basis).fit(few, y[rows])
+            some = (
+                X if everything else X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
+            )
+            self.basis_ = clone(basis).fit(some, y[rows])
             G = evaluate(self.basis_, X) if self.streams and can_stream(basis) else self.basis_.transform(X)
         return self._check_design(G, min_samples)
 
@@ -293,59 +352,74 @@ class TermModel(BaseEstimator, ABC):
         basis = self._prototype()
         if basis is None and G.shape[0] >= min_samples:  # checked as X already
             return G
+        name = "X" if basis is None else f"The design matrix of {type(basis).__name__}"
+        if is_foreign(G):
+            return check_foreign(name, G, min_samples)
         return check_array(
             G,
             accept_sparse=["csr", "csc"],
             dtype=FLOATS,
             ensure_min_samples=min_samples,
-            input_name="X" if basis is None else f"The design matrix of {type(basis).__name__}",
+            input_name=name,
             estimator=self,
         )
 
     def _terms(self, X: Any) -> NDArray:
         """Columns of the chosen terms for new inputs."""
         check_is_fitted(self)
+        X = self._where_it_can(X)
         if self.basis_ is None:
             X = self._check_columns(X, reset=False)
             if isinstance(X, RowFile):
-                return X.columns(self.support_)
-            return densify(X if self._whole else X[:, self.support_])
+                return X.columns(self._chosen)
+            if is_foreign(X):
+                return X if self._whole else at(X, self._chosen, axis=1)
+            return densify(X if self._whole else X[:, self._chosen])
         X = check_table(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         G = self._chosen_basis.transform(X)  # without terms too: it checks X
-        return densify(self._check_design(G)) if self.n_terms_ else np.empty((X.shape[0], 0))
+        return densify(self._check_design(G)) if self.n_terms_ else densify(G)[:, :0]
 
     def _term_names(self) -> list[str]:
         if self.basis_ is None:
             names = getattr(self, "feature_names_in_", None)
-            return [f"x{j}" if names is None else str(names[j]) for j in self.support_]
+            return [f"x{j}" if names is None else str(names[j]) for j in self._chosen]
         if hasattr(self._chosen_basis, "get_feature_names_out"):
             return [str(name) for name in self._chosen_basis.get_feature_names_out()]
-        return [f"term{j}" for j in self.support_]
+        return [f"term{j}" for j in self._chosen]
 
     # -- keeping the solution ------------------------------------------------------------------------------------------
 
     def _set_weights(self, support: NDArray[np.intp], weights: NDArray, intercept: NDArray) -> None:
+        self.n_terms_ = len(support)
         coef = np.zeros((weights.shape[1], self._n_candidates))
-        coef[:, support] = weights.T
-        self.support_, self.n_terms_ = support, len(support)
+        coef[:, support] = to_host(weights).T
+        self.support_, coef = from_host(support, weights), from_host(coef, weights)
         self.weights_, self.coef_ = self._squeeze(weights.T, axis=0), self._squeeze(coef, axis=0)
         self.intercept_ = self._squeeze(intercept, axis=0)
         self._whole = np.array_equal(support, np.arange(self._n_candidates))
         self._chosen_basis = self.basis_ if self._whole or self.basis_ is None else take(self.basis_, support)
 
+    @property
+    def _chosen(self) -> NDArray[np.intp]:
+        """`support_` in this process."""
+        return to_host(self.support_)
+
     def _squeeze(self, values: NDArray, axis: int) -> Any:
         """Drop the axis of outputs when y was a vector."""
-        return values.take(0, axis=axis) if self._one_output else values
+        if not self._one_output:
+            return values
+        return values[:, 0] if axis else values[0, ...] if is_foreign(values) else values[0]
 
     def _standard_error(self, G: NDArray) -> NDArray:
         """`sigma sqrt(1/n + g~ K B'B K' g~')` for rows of the chosen columns."""
         record = self._record()
         rows, solution = record.rows, record.solution
-        projected = solution.project(G - record.G_mean)
-        unit = np.einsum("ij,ij->i", projected @ (solution.B.T @ solution.B), projected) + rows.intercept / rows.n
-        std = np.sqrt(np.outer(unit, np.atleast_1d(self.noise_variance_)))
-        return self._squeeze(std, axis=1).astype(G.dtype, copy=False)
+        centred = as_float64(G) - moved(record.G_mean, G)
+        projected = reduce(matmul, [moved(factor, G) for factor in solution.root], centred)
+        unit = row_products(projected @ moved(solution.B.T @ solution.B, G), projected) + rows.intercept / rows.n
+        noise = from_host(np.atleast_1d(self.noise_variance_), unit)
+        return as_type(self._squeeze((unit[:, None] * noise) ** 0.5, axis=1), G.dtype)
 
 
 class BatchModel(TermModel):
@@ -390,19 +464,21 @@ class BatchModel(TermModel):
         G = self._fit_design(X, y, counts)
         check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
-        Y = as_columns(y)
+        like = getattr(G, "like", G)
+        Y = from_host(as_columns(y), like) if is_foreign(like) else as_columns(y)
         if used.all():
             self._solve(G, Y, counts)
         else:
-            self._solve(G[used], Y[used], counts[used])
+            rows = np.flatnonzero(used)
+            self._solve(at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), counts[rows])
             # Leaving out a sample of weight zero changes nothing.
+            weights, coef = (w[None, :] if self._one_output else w for w in (self.weights_, self.coef_))
             if isinstance(G, Design | RowFile):
-                fitted = G.columns(self.support_) @ np.atleast_2d(self.weights_).T
+                fitted = G.columns(self._chosen) @ weights.T
             else:
-                fitted = G @ np.atleast_2d(self.coef_).T
+                fitted = (as_float64(G) if is_foreign(G) else G) @ coef.T
             residuals = Y - (fitted + self.intercept_)
-            residuals[used] = self._fitted.residuals
-            self._fitted = replace(self._fitted, residuals=residuals)
+            self._fitted = replace(self._fitted, residuals=put_at(residuals, rows, self._fitted.residuals))
 
     def _prepare(self, X: Any, y: NDArray, counts: NDArray[np.float64]) -> None:
         """Settle what a subclass has to see the data for before there is a design matrix."""
@@ -422,5 +498,5 @@ class BatchModel(TermModel):
     ) -> None:
         """Keep a solution; `G_mean` holds the means of the chosen columns."""
         self._set_weights(support, solution.weights, problem.Y_mean - G_mean @ solution.weights)
-        residuals = solution.loo / np.sqrt(problem.rows.counts)[:, None]
+        residuals = solution.loo / (problem.rows.counts**0.5)[:, None]
         self._fitted = Record(problem.rows, solution, G_mean, criteria, criterion, residuals)

@@ -15,12 +15,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from operator import matmul
 
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import row_blocks
+from termwise._arrays import (
+    Array,
+    as_float64,
+    at,
+    at_most,
+    column_squares,
+    from_host,
+    namespace,
+    put,
+    row_blocks,
+    row_products,
+    row_squares,
+    to_host,
+    total,
+    triangle,
+    zeros,
+)
 from termwise.selection.blocks import NO_GAP
 from termwise.selection.criteria import CRITERIA, uev
 
@@ -31,20 +47,20 @@ NO_FREEDOM = 1e-8  # share of the degrees of freedom below which the residual sa
 class Rows:
     """How often each sample counts, and whether an intercept is fitted to them."""
 
-    counts: NDArray[np.float64]
+    counts: Array
     intercept: bool
 
     @property
     def n(self) -> float:
         """Number of samples, repetitions counted."""
-        return float(self.counts.sum())
+        return total(self.counts)
 
     @property
-    def single(self) -> NDArray[np.float64]:
+    def single(self) -> Array:
         """What leaving one sample out removes: one repeat, or all of a row that counts for less than one."""
-        return np.minimum(1, self.counts)
+        return at_most(self.counts, 1.0)
 
-    def gap(self, leverage: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gap(self, leverage: Array) -> Array:
         """Leverage gap of a single repeat, from the leverage of the whole (scaled) row without the intercept's."""
         return 1 - self.single * (self.intercept / self.n + leverage / self.counts)
 
@@ -53,24 +69,24 @@ class Rows:
 class Problem:
     """Centred, row-scaled data in float64. Never written to: unless `owned`, G is the caller's array."""
 
-    G: NDArray[np.float64]
-    Y: NDArray[np.float64]
+    G: Array
+    Y: Array
     rows: Rows
-    G_mean: NDArray[np.float64]
-    Y_mean: NDArray[np.float64]
+    G_mean: Array
+    Y_mean: Array
     owned: bool
 
 
-def pose(G: NDArray, Y: NDArray, counts: NDArray[np.float64], intercept: bool) -> Problem:
+def pose(G: Array, Y: Array, counts: Array, intercept: bool) -> Problem:
     """Centre the columns and scale the rows."""
-    given = G
-    G, Y = G.astype(np.float64, copy=False), Y.astype(np.float64, copy=False)
-    G_mean, Y_mean = np.zeros(G.shape[1]), np.zeros(Y.shape[1])
+    given, n, weighted = G, total(counts), bool(np.any(to_host(counts) != 1))
+    G, Y = as_float64(G), as_float64(Y)
+    G_mean, Y_mean, counts = zeros((G.shape[1],), G), zeros((Y.shape[1],), G), from_host(counts, G)
     if intercept:
-        G_mean, Y_mean = (counts @ G) / counts.sum(), (counts @ Y) / counts.sum()
+        G_mean, Y_mean = (counts @ G) / n, (counts @ Y) / n
         G, Y = G - G_mean, Y - Y_mean
-    if np.any(counts != 1):
-        root = np.sqrt(counts)[:, None]
+    if weighted:
+        root = (counts**0.5)[:, None]
         G, Y = G * root, Y * root
     return Problem(G, Y, Rows(counts, intercept), G_mean, Y_mean, owned=G is not given)
 
@@ -79,27 +95,27 @@ def pose(G: NDArray, Y: NDArray, counts: NDArray[np.float64], intercept: bool) -
 class Solution:
     """Weights of a posed problem, with what error bars and leave-one-out need."""
 
-    weights: NDArray[np.float64]  # (k, q)
-    root: tuple[NDArray[np.float64], ...]  # factors whose product is K, (k, r)
-    B: NDArray[np.float64]  # (n, r), rows scaled
+    weights: Array  # (k, q)
+    root: tuple[Array, ...]  # factors whose product is K, (k, r)
+    B: Array  # (n, r), rows scaled
     sse: NDArray[np.float64]  # (q,)
-    loo: NDArray[np.float64]  # (n, q), leave-one-out residuals, rows scaled
+    loo: Array  # (n, q), leave-one-out residuals, rows scaled
     dof: float
     freedom: float  # n - dof, kept apart because the difference cancels when the fit is nearly exact
 
-    def project(self, g: NDArray) -> NDArray[np.float64]:
+    def project(self, g: Array) -> Array:
         """Rows of `g K` for centred rows g of the chosen columns."""
-        return reduce(np.matmul, self.root, g)
+        return reduce(matmul, self.root, g)
 
-    def unit_cov(self) -> NDArray[np.float64]:
+    def unit_cov(self) -> Array:
         """Covariance of the weights for noise of variance one, `K B'B K'` (Orr A.5)."""
-        K = reduce(np.matmul, self.root)
+        K = reduce(matmul, self.root)
         return K @ (self.B.T @ self.B) @ K.T
 
-    def unit_variances(self) -> NDArray[np.float64]:
+    def unit_variances(self) -> Array:
         """Its diagonal, without forming the rest."""
-        K = reduce(np.matmul, self.root)
-        return np.einsum("ij,ij->i", K @ (self.B.T @ self.B), K)
+        K = reduce(matmul, self.root)
+        return row_products(K @ (self.B.T @ self.B), K)
 
 
 def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray[np.float64]) -> Solution:
@@ -108,13 +124,12 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
     Directions the data and the penalties leave undetermined get weight zero.
     """
     whole = len(support) == problem.G.shape[1] and np.array_equal(support, np.arange(len(support)))
-    G = problem.G if whole else problem.G[:, support]
-    R: Any = np.diag(np.sqrt(alphas))
-    for rows in row_blocks(*G.shape):  # a copy of G may not fit
-        R = np.linalg.qr(np.vstack([R, G[rows]]), mode="r")
+    G, R = problem.G if whole else at(problem.G, support, axis=1), np.diag(np.sqrt(alphas))
+    for rows in row_blocks(G.shape[0], G.shape[1], G):  # a copy of G may not fit
+        R = triangle(namespace(G).concat([from_host(R, G), G[rows, :]]))
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
-    return solution_from_root(problem, G, Vt[keep].T / s[keep])
+    return solution_from_root(problem, G, from_host(Vt[keep].T / s[keep], G))
 
 
 def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> Solution:
@@ -125,42 +140,43 @@ def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> So
     With `G = Q R` the orthogonalised columns are those of Q times the diagonal of R, and `A^-1 = K K'` with
     `K = R^-1 diag(r_kk / sqrt(alpha + r_kk^2))`.
     """
-    R = np.linalg.qr(problem.G, mode="r")
+    R = triangle(problem.G)
     diagonal = np.diagonal(R)
     K = np.linalg.solve(R, np.diag(diagonal / np.sqrt(alpha + diagonal**2)))
-    return solution_from_root(problem, problem.G, K)
+    return solution_from_root(problem, problem.G, from_host(K, problem.G))
 
 
-def solution_from_root(problem: Problem, G: NDArray[np.float64], K: NDArray[np.float64]) -> Solution:
+def solution_from_root(problem: Problem, G: Array, K: Array) -> Solution:
     """Return the solution on columns G with `A^-1 = K K'`."""
     return solution_from_factors(problem, K, G @ K)
 
 
-def solution_from_factors(problem: Problem, K: NDArray[np.float64], B: NDArray[np.float64]) -> Solution:
+def solution_from_factors(problem: Problem, K: Array, B: Array) -> Solution:
     """Return the solution with `A^-1 = K K'` and known rows `B = G K`, which may have more digits than the product."""
     Y, rows = problem.Y, problem.rows
     projected = B.T @ Y
     residual = Y - B @ projected
-    loo = leave_one_out(residual, rows.gap(np.einsum("ij,ij->i", B, B)), Y)
-    dof = float(np.sum(B * B)) + rows.intercept
-    sse = np.einsum("ij,ij->j", residual, residual)
+    leverage = row_squares(B)
+    loo = leave_one_out(residual, rows.gap(leverage), Y)
+    dof = total(leverage) + rows.intercept
+    sse = to_host(column_squares(residual))
     return Solution(K @ projected, (K,), B, sse, loo, dof, rows.n - dof)
 
 
-def leave_one_out(residual: NDArray, gap: NDArray, Y: NDArray) -> NDArray[np.float64]:
+def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
     """`r / leverage_gap`, Orr (5.1).
 
     Where the gap has rounded to zero, nothing but the row itself determines some weight and the quotient is noise; the
     prediction without it is then taken to be the mean.
     """
-    safe = gap > NO_GAP
-    return np.where(safe[:, None], residual / np.where(safe, gap, 1.0)[:, None], Y)
+    stuck = gap <= NO_GAP
+    return namespace(gap).where(stuck[:, None], Y, residual / put(gap, stuck, 1.0)[:, None])
 
 
 def measure(rows: Rows, solution: Solution) -> dict[str, float]:
     """All criteria of a solution, averaged over the outputs."""
     sse = solution.sse.mean()
-    loo_sse = np.sum(solution.loo**2) / len(solution.sse)
+    loo_sse = total(solution.loo**2) / len(solution.sse)
     return {name: float(f(sse, rows.n - solution.freedom, rows.n, loo_sse)) for name, f in CRITERIA.items()}
 
 
@@ -171,7 +187,7 @@ def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:
     """
     if solution.freedom > NO_FREEDOM * rows.n:
         return uev(solution.sse, rows.n - solution.freedom, rows.n)
-    return np.einsum("ij,ij->j", solution.loo, solution.loo) / rows.n
+    return to_host(column_squares(solution.loo)) / rows.n
 
 
 def jackknife_plus(

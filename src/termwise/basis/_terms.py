@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import densify
-from termwise._checks import check_indices
+from termwise._arrays import at, densify, is_foreign, to_host
+from termwise._checks import check_foreign, check_indices
 
 
 class Basis(TransformerMixin, BaseEstimator, ABC):
@@ -25,10 +25,12 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     """
 
     _per_term: ClassVar[tuple[str, ...]]
+    any_library: ClassVar[bool] = False  # whether it computes where the arrays live, not in NumPy's memory
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = self.any_library
         return tags
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -41,8 +43,17 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         y : ignored
             Present for scikit-learn's conventions.
         """
-        self._learn(validate_data(self, X, dtype=[np.float64, np.float32]))
+        self._learn(self._check(X, reset=True))
         return self
+
+    def _check(self, X: Any, reset: bool) -> Any:
+        """Return checked inputs, where they are."""
+        if self.any_library and is_foreign(X):
+            X = check_foreign("X", X)
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return X
+        X = to_host(X) if is_foreign(X) else X
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
 
     def transform(self, X: ArrayLike) -> NDArray:
         """Evaluate every function on every sample.
@@ -58,7 +69,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             Design matrix, one column per function, of the dtype of `X` (float32 or float64).
         """
         check_is_fitted(self)
-        return self._evaluate(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        return self._evaluate(self._check(X, reset=False))
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -72,7 +83,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         chosen = check_indices("indices", indices, len(self._names()), what="function")
         restricted = copy.copy(self)
         for name in self._per_term:
-            setattr(restricted, name, getattr(self, name)[chosen])
+            setattr(restricted, name, at(getattr(self, name), chosen))
         return restricted
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -126,7 +137,7 @@ class TakenColumns(TransformerMixin, BaseEstimator):
 
     def transform(self, X: ArrayLike) -> NDArray:
         """Evaluate the transformer and keep the columns in question."""
-        return densify(self.transformer.transform(X))[:, self.indices]
+        return at(densify(self.transformer.transform(X)), self.indices, axis=1)
 
     @available_if(lambda self: hasattr(self.transformer, "get_feature_names_out"))
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -144,7 +155,7 @@ def evaluate(basis: Any, X: Any) -> Any:
     last = basis
     if isinstance(basis, Pipeline):
         last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
-    X = validate_data(last, X, reset=False, dtype=[np.float64, np.float32])
+    X = last._check(X, reset=False)
     return last._evaluate(X) if last._stores(X) else last.design(X)
 
 

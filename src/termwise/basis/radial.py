@@ -12,7 +12,19 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import Array, as_float64, different_rows, evenly, from_host, namespace, precision
+from termwise._arrays import (
+    Array,
+    as_float64,
+    as_type,
+    at,
+    different_rows,
+    evenly,
+    from_host,
+    is_foreign,
+    moved,
+    precision,
+    to_host,
+)
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
 from termwise.basis._terms import Basis
@@ -78,6 +90,7 @@ class RadialBasis(Basis):
     """
 
     _per_term = ("centers_", "center_rows_")
+    any_library = True
 
     def __init__(
         self,
@@ -93,19 +106,20 @@ class RadialBasis(Basis):
         self.random_state = random_state
         self.store = store
 
-    def _learn(self, X: NDArray) -> None:
+    def _learn(self, X: Array) -> None:
         check_choice("kernel", self.kernel, KERNELS)
         if self.store != "auto":
             check_bool("store", self.store, remedy="'auto' decides by the memory budget")
         self.width_ = self._resolve_width(X)
-        self.centers_, self.center_rows_ = self._resolve_centers(X)
+        self.centers_, rows = self._resolve_centers(X)
+        self.center_rows_ = from_host(rows, X)
 
-    def _resolve_width(self, X: NDArray) -> float | NDArray:
+    def _resolve_width(self, X: Array) -> float | NDArray:
         if isinstance(self.width, str):
             check_choice("width", self.width, ["median"], remedy="give a number, an array or 'median'")
             return median_distance(X)
         try:
-            width = np.array(self.width, dtype=np.float64)
+            width = np.array(to_host(self.width) if is_foreign(self.width) else self.width, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"width must be made of numbers, got {self.width!r}: give a number, an array or 'median'."
@@ -122,28 +136,30 @@ class RadialBasis(Basis):
             _metric_root(width)
         return width if width.ndim else float(width)
 
-    def _resolve_centers(self, X: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
+    def _resolve_centers(self, X: Array) -> tuple[Array, NDArray[np.intp]]:
         n, d = X.shape
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return X.copy(), np.arange(n)
+            return 1 * X, np.arange(n)
         if np.ndim(self.centers) == 0:
-            different = different_rows(X)
+            points = to_host(X)
+            different = different_rows(points)
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
             rng = check_random_state(self.random_state)
-            rows = different[np.sort(kmeans_plusplus(X[different], int(count), random_state=rng)[1])]
-            return X[rows], rows
+            rows = different[np.sort(kmeans_plusplus(points[different], int(count), random_state=rng)[1])]
+            return at(X, rows), rows
         if np.ndim(self.centers) != 2 or np.shape(self.centers)[1] != d:
             raise ValueError(
                 f"centers must have shape (p, {d}), got shape {np.shape(self.centers)}: the data have {d} inputs."
             )
-        centers = check_array(self.centers, dtype=X.dtype, copy=True, input_name="centers")
-        return centers, np.arange(len(centers))
+        given = to_host(self.centers) if is_foreign(self.centers) else self.centers
+        centers = check_array(given, dtype=precision(X.dtype), copy=True, input_name="centers")
+        return moved(centers, X), np.arange(len(centers))
 
-    def _evaluate(self, X: NDArray) -> NDArray:
+    def _evaluate(self, X: Array) -> Array:
         """Compute the whole matrix, as the tiles would be."""
-        return self.design(X).columns(EVERY).astype(X.dtype, copy=False)
+        return as_type(self.design(X).columns(EVERY), X.dtype)
 
     def design(self, X: Array) -> KernelDesign:
         """Return the design matrix without storing it: tiles are computed whenever it is asked for something.
@@ -157,28 +173,30 @@ class RadialBasis(Basis):
             tiles are then computed.
         """
         check_is_fitted(self)
-        origin = self.centers_.mean(axis=0, dtype=np.float64) if len(self.centers_) else 0.0  # products cancel less
-        C = _whiten(self.centers_ - origin, self.width_)
-        A = _whiten(as_float64(X) - from_host(origin, X), self.width_)
-        alike = A.shape == C.shape and isinstance(X, np.ndarray) and np.array_equal(X, self.centers_)
-        return KernelDesign(A, from_host(C, X), KERNELS[self.kernel], precision(X.dtype), symmetric=alike)
+        centers = to_host(self.centers_)
+        origin = (
+            centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
+        )  # products cancel less
+        A, C = (_whiten(as_float64(points) - from_host(origin, X), self.width_) for points in (X, moved(centers, X)))
+        alike = isinstance(X, np.ndarray) and np.array_equal(X, centers)
+        return KernelDesign(A, C, KERNELS[self.kernel], precision(X.dtype), symmetric=alike)
 
-    def _stores(self, X: NDArray) -> bool:
+    def _stores(self, X: Array) -> bool:
         """Whether the design matrix is to be stored: by `store` and, if that is "auto", by the memory budget."""
         if self.store != "auto":
             return bool(self.store)
-        return X.dtype.itemsize * len(X) * len(self.centers_) <= budget()
+        return precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        return [f"{self.kernel}_{row}" for row in self.center_rows_]
+        return [f"{self.kernel}_{row}" for row in to_host(self.center_rows_)]
 
 
-def median_distance(X: NDArray) -> float:
+def median_distance(X: Array) -> float:
     """Return the median distance between different samples: a width that fits the scale of the data.
 
     Above `MEDIAN_ROWS` samples, that many evenly spaced ones are used. Identical samples only: 1.
     """
-    distances = pdist(X[evenly(len(X), MEDIAN_ROWS)].astype(np.float64, copy=False))
+    distances = pdist(to_host(at(X, evenly(X.shape[0], MEDIAN_ROWS))).astype(np.float64, copy=False))
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0
 
@@ -198,9 +216,9 @@ def _metric_root(metric: NDArray) -> NDArray:
 
 def _whiten(X: Array, width: float | NDArray) -> Array:
     """Scale the inputs so that the metric becomes the identity."""
-    if np.ndim(width) < 2:
+    if not isinstance(width, np.ndarray):
+        return X / width
+    if width.ndim < 2:
         return X / from_host(width, X)
-    root = _metric_root(np.asarray(width))
-    if isinstance(X, np.ndarray):
-        return sla.solve_triangular(root, X.T, lower=True).T
-    return namespace(X).linalg.solve(from_host(root, X), X.T).T
+    inverse = sla.solve_triangular(_metric_root(width), np.eye(len(width)), lower=True)
+    return X @ from_host(np.ascontiguousarray(inverse.T), X)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import as_columns, evenly
+from termwise._arrays import as_columns, evenly, is_foreign, moved, to_host
 from termwise._checks import check_choice, check_number
 from termwise.basis.radial import RadialBasis
 from termwise.labels import LabelModel
@@ -108,6 +108,9 @@ class PrefilterClassifier(LabelModel, PathModel):
       the smallest error rate. A fixed `beta` alone gives whatever it gives; `criterion=None` asks for that.
     - Of several classes each has a filter of its own; stage two chooses terms for all signals together.
 
+    Arrays of other libraries are taken, and weights and predictions are where they live; the basis is evaluated there,
+    both stages are computed in NumPy's memory.
+
     The width's and the penalty's choice is not repeated for each sample left out, so the rates are a little optimistic.
     Error bars and intervals take the final weights for a least-squares fit to the labels, which is only nearly so.
 
@@ -123,6 +126,7 @@ class PrefilterClassifier(LabelModel, PathModel):
     True
     """
 
+    any_library = True
     _automatic: RadialBasis
     _stage: StageOne
 
@@ -188,6 +192,7 @@ class PrefilterClassifier(LabelModel, PathModel):
             return
         used = np.flatnonzero(counts > 0)
         some = used[evenly(len(used), WIDTH_ROWS)]
+        X = to_host(X) if is_foreign(X) else X
         X = check_array(X, dtype=np.float64, ensure_min_samples=2, estimator=self, input_name="X")
         Y = as_columns(y)[some]
         bases = list(gaussians(X[used]))
@@ -222,7 +227,9 @@ class PrefilterClassifier(LabelModel, PathModel):
         found = cost < np.inf  # else the swarm has met no threshold that can be trusted
         return best[0] / 2 if found else one.best().t, best[1]
 
-    def _solve(self, G: Floats, Y: Floats, counts: Floats) -> None:
+    def _solve(self, G: Any, Y: Any, counts: Floats) -> None:
+        self._home = G[:0, :0]  # sorting and sweeping are for hosts: only the basis is evaluated elsewhere
+        G, Y = to_host(G), to_host(Y)
         self._stage = stage = self._filter(G, Y, counts)
         signal, after_step, verbose = stage.signal, self._after_step, self.verbose
         power = float(counts @ np.mean((signal - stage.level) ** 2, axis=1))
@@ -247,6 +254,9 @@ class PrefilterClassifier(LabelModel, PathModel):
         self.prefiltered_ = self._squeeze(signal, axis=1)
         self._cut(self._size())
         self._stage = stage.active_only()
+
+    def _set_weights(self, support: NDArray[np.intp], weights: NDArray, intercept: NDArray) -> None:
+        super()._set_weights(support, moved(weights, self._home), moved(intercept, self._home))
 
     def _size(self) -> int:
         """Smallest size that leave-one-out over both stages cannot tell from the best.

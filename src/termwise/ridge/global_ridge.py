@@ -21,7 +21,7 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
     if not isinstance(alpha, str):
         return float(alpha), "gcv"
     rows, used = spectrum.problem.rows, len(spectrum.s) + spectrum.problem.rows.intercept
-    if rows.n <= used < len(rows.counts):
+    if rows.n <= used < rows.counts.shape[0]:
         raise ValueError(
             f"sample_weight must add up to more than the {used} parameters of the model for alpha={alpha!r}, got "
             f"{rows.n:g}: weights mean repetitions; scale relative weights so that they average one."
@@ -107,6 +107,8 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
     >>> y_new, std = model.predict(X[:2], return_std=True)
     >>> lower, upper = model.predict_interval(X[:2], coverage=0.9)
     """
+
+    any_library = True
 
     def __init__(self, basis: Any = None, alpha: float | str = "gcv", fit_intercept: bool = True) -> None:
         self.basis = basis

@@ -23,7 +23,21 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from termwise._arrays import row_blocks
+from termwise._arrays import (
+    Array,
+    at,
+    at_least,
+    column_squares,
+    contiguous,
+    from_host,
+    namespace,
+    put,
+    put_at,
+    row_blocks,
+    row_squares,
+    to_host,
+    total,
+)
 from termwise.selection.blocks import NO_GAP
 from termwise.selection.criteria import CRITERIA
 from termwise.solution import Problem, Solution
@@ -42,13 +56,14 @@ class Spectrum:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, rows = problem, problem.rows
-        self.U, self.s, self.V = decompose(problem.G, np.sqrt(rows.counts / rows.n) if rows.intercept else None)
-        self.mu = self.s**2
-        self.t = self.U.T @ problem.Y
-        self.rest = problem.Y - self.U @ self.t
-        self.gap0 = np.maximum(0, rows.gap(np.einsum("ij,ij->i", self.U, self.U)))
-        exact = (self.gap0 < ROUNDING) & np.all(np.abs(self.rest) <= ROUNDING * np.abs(problem.Y).max(axis=0), axis=1)
-        self.gap0[exact], self.rest[exact] = 0.0, 0.0
+        self.U, self.s, self.V = decompose(problem.G, (rows.counts / rows.n) ** 0.5 if rows.intercept else None)
+        xp, Y = namespace(problem.Y), problem.Y
+        t, self.mu = self.U.T @ Y, self.s**2
+        rest, gap0 = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
+        fitted = xp.all(xp.abs(rest) <= ROUNDING * xp.max(xp.abs(Y), axis=0), axis=1)
+        exact = (gap0 < ROUNDING) & fitted
+        self.gap0, self.rest = put(gap0, exact, 0.0), put(rest, exact[:, None], 0.0)
+        self.t, self.rest_squares = to_host(t), to_host(column_squares(self.rest))
         self.single = rows.single / rows.counts
         self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
         self.interpolates = self.freedom0 < NO_GAP * rows.n
@@ -79,7 +94,7 @@ class Spectrum:
     def moments(self, alphas: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return `sse` (averaged over the outputs) and `n - dof` at each alpha."""
         psi = self._psi(alphas)
-        sse = np.sum(self.rest**2) + np.sum(self.t**2, axis=1) @ psi**2
+        sse = self.rest_squares.sum() + np.sum(self.t**2, axis=1) @ psi**2
         return sse / self.t.shape[1], self.freedom0 + psi.sum(axis=0)
 
     def solution(self, alpha: float) -> Solution:
@@ -90,8 +105,8 @@ class Spectrum:
         return Solution(
             weights=self._from_left(held[:, None] * self.t),
             root=self._root(np.sqrt(held)),
-            B=self.U * np.sqrt(phi),
-            sse=np.sum(self.rest**2, axis=0) + psi**2 @ self.t**2,
+            B=self.U * self._here(np.sqrt(phi)),
+            sse=self.rest_squares + psi**2 @ self.t**2,
             loo=self._loo_residuals(psi, held),
             dof=float(phi.sum()) + self.problem.rows.intercept,
             freedom=float(self.freedom0 + psi.sum()),
@@ -105,56 +120,61 @@ class Spectrum:
 
     def _loo_sse(self, psi: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of squared leave-one-out errors (averaged over the outputs) for each column of psi, by row blocks."""
-        total = np.zeros(psi.shape[1])
-        for rows in row_blocks(len(self.U), max(self.U.shape[1], psi.shape[1])):
-            U = self.U[rows]
-            gap = (U * U) @ psi
+        parts, split = [], [self._here(psi), *(self._here(psi * t[:, None]) for t in self.t.T)]
+        for rows in row_blocks(self.U.shape[0], max(self.U.shape[1], psi.shape[1]), self.U):
+            U = self.U[rows, :]
+            gap = (U * U) @ split[0]
             gap *= self.single[rows, None]
             gap += self.gap0[rows, None]
-            for t, rest in zip(self.t.T, self.rest.T, strict=True):
-                errors = U @ (psi * t[:, None])
-                errors += rest[rows, None]
+            for j, part in enumerate(split[1:]):
+                errors = U @ part
+                errors += self.rest[rows, j : j + 1]
                 with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 at alpha = 0 only, where a limit replaces it
                     errors /= gap
-                total += np.einsum("ij,ij->j", errors, errors)
-        return total / self.t.shape[1]
+                parts.append(column_squares(errors))
+        return to_host(sum(parts[1:], start=parts[0])) / self.t.shape[1]
 
-    def _loo_residuals(self, psi: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _loo_residuals(self, psi: NDArray[np.float64], held: NDArray[np.float64]) -> Array:
         """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
-        gap = self.gap0 + self.single * ((self.U * self.U) @ psi)
-        errors = self.rest + self.U @ (psi[:, None] * self.t)
-        stuck = gap < (NO_GAP if not psi.any() else np.finfo(np.float64).tiny)
-        U = self.U[stuck]
-        gap[stuck] = self.single[stuck] * ((U * U) @ held)
-        errors[stuck] = U @ (held[:, None] * self.t)
+        gap = self.gap0 + self.single * ((self.U * self.U) @ self._here(psi))
+        errors = self.rest + self.U @ self._here(psi[:, None] * self.t)
+        stuck = np.flatnonzero(to_host(gap) < (NO_GAP if not psi.any() else np.finfo(np.float64).tiny))
+        if len(stuck):
+            U = at(self.U, stuck)
+            gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._here(held)))
+            errors = put_at(errors, stuck, U @ self._here(held[:, None] * self.t))
         return errors / gap[:, None]
+
+    def _here(self, values: NDArray[np.float64]) -> Array:
+        """Small numbers where the vectors are."""
+        return from_host(np.ascontiguousarray(values), self.U)
 
     def _score_at_zero(self, criterion: str) -> float:
         """Limit of a criterion as alpha -> 0; when all rows are fitted exactly, UEV, FPE and BIC vanish."""
         n, q = self.problem.rows.n, self.t.shape[1]
         if criterion == "loo":
-            return float(np.sum(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n)
+            return total(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n
         if not self.interpolates:
-            return float(CRITERIA[criterion](np.sum(self.rest**2) / q, n - self.freedom0, n, 0.0))
+            return float(CRITERIA[criterion](self.rest_squares.sum() / q, n - self.freedom0, n, 0.0))
         if criterion == "gcv":
             return float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
         return 0.0
 
-    def _from_left(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _from_left(self, left: NDArray[np.float64]) -> Array:
         """`V diag(s) left = G' U left`."""
         if self.V is None:
-            return self.problem.G.T @ (self.U @ left)
-        return self.V @ (self.s[:, None] * left)
+            return self.problem.G.T @ (self.U @ self._here(left))
+        return self.V @ self._here(self.s[:, None] * left)
 
-    def _root(self, scale: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    def _root(self, scale: NDArray[np.float64]) -> tuple[Array, ...]:
         """Factors of `K = V diag(scale)`; where V was never formed it is `G' U diag(1/s)`."""
         if self.V is None:
             G = self.problem.G
-            return (G if self.problem.owned else G.copy()).T, self.U * (scale / self.s)
-        return (self.V * scale,)
+            return (G if self.problem.owned else 1 * G).T, self.U * self._here(scale / self.s)
+        return (self.V * self._here(scale),)
 
 
-def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[NDArray, NDArray, NDArray | None]:
+def decompose(G: Array, z0: Array | None) -> tuple[Array, NDArray, Array | None]:
     """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
 
     The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
@@ -162,45 +182,49 @@ def decompose(G: NDArray[np.float64], z0: NDArray[np.float64] | None) -> tuple[N
     The eigenvectors of the smaller of `G'G` and `G G'` are several times faster than an SVD, but squaring halves the
     digits of small singular values: only a well-conditioned design keeps them. A symmetric one has eigenvectors itself.
     """
-    n, p = G.shape
+    xp, (n, p) = namespace(G), G.shape
     if z0 is None and n == p and _symmetric(G):
         return _decompose_symmetric(G)
     rank = min(p, n - (z0 is not None))
-    mu, E = np.linalg.eigh(G.T @ G if p <= n else G @ G.T)
-    mu, E = mu[::-1][:rank], E[:, ::-1][:, :rank]
+    e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
+    mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
     if rank and mu[-1] > GRAM_RANGE * mu[0]:
         s = np.sqrt(mu)
-        return (G @ E / s, s, np.ascontiguousarray(E)) if p <= n else (np.ascontiguousarray(E), s, None)
-    U, s, Vt = np.linalg.svd(G, full_matrices=False)
-    keep = s > s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps
-    keep[rank:] = False
-    U = U[:, keep]
+        return (G @ E / from_host(s, G), s, contiguous(E)) if p <= n else (contiguous(E), s, None)
+    U, s, Vt = xp.linalg.svd(G, full_matrices=False)
+    s = to_host(s)
+    keep = np.flatnonzero(s[:rank] > s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps)
+    U = at(U, keep, axis=1)
     if z0 is not None:  # directions of tiny singular values are orthogonal to z0 only up to eps s_1 / s
-        Q, R = np.linalg.qr(np.column_stack([z0, U]))
-        U = Q[:, 1:] * np.copysign(1.0, np.diagonal(R)[1:])
-    return U, s[keep], Vt[keep].T
+        Q, R = xp.linalg.qr(xp.concat([z0[:, None], U], axis=1))
+        signs = np.copysign(1.0, np.diagonal(to_host(R))[1:])
+        U = Q[:, 1:] * from_host(signs, G)
+    return U, s[keep], at(Vt, keep).T
 
 
-def _symmetric(G: NDArray[np.float64]) -> bool:
+def _symmetric(G: Array) -> bool:
     """Whether G equals its transpose but for rounding, as functions of the distances between the samples do."""
-    rounding = 4 * np.finfo(np.float64).eps * np.abs(G).max(initial=0.0)
-    return bool(np.abs(G[0] - G[:, 0]).max(initial=0.0) <= rounding and np.abs(G - G.T).max(initial=0.0) <= rounding)
+    xp = namespace(G)
+    rounding = 4 * float(np.finfo(np.float64).eps) * float(xp.max(xp.abs(G)))
+    quick = float(xp.max(xp.abs(G[0, :] - G[:, 0])))
+    return quick <= rounding and float(xp.max(xp.abs(G - G.T))) <= rounding
 
 
-def _decompose_symmetric(G: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray]:
+def _decompose_symmetric(G: Array) -> tuple[Array, NDArray, Array]:
     """`G = E diag(e) E'`: the singular values are the sizes of the eigenvalues, and no digit is lost by squaring."""
-    e, E = np.linalg.eigh(G)
+    e, E = namespace(G).linalg.eigh(G)
+    e = to_host(e)
     order = np.argsort(-np.abs(e), kind="stable")
-    e, E = e[order], E[:, order]
-    keep = np.abs(e) > np.abs(e).max(initial=0.0) * len(G) * np.finfo(np.float64).eps
-    return E[:, keep], np.abs(e[keep]), E[:, keep] * np.sign(e[keep])
+    order = order[np.abs(e[order]) > np.abs(e).max(initial=0.0) * len(e) * np.finfo(np.float64).eps]
+    e, E = e[order], at(E, order, axis=1)
+    return E, np.abs(e), E * from_host(np.sign(e), G)
 
 
-def _independent(G: NDArray[np.float64], rank: int) -> bool:
+def _independent(G: Array, rank: int) -> bool:
     """Whether the columns, brought to one size, are far from dependent (rows take their place in a wide design)."""
-    norms = np.sqrt(np.einsum("ij,ij->j", G, G))
-    unit = G / np.where(norms > 0, norms, 1.0)
-    mu = np.linalg.eigvalsh(unit.T @ unit if G.shape[1] <= len(G) else unit @ unit.T)[::-1][:rank]
+    norms = column_squares(G) ** 0.5
+    unit, (n, p) = G / put(norms, norms <= 0, 1.0), G.shape
+    mu = to_host(namespace(G).linalg.eigvalsh(unit.T @ unit if p <= n else unit @ unit.T))[::-1][:rank]
     return bool(mu[-1] > GRAM_RANGE**2 * mu[0])
 
 

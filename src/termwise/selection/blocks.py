@@ -30,6 +30,7 @@ from termwise._arrays import (
     at_least,
     column_squares,
     empty,
+    extremes,
     from_host,
     namespace,
     row_squares,
@@ -102,8 +103,9 @@ class Moments(Answer):
 
     largest = frozenset({"tops"})
 
-    sums: Array  # (3, q) sum r^2, sum w r^2 (the leave-one-out squared error), sum w^2 r^2
-    spread: Array  # (1,) sum (w r^2)^2 / counts, outputs added up before squaring
+    # (3 q + 1,) sum r^2, sum w r^2 (the leave-one-out squared error) and sum w^2 r^2 of each output, and
+    # sum (w r^2)^2 / counts, the outputs added up before squaring
+    sums: Array
     tops: Array  # (2,) largest leverage gap, and minus the smallest
 
 
@@ -230,7 +232,7 @@ class RowBlock:
         x, z = self.x, self.x / length
         self._Zt[self.k, :] = z
         self.k += 1
-        self.r = self.r - x[:, None] * self.here(beta)
+        self.r = self.r - x[:, None] * (float(beta[0]) if len(beta) == 1 else self.here(beta))
         moved = x * x / den
         self.gap = self.gap - (moved if self.root is None else self.share * moved)
         self.x = x[:0]
@@ -244,13 +246,12 @@ class RowBlock:
 
     def moments(self) -> Moments:
         """Sums over the rows."""
-        xp, safe, rr = namespace(self.gap), at_least(self.gap, NO_GAP), self.r * self.r
-        w = 1 / (safe * safe)
-        sums = xp.stack([xp.ones_like(w), w, w * w]) @ rr
-        by_row = w * (rr[:, 0] if rr.shape[1] == 1 else xp.sum(rr, axis=1))
-        shared = by_row if self.root is None else by_row / self.counts
-        tops = xp.stack([xp.max(safe), -xp.min(self.gap)])
-        return Moments(sums, by_row[None, :] @ shared, tops)
+        xp, safe, r = namespace(self.gap), at_least(self.gap, NO_GAP), self.r.T
+        wr = r / (safe * safe)
+        squares = r * wr
+        by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
+        spread = by_row * by_row if self.root is None else by_row * by_row / self.counts
+        return Moments(xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1), extremes(self.gap))
 
     # -- other columns in place of the model's -------------------------------------------------------------------------
 

@@ -22,11 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, at_least, column_squares, fetch, namespace, row_squares, send
+from termwise._arrays import Array, at_least, at_most, column_squares, fetch, namespace, row_squares, send
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
+
+
+HUGE = 1e25  # float32 goes little further, and a smaller a is a weaker bound, but a bound
 
 
 class Curvature:
@@ -91,7 +94,7 @@ def fourth_powers(block: RowBlock, means: Array) -> Array:
 @changes
 def look(block: RowBlock, means: Array) -> Array:
     """Remember the present a, and return at most `sum a (g - mean)^2` of every column."""
-    block.a = _u(block) * row_squares(block.r)
+    block.a = at_most(_u(block) * row_squares(block.r), HUGE)
     weights = block.a if block.weights is None else block.a * block.weights
     squares, along = block.G.squares(weights), block.G.products(weights)
     rounding = 8 * float(np.finfo(block.G.dtype).eps) * squares  # the differences may be off by this

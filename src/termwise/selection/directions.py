@@ -17,6 +17,7 @@ from termwise._memory import budget
 from termwise.selection.blocks import RowBlock, Start
 from termwise.selection.state import State
 
+Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 SHARE = 0.035  # of the size of G
@@ -29,12 +30,12 @@ IDLE = 3  # steps after which a direction that was not looked at is given up
 class Kept:
     """Where the directions of a batch are, and what must be done to the table for that, in this order."""
 
-    capacity: int
+    capacity: int  # rows of the table; 0: nothing is kept, all are computed
     holes: Indices  # rows to be overwritten ...
     movers: Indices  # ... by these
     amounts: Array  # (new columns of Z, rows in use) how much of them to take off each row
     missing: Indices  # candidates to be computed ...
-    T: Array  # (k, missing) ... by taking `Z T` off their columns ...
+    T: Floats  # (k, missing) ... by taking `Z T` off their columns ...
     places: Indices  # ... and put into these rows
     slots: Indices  # rows of the whole batch
 
@@ -42,16 +43,19 @@ class Kept:
 class Directions:
     """The books of a table of directions, one row per candidate; the least recently used row makes room."""
 
-    def __init__(self, start: Start, candidates: int) -> None:
+    def __init__(self, start: Start, candidates: int, keep: bool = True) -> None:
         room = min(max(SHARE * start.nbytes / 8, SMALL), budget() / 32)  # numbers: a quarter of the budget at most
-        self.capacity = int(np.clip(room / start.rows, FEWEST, MOST))
+        self.keep, self.capacity = keep, int(np.clip(room / start.rows, FEWEST, MOST)) if keep else MOST
         self.slot = np.full(candidates, -1)  # of every candidate, -1 for those not here
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)
         self.clock = self.rebuilt = 0
 
-    def fetch(self, batch: Indices, state: State) -> Kept:
+    def fetch(self, batch: Indices, T: Floats, state: State) -> Kept:
         """Say where the directions of a batch, at most `capacity` of them, are once the table is brought up to date."""
+        if not self.keep:
+            none = batch[:0]
+            return Kept(0, none, none, np.empty((0, 0)), batch, T, none, none)
         if state.rebuilt > self.rebuilt:
             self._forget()
         holes, movers = self._give_up(state.k - self.clock)
@@ -62,9 +66,7 @@ class Directions:
         self.used[self.slot[batch[present]]] = self.clock
         places = self._make_room(len(missing))
         self.owners[places], self.used[places], self.slot[missing] = missing, self.clock, places
-        return Kept(
-            self.capacity, holes, movers, amounts, missing, at(state.T, missing, axis=1), places, self.slot[batch]
-        )
+        return Kept(self.capacity, holes, movers, amounts, missing, T[:, ~present], places, self.slot[batch])
 
     def _forget(self) -> None:
         """Empty the table: the model has other columns now."""
@@ -96,8 +98,10 @@ class Directions:
         return np.concatenate([old, new])
 
 
-def bring_up_to_date(block: RowBlock, kept: Kept) -> Array:
-    """Do to a block's table what is to be done to it, and return it."""
+def bring_up_to_date(block: RowBlock, kept: Kept) -> None:
+    """Do to a block's table what is to be done to it."""
+    if not kept.capacity:
+        return
     if block.table is None:
         block.table = empty((kept.capacity, block.Y.shape[0]), block.Y)  # touched as it fills
     table = block.table
@@ -107,7 +111,16 @@ def bring_up_to_date(block: RowBlock, kept: Kept) -> Array:
     for i in range(new):
         take_off_rows(table[:used, :], block.here(kept.amounts)[i, :], block.Z[:, block.k - new + i])
     if len(kept.missing):
-        V = block.columns(kept.missing)
-        V -= block.Z @ block.here(kept.T)
-        put_at(table, kept.places, V.T)
-    return table
+        put_at(table, kept.places, fresh(block, kept, slice(None)))
+
+
+def directions(block: RowBlock, kept: Kept, rows: slice) -> Array:
+    """Some rows of the directions of a batch, (batch, rows)."""
+    return fresh(block, kept, rows) if block.table is None else at(block.table[:, rows], kept.slots)
+
+
+def fresh(block: RowBlock, kept: Kept, rows: slice) -> Array:
+    """Some rows of directions from their columns, (missing, rows)."""
+    V = block.columns(kept.missing, rows)
+    V -= block.Z[rows, :] @ block.here(kept.T)
+    return V.T

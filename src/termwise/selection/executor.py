@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, namespace, worth_a_call
+from termwise._arrays import Array, is_foreign, namespace, worth_a_call
 from termwise._memory import budget
 from termwise.files import RowFile
 from termwise.reader import FileBlock, Reader
@@ -35,6 +35,7 @@ class Executor(ABC):
     n_outputs: int
     dtype: np.dtype  # of G
     lengths: Sequence[int]  # rows of every block
+    keeps_directions: bool = True  # whether columns are dear enough for those of runners-up to be kept
     worth_a_call: int  # row numbers times candidates so few that verifying less at a time would save nothing
 
     @abstractmethod
@@ -75,6 +76,7 @@ class LocalBlocks(Executor):
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
         self.blocks = blocks
         self.worth_a_call = worth_a_call(blocks[0].Y)
+        self.keeps_directions = not is_foreign(blocks[0].Y)
         self.n_candidates, self.n_outputs = blocks[0].G.shape[1], blocks[0].Y.shape[1]
         self.dtype = blocks[0].G.dtype
         self.lengths = [block.Y.shape[0] for block in blocks]

@@ -29,12 +29,13 @@ from termwise._arrays import (
     put_at,
     row_blocks,
     row_squares,
+    send,
     smallest,
     to_host,
 )
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.curvature import Curvature
-from termwise.selection.directions import Directions, Kept, bring_up_to_date
+from termwise.selection.directions import Directions, Kept, bring_up_to_date, directions
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import Known, State, Sums
 
@@ -61,10 +62,12 @@ class LooRule(Rule):
 
     def choose(self, state: State) -> Choice | None:
         """Return exactly the candidate brute force would, verifying as few as the bounds allow."""
-        directions = self.directions = self.directions or Directions(state.facts, state.s.shape[0])
+        table = self.directions = self.directions or Directions(
+            state.facts, state.s.shape[0], state.rows.keeps_directions
+        )
         bounds = Bounds(state, self._extra(state))
-        size = max(FIRST, min(directions.capacity, state.rows.worth_a_call // int(state.n)))
-        numbers, errors = np.empty(0, dtype=np.intp), np.empty(0)
+        size = max(FIRST, min(table.capacity, state.rows.worth_a_call // int(state.n)))
+        numbers, errors, least = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
         while True:
             places, values = smallest(bounds.values, size + 1)  # one more, to see whether that is worth a look
             known, (values,) = state.meet(places, values)
@@ -72,23 +75,21 @@ class LooRule(Rule):
             if not len(batch):
                 break
             few = known.of(batch)
-            numbers, errors = (
-                np.append(numbers, few.numbers),
-                np.append(errors, leave_one_out_errors(state, directions, few)),
-            )
+            numbers, least = np.append(numbers, few.numbers), np.append(least, values[batch])
+            errors = np.append(errors, leave_one_out_errors(state, table, few))
             if len(batch) == len(values) or values[len(batch)] > errors.min():
                 break
             bounds.exclude(few.numbers)
             if len(numbers) == len(batch):
                 bounds.tighten(errors.min())
             else:
-                size = min(2 * size, directions.capacity)
-        self.crowd = len(numbers)
+                size = min(2 * size, table.capacity)
         best = errors.min(initial=np.inf)
+        self.crowd = int(np.sum(least <= best))  # the others were verified because that cost nothing
         if not np.isfinite(best):
             return None
         first = min(numbers[errors <= best * (1 + TIE)])
-        return Choice(int(first), float(errors[numbers == first][0]), self.crowd)
+        return Choice(int(first), float(errors[numbers == first][0]), len(numbers))
 
     def _extra(self, state: State) -> Array | float:
         """The candidates' own leverage, once many had to be verified and it pays to look at the squares of G."""
@@ -111,19 +112,17 @@ class Bounds:
     def __init__(self, state: State, extra: Array | float) -> None:
         xp, self.state, sums = namespace(state.s), state, state.moments
         total, tiny = float(sums.wrr.sum()), float(np.finfo(np.float64).tiny)
-        w0, w_min = total / max(float(sums.rr.sum()), tiny), sums.gap**-2
-        den, vv = state.den, at_least(state.vv, 0.0)
-        self.beta = state.statistics[: state.q, :] / den
-        gain = self.beta * state.rv.T
-        slope = xp.abs(self.beta) * from_host(deviation(sums, w0)[:, None], den)
-        if state.q > 1:
-            gain, slope, steep = xp.sum(gain, axis=0), xp.sum(slope, axis=0), xp.sum(self.beta * self.beta, axis=0)
-        else:
-            gain, slope, steep = gain[0, :], slope[0, :], (self.beta * self.beta)[0, :]
+        w0, self.w_min = total / max(float(sums.rr.sum()), tiny), sums.gap**-2
+        self.beta = state.statistics[: state.q, :] / state.den
+        self.size = xp.abs(self.beta) * at_least(state.vv, 0.0) ** 0.5  # |beta| |v|
+        loose = 2 * deviation(sums, w0)
+        slope = float(loose[0]) if state.q == 1 else from_host(loose[:, None], self.beta)
         self.floor = total * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
-        self.curve = w_min * steep * vv
-        bound = self.floor - 2 * (w0 * gain + slope * xp.sqrt(vv)) + self.curve + extra
-        self.values = put(bound, ~state.usable, np.inf)
+        bound = self.floor + add_up(
+            self.size * (self.w_min * self.size - slope)
+            - 2 * w0 * self.beta * state.statistics[state.q : 2 * state.q, :]
+        )
+        self.values = put(bound if isinstance(extra, float) else bound + extra, state.useless, np.inf)
 
     def exclude(self, candidates: Indices) -> None:
         """Bound some candidates no more."""
@@ -135,9 +134,14 @@ class Bounds:
         alive = np.flatnonzero(np.isfinite(values) & (values <= best))
         if len(alive) > WORTH_TIGHTENING:
             along = weighted_products(self.state, alive)
-            beta = at(self.beta, alive, axis=1)
-            tight = self.floor - 2 * namespace(beta).sum(beta * along.T, axis=0) + at(self.curve, alive)
+            beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
+            tight = self.floor + add_up(self.w_min * size * size - 2 * beta * along.T)
             self.values = put_at(self.values, alive, tight)
+
+
+def add_up(outputs: Array) -> Array:
+    """Sum over the outputs, which are rows."""
+    return outputs[0, :] if outputs.shape[0] == 1 else namespace(outputs).sum(outputs, axis=0)
 
 
 def deviation(sums: Sums, w0: float) -> Floats:
@@ -169,10 +173,10 @@ def along_weighted_residual(block: RowBlock, candidates: Indices | None) -> Alon
     return Along(direct, block.Z.T @ wr)
 
 
-def leave_one_out_errors(state: State, directions: Directions, few: Known) -> Floats:
+def leave_one_out_errors(state: State, table: Directions, few: Known) -> Floats:
     """Exact leave-one-out squared error of the model with each of a few candidates added; infinite if undefined."""
     den = state.alpha + few.s
-    answer = state.rows.ask(verify, directions.fetch(few.numbers, state), few.c / den, den)
+    answer = state.rows.ask(verify, table.fetch(few.numbers, few.T, state), few.c / den, den)
     errors, gaps = fetch(answer.errors, answer.gaps)
     return np.where(-gaps < NO_GAP, np.inf, errors)
 
@@ -190,11 +194,12 @@ class Verified(Answer):
 @changes
 def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
     """Leave-one-out squared errors on the rows of a block."""
-    xp, table, r = namespace(block.r), bring_up_to_date(block, kept), block.r.T
-    beta, shrink = block.here(-beta[:, :, None]), block.here(-1 / den[:, None])
+    bring_up_to_date(block, kept)
+    xp, r = namespace(block.r), block.r.T
+    beta, shrink = send(block.Y, -beta[:, :, None], -1 / den[:, None])
     errors, gaps = [], []
     for rows in row_blocks(block.Y.shape[0], 4 * len(den), block.Y):
-        V = at(table[:, rows], kept.slots)
+        V = directions(block, kept, rows)
         gap = V * V
         gap *= shrink
         if block.root is not None:
@@ -207,4 +212,5 @@ def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
             with np.errstate(divide="ignore", invalid="ignore"):  # of an undefined error
                 error /= gap
             errors.append(row_squares(error))
-    return Verified(sum(errors[1:], start=errors[0]), xp.max(xp.stack(gaps), axis=0))
+    least = gaps[0] if len(gaps) == 1 else xp.max(xp.stack(gaps), axis=0)
+    return Verified(sum(errors[1:], start=errors[0]), least)

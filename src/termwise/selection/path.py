@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, from_host
+from termwise._arrays import Array, from_host, is_foreign
 from termwise._checks import check_number, import_optional
 from termwise.selection.criteria import CRITERIA
 
@@ -163,6 +163,9 @@ class SelectionPath:
         """
         check_number("k", k, low=0, below=len(self) + 1, integer=True, remedy=f"the path has {len(self)} terms")
         w, intercept = self._weights[k] if k in self._weights else self.training().weights(k)
+        rows = self.training().rows
+        if rows is not None and is_foreign(rows.Y):
+            w, intercept = from_host(w, rows.Y), from_host(intercept, rows.Y)
         return (w[:, 0], float(intercept[0])) if self.one_output else (w.T, intercept)
 
     def choose(self, criterion: str | None) -> int:

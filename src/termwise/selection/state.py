@@ -47,6 +47,9 @@ from termwise.selection.path import ModelRows, Training
 Floats = NDArray[np.float64]
 
 GRAM_SAFE = 1e-4  # share of a column's square that must be left for G'G to keep twelve digits of t
+FIXED = (
+    5  # rows of the statistics besides those of the outputs: s, vv, and |g|^2 centred and not, and what must be left
+)
 CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
@@ -64,9 +67,9 @@ class Sums(NamedTuple):
     @classmethod
     def of(cls, moments: Moments) -> Sums:
         """Read them, in one transfer."""
-        sums, spread, tops = fetch(moments.sums, moments.spread, moments.tops)
-        rr, wrr, wwrr = sums
-        return cls(rr, wrr, wwrr, float(spread[0]), float(tops[0]), bool(-tops[1] < NO_GAP))
+        sums, tops = fetch(moments.sums, moments.tops)
+        rr, wrr, wwrr = sums[:-1].reshape(3, -1)
+        return cls(rr, wrr, wwrr, float(sums[-1]), max(float(tops[0]), NO_GAP), bool(-tops[1] < NO_GAP))
 
 
 class Known(NamedTuple):
@@ -122,8 +125,9 @@ class State:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
         found = self.rows.ask(RowBlock.survey, precompute)
         raw, self.gram = found.squares, found.gram if precompute else None
-        self._T, self.means, self.norms = empty((8, raw.shape[0]), raw), 0 * raw, raw
-        self._T[: self.k, :], self.c0 = found.along[:, : self.k].T, found.along[:, self.k :]
+        self._rows = empty((2 * self.q + FIXED + 8, raw.shape[0]), raw)
+        self.means, self.norms, self.c0 = 0 * raw, raw, found.along[:, self.k :]
+        self.T[...] = found.along[:, : self.k].T
         if self.intercept:
             self.means = self.T[0, :] / float(np.sqrt(self.n))
             self.norms = raw - self.n * self.means**2
@@ -131,7 +135,7 @@ class State:
                 self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
         least = at_least(self.tol * self.norms, min_norm)
-        self._fixed = namespace(raw).stack([self.norms, raw, least])
+        self._rows[2 * self.q + 2 : 2 * self.q + FIXED, :] = namespace(raw).stack([self.norms, raw, least])
         self.usable = self._varying()
         self._drop_dependent()
 
@@ -150,13 +154,26 @@ class State:
         self._extend_factors(nothing, nothing, length, c, length**2, length**2, 0.0)
 
     def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
-        self.statistics = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
+        self.statistics[...] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
         self._known: Known | None = None
+
+    def _add_row(self, t: Array) -> None:
+        """Make room for one more row of T, and fill it."""
+        place = 2 * self.q + FIXED + self.k
+        if place == self._rows.shape[0]:
+            self._rows = namespace(t).concat([self._rows, empty((max(8, self.k), t.shape[0]), t)])
+        self._rows[place, :] = t
+
+    @property
+    def statistics(self) -> Array:
+        """c, rv, s and vv of every candidate, (2 q + 2, p)."""
+        return self._rows[: 2 * self.q + 2, :]
 
     @property
     def T(self) -> Array:
         """`Z' G`."""
-        return self._T[: self.k, :]
+        first = 2 * self.q + FIXED
+        return self._rows[first : first + self.k, :]
 
     @property
     def c(self) -> Array:
@@ -181,7 +198,12 @@ class State:
     @property
     def den(self) -> Array:
         """`alpha + s` of every candidate; one where it is of no use."""
-        return put(self.alpha + self.s, ~self.usable, 1.0)
+        return put(self.alpha + self.s, self.useless, 1.0)
+
+    @property
+    def useless(self) -> Array:
+        """Candidates that are not usable."""
+        return ~self.usable
 
     @property
     def sse(self) -> float:
@@ -191,9 +213,10 @@ class State:
     def meet(self, candidates: Array, *more: Array) -> tuple[Known, list[Floats]]:
         """Read what is known of a few candidates, which `append` will want, and more numbers, all in one transfer."""
         q, places = self.q, from_host(candidates, self.s)
-        parts = [at(part, places, axis=1) for part in (self.statistics, self._fixed, self.T)]
-        numbers, known, fixed, T, *rest = fetch(as_float64(places), *parts, *more)
-        (norms, raw, least), (s, vv) = fixed, known[2 * q :]
+        rows = at(self._rows[: 2 * q + FIXED + self.k, :], places, axis=1)
+        numbers, known, *rest = fetch(as_float64(places), rows, *more)
+        s, vv, norms, raw, least = known[2 * q : 2 * q + FIXED]
+        T = known[2 * q + FIXED :]
         self._known = Known(numbers.astype(np.intp), known[:q], known[q : 2 * q], s, vv, norms, raw, least, T)
         return self._known, rest
 
@@ -253,7 +276,7 @@ class State:
         self.zy = sum(part.T @ QY for part, QY in zip(parts, QYs, strict=True))
         rows = self.rows.deal(RowBlock.replace, parts, self.zy, first)
         turn, zy = send(self.s, sla.solve_triangular(self.R, before.T, trans="T"), self.zy[first:])
-        self._T[: self.k, :] = turn @ self.T
+        self.T[...] = turn @ self.T
         T = self.T[first:, :]
         squares = column_squares(T)
         c, s = self.c0 - T.T @ zy, self.norms - squares
@@ -275,7 +298,7 @@ class State:
         self.rows.ask(RowBlock.turn, Q)
         B = self.B @ Q
         self.B = np.vstack([B[:position], B[position + 1 :], B[position : position + 1]])
-        self._T = from_host(np.ascontiguousarray(Q.T), self._T) @ self.T
+        self.T[...] = from_host(np.ascontiguousarray(Q.T), self.s) @ self.T
         self.zy, self.rebuilt, self._known = Q.T @ self.zy, self.rebuilt + 1, None
         self.chosen.append(self.chosen.pop(position))
 
@@ -285,7 +308,7 @@ class State:
         other.rows = self.rows.fork()
         other.moments = Sums.of(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
-        other._T, other.zy, other.shrinkage = 1 * other.T, self.zy[:-1], self.shrinkage[:-1]
+        other._rows, other.zy, other.shrinkage = 1 * self._rows, self.zy[:-1], self.shrinkage[:-1]
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
@@ -328,9 +351,7 @@ class State:
     def _update(self, t: Array, b: Floats, zy: Floats, zr: Floats, zz: float) -> None:
         """Add t to T and bring the statistics up to date: linear in t, `z'v = t + b'B T`, t^2 and `t z'v`."""
         k, q = self.k, self.q
-        if k == self._T.shape[0]:
-            self._T = namespace(t).concat([self._T, empty(self._T.shape, t)])
-        self._T[k, :] = t
+        self._add_row(t)
         mix, change = np.zeros((2, k + 1)), np.zeros((2 * q + 2, 4))
         mix[:, k], mix[1, :k] = 1, b @ self.B
         change[:q, 0], change[2 * q, 2] = zy, 1
@@ -340,8 +361,8 @@ class State:
             change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
             change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
         mix, change = send(t, mix, change)
-        linear = mix @ self._T[: k + 1, :]
-        self.statistics = self.statistics - change @ namespace(t).concat([linear, linear * t])
+        linear = mix @ self._rows[2 * q + FIXED : 2 * q + FIXED + k + 1, :]
+        self.statistics[...] -= change @ namespace(t).concat([linear, linear * t])
         self._known = None
 
     def _extend_factors(
@@ -361,4 +382,4 @@ class State:
 
     def _drop_dependent(self) -> None:
         """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
-        self.usable = self.usable & (self.vv > self._fixed[2, :])
+        self.usable = self.usable & (self.vv > self._rows[2 * self.q + 4, :])

@@ -1,0 +1,103 @@
+"""On a GPU, with PyTorch and CuPy: the CPU's choices and numbers, and everything stays on the device. Skipped without."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis, forward_path
+from termwise._arrays import to_host
+from termwise.selection.engine import RULES
+
+
+@pytest.fixture(params=["torch", "cupy"])
+def there(request):
+    """Move an array to the GPU."""
+    try:
+        xp = importlib.import_module(request.param)
+    except ImportError:
+        pytest.skip(f"{request.param} is not installed")
+    if request.param == "torch":
+        if not xp.cuda.is_available():
+            pytest.skip("PyTorch sees no GPU")
+        return lambda x: xp.asarray(np.array(x), device="cuda")
+    if not xp.cuda.is_available():
+        pytest.skip("CuPy sees no GPU")
+    return xp.asarray
+
+
+def make(seed, n=400, p=60, outputs=1, signal=10):
+    rng = np.random.default_rng(seed)
+    G = rng.normal(size=(n, p)) + 0.3
+    Y = G[:, :signal] @ rng.normal(size=(signal, outputs)) + rng.normal(size=(n, outputs))
+    return G, Y[:, 0] if outputs == 1 else Y
+
+
+def assert_close(foreign, expected, like, rtol=1e-7, atol=1e-9):
+    assert type(foreign) is type(like)
+    assert str(foreign.device) == str(like.device)
+    np.testing.assert_allclose(to_host(foreign), expected, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"alpha": "reestimate"}, {"precompute": False}, {"precompute": True}, {"block_rows": 150}, {"refine": "swap"},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("rule", RULES)
+def test_paths(there, rule, outputs, options):
+    if rule in ("d_optimal", "loo_error", "kfold") and "refine" in options:
+        pytest.skip("tested with the other rules")
+    G, y = make(0, outputs=outputs)
+    y = np.sign(y) if rule == "loo_error" else y
+    options = {"rule": rule, "max_terms": 12, "beta": 0.1, **options}
+    expected, path = forward_path(G, y, **options), forward_path(there(G), there(y), **options)
+    assert path.terms.tolist() == expected.terms.tolist()
+    np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8)
+    assert_close(path.coef(len(path))[0], expected.coef(len(path))[0], there(G))
+
+
+@pytest.mark.parametrize("signal", [10, 1])
+def test_long_paths_and_more_than_one_call(there, signal):
+    """More terms than there is room for at first, and noise, of which many candidates must be verified."""
+    G, y = make(1, n=2000, p=300, signal=signal)
+    expected = forward_path(G, y, max_terms=100)
+    for _ in range(2):
+        path = forward_path(there(G), there(y), max_terms=100)
+        assert path.terms.tolist() == expected.terms.tolist()
+        np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8)
+
+
+def test_float32(there):
+    G, y = (x.astype(np.float32) for x in make(2))
+    expected, path = forward_path(G, y, max_terms=10), forward_path(there(G), there(y), max_terms=10)
+    assert path.terms.tolist() == expected.terms.tolist()
+    np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-4)
+    assert ForwardRegressor().fit(there(G), there(y)).predict(there(G)).dtype == there(G).dtype
+
+
+@pytest.mark.parametrize("model", [
+    ForwardRegressor(), ForwardRegressor(refit_alpha="loo"), BasisRidge(), BasisRidge(RadialBasis(width=9.0), alpha=0.1),
+    ForwardRegressor(RadialBasis(width=9.0), max_terms=5),
+], ids=str)  # fmt: skip
+def test_regressors(there, model):
+    X, y = make(3, n=150, p=6, outputs=2, signal=6)
+    weights = np.arange(len(X)) % 3
+    expected, std = model.fit(X, y, weights).predict(X, return_std=True)
+    ends, summary = model.predict_interval(X), model.summary()
+    model.fit(there(X), there(y), there(weights))
+    ours = model.predict(there(X), return_std=True)
+    for found, wanted in zip((*ours, *model.predict_interval(there(X))), (expected, std, *ends), strict=True):
+        assert_close(found, wanted, there(X), rtol=1e-5, atol=1e-6)
+    assert model.summary() == summary
+    assert type(model.coef_) is type(there(X))
+    assert isinstance(model.predict(X), np.ndarray)
+
+
+def test_classifiers(there):
+    X, y = make(4, n=150, p=6, signal=6)
+    labels = (y > 0).astype(np.int64)
+    for model in (ForwardClassifier(), PrefilterClassifier()):
+        expected = model.fit(X, labels).predict(X)
+        assert_close(model.fit(there(X), there(labels)).predict(there(X)), expected, there(X))
