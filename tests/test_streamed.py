@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import termwise._arrays
 import termwise._memory
 import termwise.streamed
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
@@ -140,6 +141,29 @@ def test_paths_on_another_array_library(rule, dtype, rng):
     for y in (Y, torch.asarray(Y)):
         streamed = forward_path(basis.design(torch.asarray(X)), y, rule=rule, max_terms=6)
         assert streamed.terms.tolist() == stored.terms.tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_estimators_stream_on_another_array_library(weighted, rng):
+    torch = pytest.importorskip("torch")
+    X, Y = problem(rng)
+    weights = rng.integers(0, 3, size=90) if weighted else None
+    stored, streamed = (
+        ForwardRegressor(RadialBasis(width=0.6, store=store), max_terms=6).fit(A, B, sample_weight=weights)
+        for store, A, B in ((True, X, Y), (False, torch.asarray(X), torch.asarray(Y)))
+    )
+    assert streamed.support_.tolist() == stored.support_.tolist()
+    np.testing.assert_allclose(streamed.predict(torch.asarray(X)).numpy(), stored.predict(X), rtol=1e-6)
+
+
+def test_budget_is_that_of_the_device(monkeypatch):
+    torch = pytest.importorskip("torch")
+    assert termwise._arrays.free_on_device(torch.ones(2)) is None
+    assert termwise._memory.budget(torch.ones(2)) > 0
+    monkeypatch.setattr(termwise._memory, "free_on_device", lambda like: 1000)
+    assert termwise._memory.budget(torch.ones(2)) == 500
+    with memory_budget(77):
+        assert termwise._memory.budget(torch.ones(2)) == 77
 
 
 def test_threads_are_those_of_blas(rng):
