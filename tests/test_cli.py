@@ -47,7 +47,7 @@ def test_bench_refuses_an_unknown_name():
     result = CliRunner().invoke(termwise.cli.app, ["bench", "nope"])
     assert result.exit_code == 2
     words = " ".join(result.output.replace("│", " ").split())
-    assert "must be 'all' or one of forward, hagiwara," in words
+    assert "must be 'all' or one of forward, gpu, hagiwara," in words
     assert "hagiwara2011, hong, out_of_core, recipe, ridge, streamed" in words
 
 
