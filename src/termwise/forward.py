@@ -28,6 +28,7 @@ class ForwardModel(TransformerMixin, PathModel):
     """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
     keeps_sparse = True
+    streams = True
     any_library = True
 
     def __init__(

@@ -41,7 +41,9 @@ from termwise._checks import (
     check_total,
 )
 from termwise._dask import is_dask, lazily
-from termwise.basis import take
+from termwise.basis import can_stream, evaluate, take
+from termwise.design import Design
+from termwise.files import RowFile, beyond_memory
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
 FLOATS = [np.float64, np.float32]
@@ -85,6 +87,7 @@ class TermModel(BaseEstimator, ABC):
     basis: Any
     fit_intercept: bool
     keeps_sparse: ClassVar[bool] = False  # whether a sparse design matrix stays sparse
+    streams: ClassVar[bool] = False  # whether the design matrix may be computed, or read from a file, again and again
     any_library: ClassVar[bool] = False  # whether it computes where arrays of other libraries live
     basis_: Any
     _chosen_basis: Any
@@ -298,6 +301,11 @@ class TermModel(BaseEstimator, ABC):
             X = self._check_columns(X, reset)
         else:
             X = check_table(X)
+            if isinstance(X, RowFile):
+                raise TypeError(
+                    f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where "
+                    "the inputs fit in memory."
+                )
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
         if not is_foreign(X) or X.shape[0] != len(y):
@@ -315,6 +323,8 @@ class TermModel(BaseEstimator, ABC):
 
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
+        if isinstance(X, RowFile):
+            return self._check_file(X, reset)
         if is_foreign(X):
             X = check_foreign("X", X)
             validate_data(self, X, skip_check_array=True, reset=reset)
@@ -325,21 +335,47 @@ class TermModel(BaseEstimator, ABC):
             return X
         return validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
+    def _check_file(self, X: RowFile, reset: bool) -> RowFile:
+        """Check names and number of the columns of a file; its numbers are checked when they are read."""
+        if not self.streams:
+            raise TypeError(
+                f"X must be an array for {type(self).__name__}, got rows of {X.name}: ForwardRegressor and "
+                "ForwardClassifier work from files; others take X.load()."
+            )
+        known = None if reset else getattr(self, "feature_names_in_", None)
+        if X.names is None or known is None:
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        elif X.names != list(known):
+            raise ValueError(
+                f"X must have the columns of the fit in their order, got rows of {X.name} with {len(X.names)} others: "
+                "open them with columns=model.feature_names_in_."
+            )
+        if reset and X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        return X
+
     def _fit_design(self, X: Any, y: NDArray, counts: NDArray[np.float64], min_samples: int = 2) -> NDArray:
         """Fit the basis on the samples that count and evaluate it on all."""
-        basis = self._prototype()
+        basis, everything = self._prototype(), bool(counts.all())
         if basis is None:
-            self.basis_ = None
-        elif counts.all():
+            self.basis_, G = None, beyond_memory(X) if self.streams else X
+        elif everything and not (self.streams and can_stream(basis)):
             self.basis_ = clone(basis)
-            return self._check_design(self.basis_.fit_transform(X, y), min_samples)
+            G = self.basis_.fit_transform(X, y)
         else:
             rows = np.flatnonzero(counts)
-            some = X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
+            some = (
+                X if everything else X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
+            )
             self.basis_ = clone(basis).fit(some, y[rows])
-        return self._check_design(X if basis is None else self.basis_.transform(X), min_samples)
+            G = evaluate(self.basis_, X) if self.streams and can_stream(basis) else self.basis_.transform(X)
+        return self._check_design(G, min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:
+        if isinstance(G, Design | RowFile):  # of inputs that are checked, or checked as they are read
+            if G.shape[0] >= min_samples:
+                return G
+            G = np.zeros(G.shape)  # too few: refused as any array would be
         G = G if self.keeps_sparse else densify(G)
         basis = self._prototype()
         if basis is None and G.shape[0] >= min_samples:  # checked as X already
@@ -362,6 +398,8 @@ class TermModel(BaseEstimator, ABC):
         X = self._where_it_can(X)
         if self.basis_ is None:
             X = self._check_columns(X, reset=False)
+            if isinstance(X, RowFile):
+                return X.columns(self._chosen)
             if is_foreign(X):
                 return X if self._whole else at(X, self._chosen, axis=1)
             return densify(X if self._whole else X[:, self._chosen])
@@ -454,15 +492,20 @@ class BatchModel(TermModel):
         G = self._fit_design(X, y, counts)
         check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
-        Y = from_host(as_columns(y), G) if is_foreign(G) else as_columns(y)
+        like = getattr(G, "like", G)
+        Y = from_host(as_columns(y), like) if is_foreign(like) else as_columns(y)
         if used.all():
             self._solve(G, Y, counts)
         else:
             rows = np.flatnonzero(used)
             self._solve(at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), counts[rows])
             # Leaving out a sample of weight zero changes nothing.
-            coef = self.coef_[None, :] if self._one_output else self.coef_
-            residuals = Y - ((as_float64(G) if is_foreign(G) else G) @ coef.T + self.intercept_)
+            weights, coef = (w[None, :] if self._one_output else w for w in (self.weights_, self.coef_))
+            if isinstance(G, Design | RowFile):
+                fitted = G.columns(self._chosen) @ weights.T
+            else:
+                fitted = (as_float64(G) if is_foreign(G) else G) @ coef.T
+            residuals = Y - (fitted + self.intercept_)
             self._fitted = replace(self._fitted, residuals=put_at(residuals, rows, self._fitted.residuals))
 
     def _prepare(self, X: Any, y: NDArray, counts: NDArray[np.float64]) -> None:
