@@ -112,6 +112,8 @@ class LocalBlocks(Executor):
 class FileBlocks(LocalBlocks):
     """Blocks whose rows of G are in a file: any question that looks at G is one pass over it, in order."""
 
+    at_hand = False
+
     def __init__(self, source: RowFile, Y: NDArray, counts: NDArray, reserve: int) -> None:
         n = len(Y)
         left = budget() - 8 * n * (reserve + OWN_NUMBERS)
