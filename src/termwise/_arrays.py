@@ -115,6 +115,11 @@ def as_float64(x: Array) -> Array:
     return xp.astype(x, xp.float64, copy=False)
 
 
+def copied(x: Array) -> Array:
+    """Return x as a new array."""
+    return x.copy() if isinstance(x, np.ndarray) else namespace(x).asarray(x, copy=True)
+
+
 def own_float64(x: Array) -> Array:
     """Return x in float64 as a new array."""
     return np.array(x, dtype=np.float64) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).float64)
