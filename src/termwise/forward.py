@@ -249,6 +249,9 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
 
     Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.
 
+    Arrays of PyTorch, CuPy or another library of the array API are fitted where they live, if `basis` is None or can
+    compute there, as `RadialBasis` can; weights, coefficients and predictions are of the same library and device.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes

@@ -81,7 +81,8 @@ def forward_path(
     Parameters
     ----------
     G : array-like, sparse matrix or memory map of shape (n, p)
-        Candidates, one per column, in float32 or float64.
+        Candidates, one per column, in float32 or float64. An array of PyTorch, CuPy or another library of the array API
+        stays on its device, and so does the work.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
