@@ -361,6 +361,15 @@ def row_blocks(n: int, width: int, like: Array = None) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
+def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
+    """Row tiles of A, and where a function of NumPy may put its result (`out=`): room that is used again and again."""
+    room = None
+    for rows in row_blocks(A.shape[0], A.shape[1], A):
+        if isinstance(A, np.ndarray) and room is None:
+            room = np.empty((rows.stop - rows.start, A.shape[1]))
+        yield A[rows, :], rows, {} if room is None else {"out": room[: rows.stop - rows.start]}
+
+
 def worth_a_call(like: Array) -> int:
     """Numbers so few that working on less of them at a time would save nothing."""
     return CALL if isinstance(like, np.ndarray) else DEVICE_CALL
