@@ -115,6 +115,11 @@ def as_float64(x: Array) -> Array:
     return xp.astype(x, xp.float64, copy=False)
 
 
+def copied(x: Array) -> Array:
+    """Return x as a new array."""
+    return x.copy() if isinstance(x, np.ndarray) else namespace(x).asarray(x, copy=True)
+
+
 def own_float64(x: Array) -> Array:
     """Return x in float64 as a new array."""
     return np.array(x, dtype=np.float64) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).float64)
@@ -363,6 +368,15 @@ def row_blocks(n: int, width: int, like: Array = None) -> Iterator[slice]:
     step = max(1, entries // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
+
+
+def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
+    """Row tiles of A, and where a function of NumPy may put its result (`out=`): room that is used again and again."""
+    room = None
+    for rows in row_blocks(A.shape[0], A.shape[1], A):
+        if isinstance(A, np.ndarray) and room is None:
+            room = np.empty((rows.stop - rows.start, A.shape[1]))
+        yield A[rows, :], rows, {} if room is None else {"out": room[: rows.stop - rows.start]}
 
 
 def worth_a_call(like: Array) -> int:

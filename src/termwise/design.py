@@ -8,7 +8,6 @@ answers are in float64. Weights of rows are passed in, None where all are one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ from termwise._arrays import (
     as_type,
     at,
     column_squares,
+    namespace,
     own_float64,
     precision,
-    row_blocks,
+    tiles,
     zeros,
 )
 
@@ -83,16 +83,16 @@ class Dense(Design):
         """`sum w g^2`."""
         if weights is None:
             return column_squares(self.G)
-        total, root = zeros((self.shape[1],), self.G), weights**0.5
-        for rows in self._tiles():
-            total += column_squares(self.G[rows, :] * root[rows, None])
+        xp, total, root = namespace(self.G), zeros((self.shape[1],), self.G), weights**0.5
+        for X, rows, out in tiles(self.G):
+            total += column_squares(xp.multiply(X, root[rows, None], **out))
         return total
 
     def centred_squares(self, weights: Array | None, means: Array) -> Array:
         """`sum w (g - mean)^2`, each number centred before it is squared."""
         total, root = zeros((self.shape[1],), self.G), None if weights is None else weights**0.5
-        for rows in self._tiles():
-            X = self.G[rows, :] - means
+        for X, rows, out in tiles(self.G):
+            X = namespace(X).subtract(X, means, **out)
             if root is not None:
                 X *= root[rows, None]
             total += column_squares(X)
@@ -101,8 +101,8 @@ class Dense(Design):
     def fourth_powers(self, weights: Array | None, means: Array) -> Array:
         """`sum w^2 (g - mean)^4`."""
         total = zeros((self.shape[1],), self.G)
-        for rows in self._tiles():
-            X = self.G[rows, :] - means
+        for X, rows, out in tiles(self.G):
+            X = namespace(X).subtract(X, means, **out)
             X *= X
             if weights is not None:
                 X *= weights[rows, None]
@@ -113,9 +113,6 @@ class Dense(Design):
         """`G' diag(w) G` by one product."""
         G = self.G if weights is None else self.G * as_type(weights**0.5, self.G.dtype)[:, None]
         return as_float64(G.T @ G)
-
-    def _tiles(self) -> Iterator[slice]:
-        return row_blocks(*self.shape, self.G)
 
 
 class Sparse(Design):

@@ -274,6 +274,9 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
     `dask.distributed.Client`), with the same terms; the fitted model is an ordinary one without the rows, and therefore
     without `loo_residuals_` and `predict_interval`. A basis is fitted to some rows and must treat each by itself.
 
+    Arrays of PyTorch, CuPy or another library of the array API are fitted where they live, if `basis` is None or can
+    compute there, as `RadialBasis` can; weights, coefficients and predictions are of the same library and device.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes

@@ -17,6 +17,7 @@ from termwise._arrays import (
     as_float64,
     as_type,
     at,
+    copied,
     different_rows,
     evenly,
     from_host,
@@ -140,7 +141,7 @@ class RadialBasis(Basis):
         n, d = X.shape
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return 1 * X, np.arange(n)
+            return copied(X), np.arange(n)
         if np.ndim(self.centers) == 0:
             points = to_host(X)
             different = different_rows(points)

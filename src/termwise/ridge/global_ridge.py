@@ -95,7 +95,8 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
     Notes
     -----
     A decomposition of the smaller of `G'G` and `G G'` is used where the design is well conditioned, an SVD where it is
-    not. Sparse input is made dense. Computations are in float64; predictions have the dtype of the input.
+    not. Sparse input is made dense. Computations are in float64; predictions have the dtype of the input. Arrays of
+    PyTorch, CuPy or another library of the array API are fitted on their device, where weights and predictions stay.
 
     Examples
     --------

@@ -29,6 +29,7 @@ from termwise._arrays import (
     at_least,
     column_squares,
     contiguous,
+    copied,
     from_host,
     namespace,
     put,
@@ -175,7 +176,7 @@ class Spectrum:
         """Factors of `K = V diag(scale)`; where V was never formed it is `G' U diag(1/s)`."""
         if self.V is None:
             G = self.problem.G
-            return (G if self.problem.owned else 1 * G).T, self.U * self._here(scale / self.s)
+            return (G if self.problem.owned else copied(G)).T, self.U * self._here(scale / self.s)
         return (self.V * self._here(scale),)
 
 

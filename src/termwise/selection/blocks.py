@@ -30,6 +30,7 @@ from termwise._arrays import (
     at,
     at_least,
     column_squares,
+    copied,
     extremes,
     from_host,
     namespace,
@@ -148,7 +149,7 @@ class RowBlock:
         self.share = from_host(np.minimum(1, counts) / counts, Y)
         self.n = float(counts.sum())
         self.Y = self.scale(as_float64(Y))
-        self.r, self.gap = 1 * self.Y, namespace(Y).ones_like(self.share)
+        self.r, self.gap = copied(self.Y), namespace(Y).ones_like(self.share)
         self._Zt, self.k = room((reserve, Y.shape[0]), self.Y), 0
         self.programs: dict[Any, Any] = {}
         self.table: Array | None = None  # see `directions`
@@ -158,8 +159,8 @@ class RowBlock:
     def fork(self) -> RowBlock:
         """A block that can change while this one stays as it is."""
         other = copy.copy(self)
-        other.table = None if self.table is None else 1 * self.table
-        other.r, other.gap, other.programs = 1 * self.r, 1 * self.gap, {}
+        other.table = None if self.table is None else copied(self.table)
+        other.r, other.gap, other.programs = copied(self.r), copied(self.gap), {}
         return other
 
     @property
@@ -295,14 +296,14 @@ class RowBlock:
     @changes
     def turn(self, Q: Floats) -> int:
         """Put `Z Q` in place of Z, Q orthogonal: the order of the terms has changed."""
-        self._Zt = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :]
+        self._Zt, self.programs = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :], {}
         return 0
 
     @changes
     def drop_newest(self, zy: Floats) -> Moments:
         """Take the newest column z out of the model again; `zy` is `z'Y` over all blocks."""
         z, self.k = self._Zt[self.k - 1, :], self.k - 1
-        self._Zt = 1 * self._Zt[: self.k, :]  # what comes next must not overwrite z, which others may look at
+        self._Zt = copied(self._Zt[: self.k, :])  # what comes next must not overwrite z, which others may look at
         moved = z * z if self.root is None else self.share * z * z
         self.r, self.gap = self.r + z[:, None] * self.here(zy), self.gap + moved
         return self.moments()

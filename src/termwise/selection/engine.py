@@ -89,7 +89,8 @@ def forward_path(
     ----------
     G : array-like, sparse matrix, memory map, rows of a file, design, Dask array or data frame of shape (n, p)
         Candidates, one per column, in float32 or float64; rows of a file as `open_rows` returns them, a design as
-        `RadialBasis.design` does. Those of Dask stay on the cluster in use.
+        `RadialBasis.design` does. Those of Dask stay on the cluster in use. An array of PyTorch,
+        CuPy or another library of the array API stays on its device, and so does the work.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"

@@ -33,6 +33,7 @@ from termwise._arrays import (
     at,
     at_least,
     column_squares,
+    copied,
     empty,
     fetch,
     from_host,
@@ -325,8 +326,8 @@ class State:
         other.rows = self.rows.fork()
         other.moments = Sums.of(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
-        other._rows, other.zy, other.shrinkage = 1 * self._rows, self.zy[:-1], self.shrinkage[:-1]
-        other._t, other.programs = 1 * self._t, {}
+        other._rows, other.zy, other.shrinkage = copied(self._rows), self.zy[:-1], self.shrinkage[:-1]
+        other._t, other.programs = copied(self._t), {}
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
