@@ -25,6 +25,7 @@ ORDER = [
     "datasets",
     "design",
     "streamed",
+    "products",
     "files",
     "reader",
     "basis._terms",

@@ -6,15 +6,19 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import row_blocks
 from termwise._checks import check_number
 from termwise.basis._scale import Scale
 from termwise.basis._terms import Basis
+from termwise.products import ProductDesign
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+FEW_PRODUCTS = 4  # terms for each single function, up to which their products may as well be stored
+SMALL_MATRIX = 1 << 21  # numbers that caches hold
 FLAT = 1e-12  # a share of a sum of squares below this is rounding
 DIGITS = 9  # functions whose directions agree to this many are the same
 
@@ -145,19 +149,43 @@ class AnovaBasis(Basis):
 
     def _evaluate(self, X: NDArray) -> NDArray:
         """Fill G block by block with products of the single functions its terms are made of, and of no others."""
+        used, first, second = self._factors()
+        runs = np.flatnonzero(np.diff(first, prepend=-1))  # terms in a row often share their first factor
+        lengths = np.diff(runs, append=len(first))
+        G = np.empty((len(X), len(first)), dtype=X.dtype)
+        for rows in row_blocks(*G.shape):
+            S = self._singles(X[rows], *used)
+            np.take(S, second, axis=1, out=G[rows], mode="clip")
+            G[rows] *= np.repeat(S[:, first[runs]], lengths, axis=1)
+        return G
+
+    def design(self, X: NDArray) -> ProductDesign:
+        """Return the design matrix without storing it: only the single functions are, not their products.
+
+        `forward_path` takes it in place of an array. Estimators do so by themselves where there are many products.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        check_is_fitted(self)
+        used, first, second = self._factors()
+        return ProductDesign(self._singles(X, *used), first, second)
+
+    def _factors(self) -> tuple[tuple[Indices, Indices], Indices, Indices]:
+        """Inputs and bumps of the single functions in use, and the two of each term: the ones are the last."""
         kinds = 1 + self.centers_.shape[1]
         ones = len(self.means_) * kinds  # a number above those of all single functions
         numbers = np.where(self.inputs_ < 0, ones, self.inputs_ * kinds + self.bumps_)
         used = np.unique(numbers[numbers < ones])
         first, second = np.searchsorted(used, numbers).T
-        runs = np.flatnonzero(np.diff(first, prepend=-1))  # terms in a row often share their first factor
-        lengths = np.diff(runs, append=len(first))
-        G = np.empty((len(X), len(first)), dtype=X.dtype)
-        for rows in row_blocks(*G.shape):
-            S = self._singles(X[rows], used // kinds, used % kinds)
-            np.take(S, second, axis=1, out=G[rows], mode="clip")
-            G[rows] *= np.repeat(S[:, first[runs]], lengths, axis=1)
-        return G
+        return (used // kinds, used % kinds), first, second
+
+    def _stores(self, X: NDArray) -> bool:
+        """Whether the design matrix is to be stored: where it is small, or has hardly more columns than functions."""
+        few = len(self.inputs_) <= FEW_PRODUCTS * (1 + len(self.means_) * (1 + self.n_centers))
+        return few or len(X) * len(self.inputs_) <= SMALL_MATRIX
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         inputs = inputs or self._input_names()

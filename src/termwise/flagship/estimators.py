@@ -17,9 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from termwise._arrays import as_columns, evenly
 from termwise._checks import check_choice, check_number
-from termwise.basis import Basis, TableEncoder, take
+from termwise.basis import Basis, TableEncoder, can_stream, evaluate, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
+from termwise.design import EVERY, Design
 from termwise.flagship.dictionaries import DICTIONARIES, dictionaries
 from termwise.flagship.honest import (
     Folded,
@@ -120,6 +121,8 @@ class TermwiseModel(ForwardModel):
         return settings if self.target_ == "data" else replace(settings, rule="cost")
 
     def _solve(self, G: Any, Y: NDArray, counts: Floats) -> None:
+        if self.target_ == "ridge" and isinstance(G, Design):
+            G = G.columns(EVERY)
         self._stage = RidgeStage.of(G, Y, counts) if self.target_ == "ridge" else None
         super()._solve(G, Y if self._stage is None else self._stage.signal, counts)
 
@@ -218,7 +221,8 @@ class TermwiseModel(ForwardModel):
         some = rows[evenly(len(rows), PATH_ROWS)]
         part = rows_of(X, some)
         fitted = clone(self._prototype()).fit(part)
-        path = grow(fitted.transform(part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
+        G = evaluate(fitted, part) if can_stream(fitted) else fitted.transform(part)
+        path = grow(G, as_columns(y)[some], counts[some], self._settings(), one_output=False)
         self.basis_ = take(fitted, np.sort(path.terms))
         return self._check_design(self.basis_.transform(X), min_samples)
 

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from termwise.basis import take
+from termwise.basis import can_stream, evaluate, take
 from termwise.flagship.smoothing import RidgeStage
 from termwise.selection.criteria import excess
 from termwise.selection.engine import Settings, grow
@@ -96,7 +96,7 @@ def _predictions(
     if np.all(X[0] == X):  # no function can tell these samples apart
         return [start for _ in targets]
     fitted = clone(basis).fit(X)
-    G = fitted.transform(X)
+    G = evaluate(fitted, X) if can_stream(fitted) and "ridge" not in targets else fitted.transform(X)
     aims = {"data": lambda: Y, "ridge": lambda: RidgeStage.of(G, Y, counts).signal}
     paths = [grow(G, aims[target](), counts, settings, one_output=False) for target in targets]
     return [np.concatenate([start, _along(path, fitted, new, start)]) for path in paths]
