@@ -23,17 +23,17 @@ $(VENV)/.ready: pyproject.toml
 $(FLOOR_VENV)/.ready: pyproject.toml Makefile
 	$(PYTHON) -m venv $(FLOOR_VENV)
 	$(FLOOR_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(FLOOR_VENV)/bin/python -m pip install --quiet --editable '.[cli,plots,test]' 'numpy==2.0.*' 'scipy==1.14.*' 'scikit-learn==1.7.*' 'pandas==2.2.*' 'polars==1.17.*'
+	$(FLOOR_VENV)/bin/python -m pip install --quiet --editable '.[cli,plots,test]' 'numpy==2.0.*' 'scipy==1.14.*' 'scikit-learn==1.7.*' 'pandas==2.2.*' 'polars==1.17.*' 'dask==2025.4.*' 'distributed==2025.4.*'
 	touch $@
 
 demo: $(VENV)/.ready
 	$(BIN)/termwise demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-floor: $(FLOOR_VENV)/.ready
-	$(FLOOR_VENV)/bin/python -m pytest -n 2 $(ARGS)
+	$(FLOOR_VENV)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -46,8 +46,9 @@ def test_bench_prints_json_lines():
 def test_bench_refuses_an_unknown_name():
     result = CliRunner().invoke(termwise.cli.app, ["bench", "nope"])
     assert result.exit_code == 2
-    assert "must be 'all' or one of forward, hagiwara," in result.output.replace("\n", " ")
-    assert "hagiwara2011, hong, recipe, ridge" in " ".join(result.output.replace("│", " ").split())
+    words = " ".join(result.output.replace("│", " ").split())
+    assert "must be 'all' or one of dask_scaling, forward, gpu, hagiwara," in words
+    assert "hagiwara2011, hong, out_of_core, recipe, ridge, streamed" in words
 
 
 def test_bench_passes_failure_on(monkeypatch, tmp_path):

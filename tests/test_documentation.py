@@ -1,4 +1,4 @@
-"""Every example in a docstring and every Python block of the README runs."""
+"""Every example in a docstring and every Python block of the README and of the pages in docs runs."""
 
 from __future__ import annotations
 
@@ -35,16 +35,26 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def test_readme_blocks_run(capsys):
-    found = blocks("README.md")
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_of_pages_run(page, capsys):
+    found = blocks(page)
     assert found
     names: dict = {}
     for block in found:
-        exec(compile(block, "README.md", "exec"), names)
-    printed = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
+        exec(compile(block, page, "exec"), names)
+    if page == "README.md":
+        shows_what_is_printed(capsys.readouterr().out)
+
+
+def shows_what_is_printed(output):
+    """The README's example output has the terms and the first line that are printed: last digits may differ."""
+    printed = {line.split("  ")[0] for line in output.splitlines()}
     (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     terms = shown.split("std. error\n")[1].splitlines()
-    assert {line.split("  ")[0] for line in terms} <= printed  # the last digits may differ elsewhere
+    assert {line.split("  ")[0] for line in terms} <= printed
     assert shown.splitlines()[0] in printed
 
 

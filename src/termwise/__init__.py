@@ -1,8 +1,10 @@
 """Sparse linear-in-the-parameters models with automatic model selection."""
 
 from termwise import basis, datasets
+from termwise._memory import memory_budget
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis
 from termwise.evidence import EvidenceForwardRegressor
+from termwise.files import RowFile, open_rows
 from termwise.flagship import TermwiseClassifier, TermwiseRegressor
 from termwise.forward import ForwardClassifier, ForwardRegressor
 from termwise.online import OnlineRidge
@@ -30,6 +32,7 @@ __all__ = [
     "OrthogonalThresholdRegressor",
     "PrefilterClassifier",
     "RadialBasis",
+    "RowFile",
     "SelectionPath",
     "ShapeDisplay",
     "SmoothBasis",
@@ -38,5 +41,7 @@ __all__ = [
     "basis",
     "datasets",
     "forward_path",
+    "memory_budget",
+    "open_rows",
     "reestimate_alpha",
 ]

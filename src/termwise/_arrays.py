@@ -258,6 +258,15 @@ def moved(x: Any, like: Array) -> Array:
     return x if same else from_host(np.asarray(to_host(x)), like)
 
 
+def free_on_device(x: Array) -> int | None:
+    """Bytes that are free on the device of x, None if that has no memory of its own."""
+    if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
+        return int(namespace(x).cuda.mem_get_info(x.device)[0])
+    if array_api_compat.is_cupy_array(x):
+        return int(x.device.mem_info[0])
+    return None
+
+
 def total(x: Array) -> float:
     """Sum of all entries."""
     return float(x.sum() if isinstance(x, np.ndarray) else namespace(x).sum(x))

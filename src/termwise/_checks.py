@@ -133,7 +133,14 @@ def check_targets(y: Any) -> NDArray[np.float64]:
 
 
 def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Return sample weights as repetition counts of `n` rows, ones when None."""
+    """Return sample weights as repetition counts of `n` rows, ones when None; some must be positive."""
+    counts = read_counts(sample_weight, n)
+    check_some(counts)
+    return counts
+
+
+def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Return sample weights of `n` rows, which may be part of the data, as repetition counts, ones when None."""
     if sample_weight is None:
         return np.ones(n)
     try:
@@ -146,14 +153,18 @@ def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]
         counts = np.full(n, counts)
     if counts.shape != (n,):
         raise ValueError(f"sample_weight must have shape ({n},), got {counts.shape}: give one weight per sample.")
-    if not np.all(np.isfinite(counts)) or counts.min() < 0:
+    if not np.all(np.isfinite(counts)) or counts.min(initial=0) < 0:
         worst = counts[~(np.isfinite(counts) & (counts >= 0))][0]
         raise ValueError(
             f"sample_weight must be finite and >= 0, got {worst}: a weight says how often a sample counts."
         )
+    return counts
+
+
+def check_some(counts: NDArray[np.float64]) -> None:
+    """Raise unless some weight is positive."""
     if not counts.any():
         raise ValueError("sample_weight must not be zero for all samples: give some a positive weight.")
-    return counts
 
 
 def check_total(counts: NDArray[np.float64]) -> None:

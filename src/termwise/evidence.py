@@ -81,7 +81,7 @@ class Terms:
         """Log evidence with the noise at its best, `y'P y / n`, and the intercept integrated out."""
         cost, q = self.rest + self.uu @ (self.alphas / (self.s + self.alphas)), self.U.shape[1]
         noise = max(cost / (q * self.n), np.finfo(np.float64).tiny)
-        return -0.5 * q * float(self.n * np.log(2 * np.pi * np.e * noise) + np.sum(np.log1p(self.s / self.alphas)))
+        return -0.5 * q * float(self.n * (1 + np.log(2 * np.pi * noise)) + np.sum(np.log1p(self.s / self.alphas)))
 
     def update(self, reselect: bool, min_norm: float) -> Terms:
         """One update: terms whose penalty would grow without end go, the others get new penalties."""

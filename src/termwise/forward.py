@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import at, from_host
 from termwise._checks import check_choice, check_indices, check_number
-from termwise.labels import LabelModel
+from termwise._dask import Chunks, is_dask, lazily
+from termwise.clustered import ClusterModel
+from termwise.labels import LabelModel, coded, labels_of
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.selection.engine import Settings, grow, sparse_columns
-from termwise.selection.path import SelectionPath
+from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.solution import Problem, Rows, measure, solve_orthogonal, solve_penalised
 from termwise.stepped import PathModel
 
@@ -23,6 +28,7 @@ class ForwardModel(TransformerMixin, PathModel):
     """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
     keeps_sparse = True
+    streams = True
     any_library = True
 
     def __init__(
@@ -89,6 +95,10 @@ class ForwardModel(TransformerMixin, PathModel):
             check_choice("refit_alpha", self.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
 
     def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        self._keep(grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, self._follower()))
+
+    def _follower(self) -> Callable[[SelectionPath], bool]:
+        """What is to be called after each term."""
         after_step, verbose = self._after_step, self.verbose
 
         def callback(path: SelectionPath) -> bool:
@@ -96,8 +106,11 @@ class ForwardModel(TransformerMixin, PathModel):
                 _report(path)
             return after_step()
 
-        self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, callback)
-        self.stop_reason_, self.n_swaps_ = self.path_.stop_reason, self.path_.n_swaps
+        return callback
+
+    def _keep(self, path: SelectionPath) -> None:
+        """Keep a path and cut it."""
+        self.path_, self.stop_reason_, self.n_swaps_ = path, path.stop_reason, path.n_swaps
         self._cut(self._size())
 
     def _size(self) -> int:
@@ -125,8 +138,14 @@ class ForwardModel(TransformerMixin, PathModel):
             solution = solve_orthogonal(problem, self.alpha_)
         else:
             solution = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
+        far = isinstance(data.rows, CondensedRows)
+        if far:  # the path knows the sum of the leave-one-out errors, which the rows are needed for
+            loo = np.sqrt(self.path_.steps[k].loo * rows.n)
+            solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
         criterion = self.criterion if self.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
         self._settle(problem, solution, support, problem.G_mean, measure(rows, solution), criterion)
+        if far:
+            self._fitted = replace(self._fitted, residuals=None)
 
     def get_support(self, indices: bool = False) -> NDArray:
         """Return which candidates are in the model.
@@ -146,9 +165,11 @@ class ForwardModel(TransformerMixin, PathModel):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
-            Inputs.
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the answer is a Dask array for those of Dask.
         """
+        if is_dask(X):
+            return lazily(ForwardModel.transform, self, X)
         return at(self._terms(X), np.argsort(self._chosen), axis=1)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -169,7 +190,7 @@ def _report(path: SelectionPath) -> None:
     print(f"{len(path):4d}  candidate {step.term:6d}  loo {step.loo:.6g}  gcv {step.gcv:.6g}  {step.seconds:.2f} s")
 
 
-class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
+class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardModel):
     """Regression on a few terms, chosen one by one.
 
     Grows a path by adding, each time, the candidate the rule likes best, and keeps as many terms as the criterion says.
@@ -249,6 +270,10 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
 
     Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.
 
+    Dask arrays and data frames are worked on where they are, by the workers of the cluster in use (that of
+    `dask.distributed.Client`), with the same terms; the fitted model is an ordinary one without the rows, and therefore
+    without `loo_residuals_` and `predict_interval`. A basis is fitted to some rows and must treat each by itself.
+
     Arrays of PyTorch, CuPy or another library of the array API are fitted where they live, if `basis` is None or can
     compute there, as `RadialBasis` can; weights, coefficients and predictions are of the same library and device.
 
@@ -265,7 +290,7 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ForwardModel):
     """
 
 
-class ForwardClassifier(LabelModel, ForwardModel):
+class ForwardClassifier(LabelModel, ClusterModel, ForwardModel):
     """Classification on a few terms, chosen one by one.
 
     `ForwardRegressor` on labels coded -1 and +1 (one column per class for more than two); the class with the largest
@@ -323,3 +348,9 @@ class ForwardClassifier(LabelModel, ForwardModel):
     >>> bool(model.score(X, y) > 0.8)
     True
     """
+
+    def _target_reader(self, chunks: Chunks) -> Callable[[Any], NDArray[np.float64]]:
+        """Learn the classes from all chunks; their labels are coded where they are."""
+        self.classes_ = np.unique(np.concatenate(chunks.gather("y", labels_of)))
+        self._check_classes()
+        return partial(coded, self.classes_)

@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from termwise._arrays import at, from_host, is_foreign, namespace, to_host
+from termwise._dask import is_dask
 from termwise.model import BatchModel
 
 
@@ -31,19 +32,22 @@ class LabelModel(ClassifierMixin, BatchModel):
         binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
         coded = binarizer.fit_transform(y).astype(np.float64)
         self.classes_ = binarizer.classes_
+        self._check_classes()
+        return coded[:, 0] if len(self.classes_) == 2 else coded
+
+    def _check_classes(self) -> None:
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes, got one class {self.classes_[0]!r}: give samples of another."
             )
-        return coded[:, 0] if len(self.classes_) == 2 else coded
 
     def decision_function(self, X: ArrayLike) -> NDArray:
         """Return the output of the model: positive for the second class, or one column per class.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
-            Inputs.
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the answer is a Dask array for those of Dask.
         """
         return super().predict(X)
 
@@ -52,12 +56,38 @@ class LabelModel(ClassifierMixin, BatchModel):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
-            Inputs.
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the answer is a Dask array for those of Dask.
         """
-        scores = self.decision_function(X)
-        xp = namespace(scores)
-        number = xp.astype(scores >= 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
-        if is_foreign(scores) and self.classes_.dtype.kind in "biuf":
-            return at(from_host(self.classes_, scores), number)
-        return self.classes_[to_host(number)]
+        scores: Any = self.decision_function(X)
+        if is_dask(scores):
+            dropped = list(range(1, scores.ndim))
+            return scores.map_blocks(decide, self.classes_, dtype=self.classes_.dtype, drop_axis=dropped)
+        return decide(scores, self.classes_)
+
+
+def decide(scores: NDArray, classes: NDArray) -> NDArray:
+    """Return the class of each row of outputs."""
+    xp = namespace(scores)
+    number = xp.astype(scores >= 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+    if is_foreign(scores) and classes.dtype.kind in "biuf":
+        return at(from_host(classes, scores), number)
+    return classes[to_host(number)]
+
+
+# -- labels that are far away ------------------------------------------------------------------------------------------
+
+
+def labels_of(y: Any) -> NDArray:
+    """Return the different labels of some rows."""
+    y = column_or_1d(y)
+    assert_all_finite(y, input_name="y")
+    if len(y):
+        check_classification_targets(y)
+    return np.unique(y)
+
+
+def coded(classes: NDArray, y: Any) -> NDArray[np.float64]:
+    """Return labels of some rows, of which the classes are known, coded -1 and +1."""
+    columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
+    return columns[:, 1] if len(classes) == 2 else columns

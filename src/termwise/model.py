@@ -40,7 +40,10 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
-from termwise.basis import take
+from termwise._dask import is_dask, lazily
+from termwise.basis import can_stream, evaluate, take
+from termwise.design import Design
+from termwise.files import RowFile, beyond_memory
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
 FLOATS = [np.float64, np.float32]
@@ -55,11 +58,11 @@ class Record:
     G_mean: Array
     criteria: dict[str, float]
     criterion: str
-    residuals: Array  # (n, q), leave-one-out, for every sample in the order of the data
+    residuals: Array | None  # (n, q), leave-one-out, in the order of the data; None if the rows are far away
 
     def on_host(self) -> Record:
         """The same in this process."""
-        if not is_foreign(self.residuals):
+        if self.residuals is None or not is_foreign(self.residuals):
             return self
         solution = self.solution
         solution = replace(
@@ -84,6 +87,7 @@ class TermModel(BaseEstimator, ABC):
     basis: Any
     fit_intercept: bool
     keeps_sparse: ClassVar[bool] = False  # whether a sparse design matrix stays sparse
+    streams: ClassVar[bool] = False  # whether the design matrix may be computed, or read from a file, again and again
     any_library: ClassVar[bool] = False  # whether it computes where arrays of other libraries live
     basis_: Any
     _chosen_basis: Any
@@ -127,7 +131,7 @@ class TermModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs.
         return_std : bool, default=False
             Also return the standard error of the fitted function, from the covariance of the weights. A new
@@ -136,10 +140,13 @@ class TermModel(BaseEstimator, ABC):
         Returns
         -------
         y : ndarray of shape (m,) or (m, q)
-            Predictions.
+            Predictions; a Dask array, to be computed later, for Dask inputs.
         std : ndarray of the same shape
             Standard errors; only with `return_std=True`.
         """
+        if is_dask(X):
+            y = lazily(TermModel.predict, self, X)
+            return (y, lazily(TermModel.predict, self, X, 1, return_std=True)) if return_std else y
         G = self._terms(X)
         y = as_type(self._outputs(G), G.dtype)
         return (y, self._standard_error(G)) if return_std else y
@@ -160,7 +167,7 @@ class TermModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (m, d)
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
             Inputs.
         coverage : float, default=0.9
             Nominal coverage, between 0 and 1.
@@ -171,9 +178,12 @@ class TermModel(BaseEstimator, ABC):
             Ends of the intervals.
         """
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
+        record = self._with_residuals().on_host()
+        if is_dask(X):
+            lower, upper = (lazily(TermModel.predict_interval, self, X, end, coverage=coverage) for end in (0, 1))
+            return lower, upper
         given = self._terms(X)
         center, G = to_host(as_columns(self._outputs(given))), to_host(given)  # orders and counts, which are for hosts
-        record = self._record().on_host()
         rows, solution = record.rows, record.solution
         loo = solution.loo / np.sqrt(rows.counts)[:, None]
         b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
@@ -199,7 +209,19 @@ class TermModel(BaseEstimator, ABC):
     @property
     def loo_residuals_(self) -> NDArray[np.float64]:
         """Leave-one-out residuals of all samples."""
-        return self._squeeze(self._record().residuals, axis=1)
+        residuals = self._with_residuals().residuals
+        assert residuals is not None
+        return self._squeeze(residuals, axis=1)
+
+    def _with_residuals(self) -> Record:
+        """The record, with leave-one-out residuals."""
+        record = self._record()
+        if record.residuals is None:
+            raise ValueError(
+                "leave-one-out residuals and intervals need every row of the fit, got a model fitted on Dask data, "
+                "whose rows stay on the cluster: fit on NumPy arrays, or use predict(X, return_std=True)."
+            )
+        return record
 
     @property
     def criteria_(self) -> dict[str, float]:
@@ -268,25 +290,41 @@ class TermModel(BaseEstimator, ABC):
 
     def _validate(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X (checked here unless a basis will check it) and y of shape (n,) or (n, q)."""
-        check_basis(self._prototype())
-        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+        self._check_request(y)
+        if is_dask(X, y):
+            raise TypeError(
+                f"{type(self).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
+                "ForwardRegressor and ForwardClassifier, which work on a cluster."
             )
         X = self._where_it_can(X)
         if self._prototype() is None:
             X = self._check_columns(X, reset)
         else:
             X = check_table(X)
+            if isinstance(X, RowFile):
+                raise TypeError(
+                    f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where "
+                    "the inputs fit in memory."
+                )
             validate_data(self, X, skip_check_array=True, reset=reset)
         y = check_targets(y)
         if not is_foreign(X) or X.shape[0] != len(y):
             check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
         return X, y
 
+    def _check_request(self, y: Any) -> None:
+        """Check what can be checked without a look at X."""
+        check_basis(self._prototype())
+        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give one target per sample."
+            )
+
     def _check_columns(self, X: Any, reset: bool) -> Any:
         """Check the columns of X as they are the terms; plain rows for a known model take the short way."""
+        if isinstance(X, RowFile):
+            return self._check_file(X, reset)
         if is_foreign(X):
             X = check_foreign("X", X)
             validate_data(self, X, skip_check_array=True, reset=reset)
@@ -297,21 +335,47 @@ class TermModel(BaseEstimator, ABC):
             return X
         return validate_data(self, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
+    def _check_file(self, X: RowFile, reset: bool) -> RowFile:
+        """Check names and number of the columns of a file; its numbers are checked when they are read."""
+        if not self.streams:
+            raise TypeError(
+                f"X must be an array for {type(self).__name__}, got rows of {X.name}: ForwardRegressor and "
+                "ForwardClassifier work from files; others take X.load()."
+            )
+        known = None if reset else getattr(self, "feature_names_in_", None)
+        if X.names is None or known is None:
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        elif X.names != list(known):
+            raise ValueError(
+                f"X must have the columns of the fit in their order, got rows of {X.name} with {len(X.names)} others: "
+                "open them with columns=model.feature_names_in_."
+            )
+        if reset and X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        return X
+
     def _fit_design(self, X: Any, y: NDArray, counts: NDArray[np.float64], min_samples: int = 2) -> NDArray:
         """Fit the basis on the samples that count and evaluate it on all."""
-        basis = self._prototype()
+        basis, everything = self._prototype(), bool(counts.all())
         if basis is None:
-            self.basis_ = None
-        elif counts.all():
+            self.basis_, G = None, beyond_memory(X) if self.streams else X
+        elif everything and not (self.streams and can_stream(basis)):
             self.basis_ = clone(basis)
-            return self._check_design(self.basis_.fit_transform(X, y), min_samples)
+            G = self.basis_.fit_transform(X, y)
         else:
             rows = np.flatnonzero(counts)
-            some = X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
+            some = (
+                X if everything else X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
+            )
             self.basis_ = clone(basis).fit(some, y[rows])
-        return self._check_design(X if basis is None else self.basis_.transform(X), min_samples)
+            G = evaluate(self.basis_, X) if self.streams and can_stream(basis) else self.basis_.transform(X)
+        return self._check_design(G, min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:
+        if isinstance(G, Design | RowFile):  # of inputs that are checked, or checked as they are read
+            if G.shape[0] >= min_samples:
+                return G
+            G = np.zeros(G.shape)  # too few: refused as any array would be
         G = G if self.keeps_sparse else densify(G)
         basis = self._prototype()
         if basis is None and G.shape[0] >= min_samples:  # checked as X already
@@ -334,6 +398,8 @@ class TermModel(BaseEstimator, ABC):
         X = self._where_it_can(X)
         if self.basis_ is None:
             X = self._check_columns(X, reset=False)
+            if isinstance(X, RowFile):
+                return X.columns(self._chosen)
             if is_foreign(X):
                 return X if self._whole else at(X, self._chosen, axis=1)
             return densify(X if self._whole else X[:, self._chosen])
@@ -426,15 +492,20 @@ class BatchModel(TermModel):
         G = self._fit_design(X, y, counts)
         check_total(counts)
         self._one_output, self._n_candidates = y.ndim == 1, G.shape[1]
-        Y = from_host(as_columns(y), G) if is_foreign(G) else as_columns(y)
+        like = getattr(G, "like", G)
+        Y = from_host(as_columns(y), like) if is_foreign(like) else as_columns(y)
         if used.all():
             self._solve(G, Y, counts)
         else:
             rows = np.flatnonzero(used)
             self._solve(at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), counts[rows])
             # Leaving out a sample of weight zero changes nothing.
-            coef = self.coef_[None, :] if self._one_output else self.coef_
-            residuals = Y - ((as_float64(G) if is_foreign(G) else G) @ coef.T + self.intercept_)
+            weights, coef = (w[None, :] if self._one_output else w for w in (self.weights_, self.coef_))
+            if isinstance(G, Design | RowFile):
+                fitted = G.columns(self._chosen) @ weights.T
+            else:
+                fitted = (as_float64(G) if is_foreign(G) else G) @ coef.T
+            residuals = Y - (fitted + self.intercept_)
             self._fitted = replace(self._fitted, residuals=put_at(residuals, rows, self._fitted.residuals))
 
     def _prepare(self, X: Any, y: NDArray, counts: NDArray[np.float64]) -> None:

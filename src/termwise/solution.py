@@ -29,6 +29,7 @@ from termwise._arrays import (
     from_host,
     namespace,
     put,
+    row_blocks,
     row_products,
     row_squares,
     to_host,
@@ -122,8 +123,10 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
 
     Directions the data and the penalties leave undetermined get weight zero.
     """
-    G = at(problem.G, support, axis=1)
-    R = triangle(namespace(G).concat([G, from_host(np.diag(np.sqrt(alphas)), G)]))
+    whole = len(support) == problem.G.shape[1] and np.array_equal(support, np.arange(len(support)))
+    G, R = problem.G if whole else at(problem.G, support, axis=1), np.diag(np.sqrt(alphas))
+    for rows in row_blocks(G.shape[0], G.shape[1], G):  # a copy of G may not fit
+        R = triangle(namespace(G).concat([from_host(R, G), G[rows, :]]))
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
     return solution_from_root(problem, G, from_host(Vt[keep].T / s[keep], G))

@@ -1,6 +1,6 @@
 """Basis functions: transformers from inputs to a design matrix."""
 
-from termwise.basis._terms import Basis, take
+from termwise.basis._terms import Basis, can_stream, evaluate, take
 from termwise.basis.anova import AnovaBasis
 from termwise.basis.lag import LagBasis
 from termwise.basis.radial import KERNELS, RadialBasis
@@ -18,5 +18,7 @@ __all__ = [
     "RadialBasis",
     "SmoothBasis",
     "TableEncoder",
+    "can_stream",
+    "evaluate",
     "take",
 ]

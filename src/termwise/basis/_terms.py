@@ -145,6 +145,20 @@ class TakenColumns(TransformerMixin, BaseEstimator):
         return self.transformer.get_feature_names_out(input_features)[self.indices]
 
 
+def can_stream(basis: Any) -> bool:
+    """Whether a transformer, or the last one of a pipeline, can do without storing its design matrix."""
+    return hasattr(basis[-1] if isinstance(basis, Pipeline) else basis, "design")
+
+
+def evaluate(basis: Any, X: Any) -> Any:
+    """Return the design matrix of a fitted transformer that can stream: an array, or a `Design` if it is too large."""
+    last = basis
+    if isinstance(basis, Pipeline):
+        last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
+    X = last._check(X, reset=False)
+    return last._evaluate(X) if last._stores(X) else last.design(X)
+
+
 def take(basis: Any, indices: NDArray[np.intp]) -> Any:
     """Return a fitted basis, or any fitted transformer, restricted to some of its functions."""
     if hasattr(basis, "take"):

@@ -10,39 +10,37 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import (
     Array,
     as_float64,
     as_type,
     at,
-    at_least,
     copied,
     different_rows,
-    empty,
     evenly,
     from_host,
     is_foreign,
     moved,
-    namespace,
     precision,
-    row_blocks,
-    row_squares,
     to_host,
-    zeros,
 )
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_bool, check_choice, check_number
+from termwise._memory import budget
 from termwise.basis._terms import Basis
+from termwise.design import EVERY
+from termwise.streamed import KernelDesign
 
-# Each kernel is one line in z = (x - c)' M^-1 (x - c).
-KERNELS: dict[str, Callable[[Array], Array]] = {
-    "gaussian": lambda z: namespace(z).exp(-z),
-    "multiquadric": lambda z: namespace(z).sqrt(1 + z),
-    "inverse_multiquadric": lambda z: 1 / namespace(z).sqrt(1 + z),
-    "cauchy": lambda z: 1 / (1 + z),
+# Each kernel is one line in m = -(x - c)' M^-1 (x - c), with the functions xp of the array library in question and,
+# for NumPy, a place to put the values.
+KERNELS: dict[str, Callable[..., Array]] = {
+    "gaussian": lambda xp, m, **out: xp.exp(m, **out),
+    "multiquadric": lambda xp, m, **out: xp.sqrt(1 - m, **out),
+    "inverse_multiquadric": lambda xp, m, **out: 1 / xp.sqrt(1 - m, **out),
+    "cauchy": lambda xp, m, **out: 1 / (1 - m),
 }
 
-FAR = 1000.0  # widths from the middle of the centres: beyond, distances by products lose ten digits to cancellation
 MEDIAN_ROWS = 1000  # half a million pairs settle a median to well under a percent
 
 
@@ -64,6 +62,10 @@ class RadialBasis(Basis):
         Where the functions sit: on every training sample, on that many samples spread over the data, or given.
     random_state : int, RandomState instance or None, default=0
         Draws the spread-out samples when `centers` is a number.
+    store : bool or "auto", default="auto"
+        Whether `ForwardRegressor` and `ForwardClassifier` store the design matrix, or compute tiles of it in every
+        pass: as many numbers a second as there are exponentials, but memory for none. "auto" stores what fits the
+        `memory_budget`. The choices are the same. `transform` always returns the whole matrix.
 
     Attributes
     ----------
@@ -97,14 +99,18 @@ class RadialBasis(Basis):
         width: float | ArrayLike | str = 1.0,
         centers: str | int | ArrayLike = "samples",
         random_state: int | np.random.RandomState | None = 0,
+        store: bool | str = "auto",
     ) -> None:
         self.kernel = kernel
         self.width = width
         self.centers = centers
         self.random_state = random_state
+        self.store = store
 
     def _learn(self, X: Array) -> None:
         check_choice("kernel", self.kernel, KERNELS)
+        if self.store != "auto":
+            check_bool("store", self.store, remedy="'auto' decides by the memory budget")
         self.width_ = self._resolve_width(X)
         self.centers_, rows = self._resolve_centers(X)
         self.center_rows_ = from_host(rows, X)
@@ -153,38 +159,37 @@ class RadialBasis(Basis):
         return moved(centers, X), np.arange(len(centers))
 
     def _evaluate(self, X: Array) -> Array:
-        """Fill G block by block: distances by one BLAS product, then the kernel, in float64 whatever the input."""
-        centers = moved(self.centers_, X)
-        if not centers.shape[0]:
-            return X[:, :0]
-        xp, phi = namespace(X), KERNELS[self.kernel]
-        origin = xp.mean(as_float64(centers), axis=0)  # keeps |x|^2 + |c|^2 - 2 x'c from cancelling
-        A, C = (_whiten(as_float64(points) - origin, self.width_) for points in (X, centers))
-        n, p = X.shape[0], centers.shape[0]
-        G = as_type(empty((n, p), X), X.dtype)
-        far = n and max(float(xp.max(xp.abs(A))), float(xp.max(xp.abs(C)))) > FAR
-        for rows in row_blocks(n, p, X):
-            G[rows, :] = as_type(phi((_direct if far else _by_products)(A[rows, :], C)), X.dtype)
-        return G
+        """Compute the whole matrix, as the tiles would be."""
+        return as_type(self.design(X).columns(EVERY), X.dtype)
+
+    def design(self, X: Array) -> KernelDesign:
+        """Return the design matrix without storing it: tiles are computed whenever it is asked for something.
+
+        `forward_path` takes it in place of an array. Estimators do so by themselves, see `store`.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Inputs: of NumPy, or of another library that follows the array API standard, on the device of which the
+            tiles are then computed.
+        """
+        check_is_fitted(self)
+        centers = to_host(self.centers_)
+        origin = (
+            centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
+        )  # products cancel less
+        A, C = (_whiten(as_float64(points) - from_host(origin, X), self.width_) for points in (X, moved(centers, X)))
+        alike = isinstance(X, np.ndarray) and np.array_equal(X, centers)
+        return KernelDesign(A, C, KERNELS[self.kernel], precision(X.dtype), symmetric=alike)
+
+    def _stores(self, X: Array) -> bool:
+        """Whether the design matrix is to be stored: by `store` and, if that is "auto", by the memory budget."""
+        if self.store != "auto":
+            return bool(self.store)
+        return precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         return [f"{self.kernel}_{row}" for row in to_host(self.center_rows_)]
-
-
-def _by_products(A: Array, C: Array) -> Array:
-    """Squared distances `|a|^2 + |c|^2 - 2 a'c`, the product by BLAS."""
-    z = A @ (-2 * C.T)
-    z += row_squares(A)[:, None]
-    z += row_squares(C)
-    return at_least(z, 0.0)
-
-
-def _direct(A: Array, C: Array) -> Array:
-    """Squared distances one input at a time, where the terms of the product form would cancel."""
-    z = zeros((A.shape[0], C.shape[0]), A)
-    for i in range(A.shape[1]):
-        z += (A[:, i][:, None] - C[:, i]) ** 2
-    return z
 
 
 def median_distance(X: Array) -> float:

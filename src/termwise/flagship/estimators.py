@@ -42,10 +42,10 @@ from termwise.two_stages import leave_one_out_scores
 Floats = NDArray[np.float64]
 
 FOLDS = 5
-REPEATS, REPEAT_ROWS = 3, 1500  # few samples are folded several times, until so many have been predicted
+REPEATS, REPEAT_ROWS = 2, 1500  # few samples are folded several times, until so many have been predicted
 BEATEN = 3.0  # standard errors of the difference after which a dictionary is not tried again
 FIRST_LOOK = 40  # terms tried at first, or fewer of few samples
-STILL = 0.8  # share of the terms tried from which on a size chosen asks for more
+STILL = 0.9  # share of the terms tried from which on a size chosen asks for more
 RIDGE_ROWS = 1200  # samples up to which the ridge fit to all candidates is an aim
 SMALL = 0.5, 0.01  # a smaller model may be worse by so many standard errors, or by this share of the error
 PLAUSIBLE = 2.0  # of labels, only models whose squared error is within so many standard errors of the least compete
@@ -402,7 +402,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
         super()._cut(k)
         data = self.path_.training()
         labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean if self._stage is None else self._stage.targets
-        scores = two_sided((labels - self._fitted.residuals).squeeze())
+        scores = two_sided((labels - as_columns(self.loo_residuals_)).squeeze())
         truth = two_sided(labels.squeeze()) > 0
 
         def surprise(log_sharpness: float) -> float:

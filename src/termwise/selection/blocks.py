@@ -85,6 +85,15 @@ class Start(Answer):
 
 
 @dataclass(frozen=True)
+class Survey(Answer):
+    """What the driver must know of the columns beforehand: one pass over the data."""
+
+    squares: Array  # (p,) `|g|^2`
+    along: Array  # (p, intercept + q) `G' [Z, r]`
+    gram: Array  # (p, p) `G'G`, empty if it was not asked for
+
+
+@dataclass(frozen=True)
 class Rest(Answer):
     """Products of the rest x of a column beside the model's."""
 
@@ -184,9 +193,12 @@ class RowBlock:
         """Sizes and squares."""
         return Start(self.n, self.Y.shape[0], self.G.nbytes, to_host(column_squares(self.Y)))
 
-    def norms(self) -> Array:
-        """`|g|^2` of every column."""
-        return self.G.squares(self.weights)
+    def survey(self, gram: bool) -> Survey:
+        """Look at all columns beside the model without terms, once and for all."""
+        xp = namespace(self.Y)
+        G = self.gram() if gram else zeros((0, 0), self.Y)
+        squares = xp.linalg.diagonal(G) if gram else self.G.squares(self.weights)
+        return Survey(squares, self.products(xp.concat([self.Z, self.r], axis=1)), G)
 
     def centred_norms(self, means: Array) -> Array:
         """`|g - mean|^2` of every column."""
@@ -195,10 +207,6 @@ class RowBlock:
     def gram(self) -> Array:
         """`G' G`."""
         return self.G.gram(self.weights)
-
-    def along_residual(self) -> Array:
-        """`G' r`."""
-        return self.products(self.r)
 
     # -- one more term -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, empty, put_at, take_off_rows
+from termwise._memory import budget
 from termwise.selection.blocks import RowBlock, Start
 from termwise.selection.state import State
 
@@ -43,8 +44,8 @@ class Directions:
     """The books of a table of directions, one row per candidate; the least recently used row makes room."""
 
     def __init__(self, start: Start, candidates: int, keep: bool = True) -> None:
-        room = max(SHARE * start.nbytes / 8, SMALL) / start.rows if keep else MOST
-        self.keep, self.capacity = keep, int(np.clip(room, FEWEST, MOST))
+        room = min(max(SHARE * start.nbytes / 8, SMALL), budget() / 32)  # numbers: a quarter of the budget at most
+        self.keep, self.capacity = keep, int(np.clip(room / start.rows, FEWEST, MOST)) if keep else MOST
         self.slot = np.full(candidates, -1)  # of every candidate, -1 for those not here
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)

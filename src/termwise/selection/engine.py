@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision, to_host
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision, put, smallest, to_host
 from termwise._checks import (
     check_bool,
     check_choice,
@@ -24,14 +25,18 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
+from termwise._dask import Chunks, cut, is_dask
+from termwise.design import Design
+from termwise.files import RowFile, beyond_memory
 from termwise.selection.criteria import CRITERIA
+from termwise.selection.dask import Reading, dask_blocks
 from termwise.selection.different import number_of_different
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
-from termwise.selection.rules import Choice, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
+from termwise.selection.rules import Choice, ClosedForm, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
 from termwise.selection.state import State
 from termwise.selection.swap import swap
 
@@ -50,6 +55,8 @@ PENALTIES = ("weights", "orthogonal")
 REFINEMENTS = ("swap",)
 STOPPED = "stopped by a callback"
 BEYOND_CACHES = 1 << 27  # bytes
+PROMISING = 64
+FEW = 16  # terms a path has, if it is not said how many
 
 
 def forward_path(
@@ -80,9 +87,10 @@ def forward_path(
 
     Parameters
     ----------
-    G : array-like, sparse matrix or memory map of shape (n, p)
-        Candidates, one per column, in float32 or float64. An array of PyTorch, CuPy or another library of the array API
-        stays on its device, and so does the work.
+    G : array-like, sparse matrix, memory map, rows of a file, design, Dask array or data frame of shape (n, p)
+        Candidates, one per column, in float32 or float64; rows of a file as `open_rows` returns them, a design as
+        `RadialBasis.design` does. Those of Dask stay on the cluster in use. An array of PyTorch,
+        CuPy or another library of the array API stays on its device, and so does the work.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
@@ -119,7 +127,7 @@ def forward_path(
     sample_weight : array-like of shape (n,), default=None
         How often each sample counts.
     block_rows : int or None, default=None
-        Work on that many rows at a time; None: on all at once.
+        Work on that many rows at a time; None: on all at once. Of Dask data the chunks are the blocks.
     callback : callable or None, default=None
         Called with the path after each term (its weights are there once it has ended); a true answer ends it.
 
@@ -147,7 +155,6 @@ def forward_path(
     >>> path.terms[:2].tolist(), path.stop_reason
     ([10, 20], 'max_terms=5 reached')
     """
-    design, Y, counts, one_output = _read(G, y, sample_weight)
     settings = Settings(
         rule,
         alpha,
@@ -165,6 +172,9 @@ def forward_path(
         refine=refine,
     )
     settings.check()
+    if is_dask(G, y, sample_weight):
+        return grow_far(cut(G, y, sample_weight), Reading(), settings, callback)
+    design, Y, counts, one_output = _read(G, y, sample_weight)
     return grow(design, Y, counts, settings, one_output, callback)
 
 
@@ -248,10 +258,20 @@ def grow(
     callback: Callable[[SelectionPath], bool | None] | None = None,
 ) -> SelectionPath:
     """Grow a path on checked data in this process."""
-    reserve = min(64, (settings.max_terms or 64) + 1)
     precompute = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
-    rows = local_blocks(G, Y, counts, settings.block_rows, reserve)
+    rows = local_blocks(G, Y, counts, settings.block_rows, _reserve(settings))
     return grow_on(rows, replace(settings, precompute=precompute), one_output, callback)
+
+
+def grow_far(
+    chunks: Chunks,
+    reading: Reading,
+    settings: Settings,
+    callback: Callable[[SelectionPath], bool | None] | None = None,
+) -> SelectionPath:
+    """Grow a path on the workers of a Dask cluster; "auto" is not to compute `G'G` there."""
+    rows = dask_blocks(chunks, replace(reading, reserve=_reserve(settings)))
+    return grow_on(rows, replace(settings, precompute=settings.precompute is True), rows.one_output, callback)
 
 
 def grow_on(
@@ -286,6 +306,8 @@ def grow_on(
             path.stop_reason = rule.end
             break
         cost = state.cost
+        if settings.precompute or not isinstance(rule, ClosedForm):  # else all that is asked for is in the one pass
+            rows.expect(partial(_promising, state))
         if not state.append(choice.index):
             forced = forced[forced != choice.index]
             continue
@@ -329,6 +351,11 @@ def _refined(
     return path
 
 
+def _reserve(settings: Settings) -> int:
+    """Columns of Z to make room for."""
+    return min(64, (settings.max_terms or 64) + 1)
+
+
 def _path_of(
     path: SelectionPath,
     rows: Executor,
@@ -366,13 +393,21 @@ def _gram_pays(G: Any, settings: Settings) -> bool:
     """Whether forming `G'G` costs less than the passes it saves.
 
     A pass is bound by memory, the product by arithmetic: measured, p/24 passes' time for a matrix beyond the caches,
-    p/8 for one within.
+    p/8 for one within. A pass over a file is bound by the disk, and p/128 passes' time is all that the product takes
+    beside it; there the number of terms may be guessed.
     """
     n, p = G.shape
+    if isinstance(G, RowFile):
+        return (settings.max_terms or FEW) > p / 128 and p <= min(n, 4000)
     if settings.max_terms is None or sp.issparse(G) or precision(G.dtype) != np.float64:
         return False
     cached = 8 * n * p <= BEYOND_CACHES and not is_foreign(G)
     return settings.max_terms > p / (8 if cached else 24) and p <= min(n, 4000)
+
+
+def _promising(state: State) -> NDArray[np.intp]:
+    """Candidates that may be looked at closely at the next term, by any rule: those that reduce the cost most."""
+    return smallest(to_host(put(-CostRule().scores(state), ~state.usable, 0.0)), PROMISING)[0]
 
 
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
@@ -382,22 +417,27 @@ def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
 
 def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
     """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
-    design: Any = (
-        check_foreign("G", G, min_samples=2)
-        if is_foreign(G)
-        else check_array(
+    unseen = isinstance(G, Design | RowFile)  # its numbers are checked as they are computed or read
+    if unseen and G.shape[0] > 1 and G.shape[1]:
+        design = G
+    elif is_foreign(G):
+        design = check_foreign("G", G, min_samples=2)
+    else:
+        G = np.zeros(G.shape) if unseen else G
+        design = check_array(
             G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
         )
-    )
     y = check_targets(y)
     if len(y) != design.shape[0]:
         check_consistent_length(np.empty(design.shape[0]), y)
     counts = check_counts(sample_weight, len(y))
     check_total(counts)
-    Y, used = as_columns(y), np.flatnonzero(counts)
+    Y, used, design = as_columns(y), np.flatnonzero(counts), beyond_memory(design)
     if len(used) < len(y):
-        design, Y, counts = design[used] if sp.issparse(design) else at(design, used), Y[used], counts[used]
-    Y = from_host(Y, design) if is_foreign(design) else Y
+        rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
+        design, Y, counts = rows, Y[used], counts[used]
+    like = getattr(design, "like", design)
+    Y = from_host(Y, like) if is_foreign(like) else Y
     return sparse_columns(design), Y, counts, y.ndim == 1
 
 

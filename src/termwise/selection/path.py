@@ -44,6 +44,25 @@ class ModelRows:
     Y: Array
     counts: Array
 
+    @property
+    def root(self) -> Array:
+        """Scaled column of ones."""
+        return self.counts**0.5
+
+
+@dataclass(frozen=True)
+class CondensedRows(ModelRows):
+    """Rows that are far away and many, turned by an orthogonal matrix until all but a few are zero.
+
+    All products of Z and Y are as they were, and so is everything that depends on the data through them. No row is a
+    sample any more: leave-one-out cannot be had from these, and of the counts only their sum means something.
+    """
+
+    @property
+    def root(self) -> NDArray[np.float64]:
+        """Turned column of ones, where there is an intercept: the first of Z, longer."""
+        return np.sqrt(self.counts.sum()) * self.Z[:, 0]
+
 
 @dataclass(frozen=True)
 class Training:
@@ -67,8 +86,8 @@ class Training:
     @cached_property
     def Y(self) -> Array:
         """Targets, (n, q), less their mean where there is an intercept."""
-        Y, counts = self.rows.Y, self.rows.counts
-        return Y - (counts**0.5)[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
+        Y = self.rows.Y
+        return Y - self.rows.root[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
 
     @property
     def counts(self) -> Array:

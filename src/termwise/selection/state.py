@@ -117,29 +117,30 @@ class State:
         self.rows, self.alpha, self.orthogonal, self.tol = rows, alpha, orthogonal, tol
         self.facts = rows.ask(RowBlock.start)
         self.n, self.yy, self.q, self.k = self.facts.n, self.facts.yy, rows.n_outputs, 0
-        self.gram = rows.ask(RowBlock.gram) if precompute else None
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, self.q))
         self.shrinkage = np.empty(0)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
-        self._start(min_norm)
+        if intercept:
+            self._take_in_intercept()
+        else:
+            self.moments = Sums.of(rows.ask(RowBlock.moments))
+        self._start(precompute, min_norm)
 
-    def _start(self, min_norm: float) -> None:
+    def _start(self, precompute: bool, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
-        raw = self.rows.ask(RowBlock.norms) if self.gram is None else namespace(self.gram).linalg.diagonal(self.gram)
+        found = self.rows.ask(RowBlock.survey, precompute)
+        raw, self.gram = found.squares, found.gram if precompute else None
         self._rows = zeros((2 * self.q + FIXED + ROOM, raw.shape[0]), raw)
         self.programs: dict[Any, Any] = {}
-        self.means, self.norms = 0 * raw, raw
+        self.means, self.norms, self.c0 = 0 * raw, raw, found.along[:, self.k :]
+        self.T[...] = found.along[:, : self.k].T
         if self.intercept:
-            self._take_in_intercept()
             self.means = self.T[0, :] / float(np.sqrt(self.n))
             self.norms = raw - self.n * self.means**2
             if bool(namespace(raw).any(self.norms < GRAM_SAFE * raw)):
                 self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
-        else:
-            self.moments = Sums.of(self.rows.ask(RowBlock.moments))
-        self.c0 = self.rows.ask(RowBlock.along_residual)
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
         least = at_least(self.tol * self.norms, min_norm)
         self._rows[2 * self.q + 2 : 2 * self.q + FIXED, :] = namespace(raw).stack([self.norms, raw, least])
@@ -156,8 +157,7 @@ class State:
         rest = self.rows.ask(RowBlock.begin, INTERCEPT, nothing)
         xx, c = fetch(rest.xx, rest.xy)
         length = float(np.sqrt(xx[0]))
-        answer = self.rows.ask(RowBlock.append, length, c / length**2, length**2, True)
-        self._rows[self._make_room(), :] = answer.t
+        answer = self.rows.ask(RowBlock.append, length, c / length**2, length**2, False)
         self.moments = Sums.of(answer.moments)
         self._extend_factors(nothing, nothing, length, c, length**2, length**2, 0.0)
 
