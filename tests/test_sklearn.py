@@ -65,11 +65,10 @@ ESTIMATORS = [
 
 
 def expected_failures(estimator):
-    moves = {"check_array_api_same_namespace": "predictions are made where the inputs are, not where the model was"}
     if isinstance(estimator, LagBasis):
         reason = "lags look at earlier rows: the order of the rows is the order of time"
         return {"check_methods_sample_order_invariance": reason, "check_methods_subset_invariance": reason}
-    return moves
+    return {}
 
 
 def all_checks():
@@ -77,6 +76,8 @@ def all_checks():
         failures = expected_failures(estimator)
         for position, (instance, check) in enumerate(estimator_checks_generator(estimator)):
             name = check.func.__name__
+            if name.startswith("check_array_api"):  # wants SciPy to be told beforehand: see test_array_api
+                continue
             marks = [pytest.mark.xfail(reason=failures[name])] if name in failures else []
             label = f"{number}-{type(estimator).__name__}-{position}-{name}"
             yield pytest.param(instance, check, marks=marks, id=label)
