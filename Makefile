@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR_VENV ?= .venv-floor
+# Two processes share the cores already: more threads in each would get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: help demo test test-floor lint types bench clean
 
@@ -30,10 +32,10 @@ demo: $(VENV)/.ready
 	$(BIN)/termwise demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(PYTEST) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-floor: $(FLOOR_VENV)/.ready
-	$(FLOOR_VENV)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

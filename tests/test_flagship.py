@@ -222,6 +222,17 @@ def test_contenders_are_those_the_best_has_not_beaten():
     assert contenders([good, good], 0.0) == [good, good]  # the best one always stays
 
 
+def test_trials_of_several_foldings_are_averaged(rng):
+    parts = rng.uniform(size=(3, 4, 9))
+    share, wrong = np.full(9, 1 / 9), (parts > 0.5).astype(float)
+    first = Trial("some", "data", parts[0], share, 9.0, wrong[0])
+    rest = Trial("some", "data", parts[1:].mean(axis=0), share, 9.0, wrong[1:].mean(axis=0))
+    together = first.averaged(rest, 2)
+    np.testing.assert_allclose(together.squares, parts.mean(axis=0))
+    np.testing.assert_allclose(together.wrong, wrong.mean(axis=0))
+    assert Trial("some", "data", parts[0], share, 9.0).averaged(rest, 2).wrong is None
+
+
 def labelled(name, errors, rates, n=100, seed=0):
     """A trial with these mean squared errors and these rates of wrong labels."""
     one = trial(name, *errors, n=n, seed=seed)
@@ -603,7 +614,7 @@ def test_callbacks_follow_and_end_the_fit(rng):
     from test_forward import StopAfter
 
     X, y = pairwise(rng, n=60)
-    steps = 1 + 2  # a first look for both targets, then each folded again
+    steps = 1 + 1  # a first look for both targets, then both folded again
     model = TermwiseRegressor(8, dictionary="linear").set_callbacks(StopAfter(steps + 2)).fit(X, y)
     assert model.stop_reason_ == "stopped by a callback"
     assert model.n_terms_ == 2

@@ -199,19 +199,25 @@ class TermwiseModel(ForwardModel):
 
     def _try_again(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
         """Fold few samples several times; give what is still improving with its last terms twice as many."""
-
-        def again(trial: Trial, most: int) -> Trial:
-            return self._try(candidates[trial.name], trial.name, [trial.target], most, data)[0]
-
         if len(data) > 1:
-            trials = [again(trial, len(trial.squares) - 1) for trial in trials]
+            trials = self._try_other_folds(trials, candidates, data[1:])
         while True:
             best, wanted = self._choose(trials)
             tried = len(best.squares) - 1
             if wanted < STILL * tried or tried >= min(self.max_terms, best.n // 3):
                 return trials
-            more = again(best, 2 * tried)
+            (more,) = self._try(candidates[best.name], best.name, [best.target], 2 * tried, data)
             trials = [more if trial is best else trial for trial in trials]
+
+    def _try_other_folds(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
+        """Repeat trials of one folding with others, and average."""
+        averages = []
+        for name in dict.fromkeys(trial.name for trial in trials):
+            before = [trial for trial in trials if trial.name == name]
+            targets, most = [trial.target for trial in before], len(before[0].squares) - 1
+            others = self._try(candidates[name], name, targets, most, data)
+            averages += [one.averaged(other, len(data)) for one, other in zip(before, others, strict=True)]
+        return averages
 
     def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
         """Make the candidates; of many samples, some decide which candidates are worth evaluating on all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,15 @@ class Trial:
         """Share of labels that are wrong at every size."""
         assert self.wrong is not None
         return self.wrong @ self.share
+
+    def averaged(self, other: Trial, repeats: int) -> Trial:
+        """The mean of this trial and of one that was repeated so often."""
+
+        def mean(mine: Floats, theirs: Floats) -> Floats:
+            return (mine + repeats * theirs) / (1 + repeats)
+
+        wrong = None if self.wrong is None or other.wrong is None else mean(self.wrong, other.wrong)
+        return replace(self, squares=mean(self.squares, other.squares), wrong=wrong)
 
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""
