@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
@@ -83,6 +83,7 @@ def test_gcv_never_rises_and_is_what_it_says(n, p, seed, intercept):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LocalRidge(fit_intercept=intercept, max_sweeps=20).fit(G, y)
     assert np.all(np.diff(model.gcv_path_) <= 0)
+    assume(n - model.effective_dof_ > 1e-6)  # a model that interpolates has the ratio of two roundings for its GCV
     value = oracles.gcv(G, y, model.alphas_, intercept)
     assert model.criterion_value_ == pytest.approx(value, rel=1e-4, abs=1e-6)
     assert model.gcv_path_[-1] == pytest.approx(value, rel=1e-4, abs=1e-6)

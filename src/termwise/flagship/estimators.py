@@ -165,7 +165,11 @@ class TermwiseModel(ForwardModel):
         data = [folded(table, Y, counts, FOLDS, rng) for _ in range(repeats(len(table)))]
         with threadpool_limits(1):  # the folds have a thread each
             look = first_look(len(table))
-            first = [one for name in candidates for one in self._try(candidates[name], name, targets, look, data[:1])]
+            first = [
+                trial
+                for name, basis in candidates.items()
+                for trial in self._told(self._try(basis, name, targets, look, data[:1]))
+            ]
             trials = self._try_again(contenders(first, BEATEN), candidates, data)
         best, self._wanted = self._choose(trials)
         self.dictionary_, self.target_ = best.name, best.target
@@ -192,9 +196,13 @@ class TermwiseModel(ForwardModel):
         for target, repeated in zip(targets, scores, strict=True):
             squares = np.mean([np.mean((Y - one) ** 2 / variance, axis=2) for one in repeated], axis=0)
             trials.append(Trial(name, target, squares, share, float(counts.sum()), self._wrong(repeated, Y)))
-            if self.verbose:
-                print(trials[-1])
         self._after_step()
+        return trials
+
+    def _told(self, trials: list[Trial]) -> list[Trial]:
+        """Report trials, if that is wanted, and return them."""
+        if self.verbose:
+            print(*trials, sep="\n")
         return trials
 
     def _try_again(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
@@ -206,7 +214,7 @@ class TermwiseModel(ForwardModel):
             tried = len(best.squares) - 1
             if wanted < STILL * tried or tried >= min(self.max_terms, best.n // 3):
                 return trials
-            (more,) = self._try(candidates[best.name], best.name, [best.target], 2 * tried, data)
+            (more,) = self._told(self._try(candidates[best.name], best.name, [best.target], 2 * tried, data))
             trials = [more if trial is best else trial for trial in trials]
 
     def _try_other_folds(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
@@ -216,7 +224,7 @@ class TermwiseModel(ForwardModel):
             before = [trial for trial in trials if trial.name == name]
             targets, most = [trial.target for trial in before], len(before[0].squares) - 1
             others = self._try(candidates[name], name, targets, most, data)
-            averages += [one.averaged(other, len(data)) for one, other in zip(before, others, strict=True)]
+            averages += self._told([one.averaged(other, len(data)) for one, other in zip(before, others, strict=True)])
         return averages
 
     def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
