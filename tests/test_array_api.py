@@ -224,14 +224,18 @@ def test_whole_numbers_become_float64():
 
 
 CHECKS = """
+import sklearn
 from unittest import SkipTest
+from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis
 done = []
 for estimator in (ForwardRegressor(), ForwardClassifier(), BasisRidge(), BasisRidge(RadialBasis()), RadialBasis()):
+    version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
     for instance, check in estimator_checks_generator(estimator):
         name = check.func.__name__
-        if name.startswith("check_array_api") and name != "check_array_api_same_namespace":
+        older = is_classifier(instance) and version < (1, 9)  # wanted classes to be where X is, whatever the labels are
+        if name.startswith("check_array_api") and name != "check_array_api_same_namespace" and not older:
             try:
                 check(instance)
             except SkipTest:  # a library that is not here
