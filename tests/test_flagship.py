@@ -36,10 +36,10 @@ from termwise.flagship.honest import (
     content_folds,
     folded,
     merged,
-    misclassified,
     out_of_fold,
 )
 from termwise.flagship.smoothing import RidgeStage
+from termwise.labels import misclassified
 from termwise.ridge.spectrum import Spectrum
 from termwise.selection.engine import Settings
 from termwise.solution import Rows, pose

@@ -20,10 +20,11 @@ from sklearn.exceptions import NotFittedError
 from test_forward import StopAfter
 
 from termwise import CriterionSearch, PrefilterClassifier, RadialBasis, datasets, forward_path
+from termwise.labels import misclassified
 from termwise.prefilter import signal as signal_module
 from termwise.prefilter import width as width_module
 from termwise.prefilter.signal import NARROW, Prefilter, singular_vectors
-from termwise.prefilter.stages import StageOne, misclassified
+from termwise.prefilter.stages import StageOne
 from termwise.prefilter.swarm import minimise
 from termwise.prefilter.width import gaussians, steady_minimum
 from termwise.solution import Rows, pose

@@ -216,6 +216,13 @@ def at(x: Array, places: Any, axis: int = 0) -> Array:
     return namespace(x).take(x, from_host(places, x), axis=axis)
 
 
+def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array, a sparse matrix or a frame."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return at(X, rows) if is_foreign(X) else X[rows]
+
+
 def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
     if isinstance(A, np.ndarray):

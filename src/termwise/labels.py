@@ -15,6 +15,18 @@ from termwise._arrays import at, from_host, is_foreign, namespace, to_host
 from termwise._dask import is_dask
 from termwise.model import BatchModel
 
+ZERO = 1e-12  # scores down to minus this are zero but for rounding, which predicts +1
+
+
+def misclassified(scores: NDArray[np.float64], Y: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether scores (..., n, q) put samples coded Y (n, q) into the wrong class, as `predict` would.
+
+    On the wrong side of zero, or with the largest score elsewhere.
+    """
+    if Y.shape[1] == 1:
+        return ((scores >= -ZERO) != (Y > 0))[..., 0]
+    return scores.argmax(axis=-1) != Y.argmax(axis=-1)
+
 
 class LabelModel(ClassifierMixin, BatchModel):
     """A model of labels coded -1 and +1, one column per class for more than two; the largest output wins."""

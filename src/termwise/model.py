@@ -28,6 +28,7 @@ from termwise._arrays import (
     put_at,
     row_blocks,
     row_products,
+    rows_of,
     to_host,
 )
 from termwise._checks import (
@@ -364,11 +365,8 @@ class TermModel(BaseEstimator, ABC):
             G = self.basis_.fit_transform(X, y)
         else:
             rows = np.flatnonzero(counts)
-            some = (
-                X if everything else X.iloc[rows] if hasattr(X, "iloc") else at(X, rows) if is_foreign(X) else X[rows]
-            )
-            self.basis_ = clone(basis).fit(some, y[rows])
-            G = evaluate(self.basis_, X) if self.streams and can_stream(basis) else self.basis_.transform(X)
+            self.basis_ = clone(basis).fit(X if everything else rows_of(X, rows), y[rows])
+            G = evaluate(self.basis_, X) if self.streams else self.basis_.transform(X)
         return self._check_design(G, min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:

@@ -151,7 +151,9 @@ def can_stream(basis: Any) -> bool:
 
 
 def evaluate(basis: Any, X: Any) -> Any:
-    """Return the design matrix of a fitted transformer that can stream: an array, or a `Design` if it is too large."""
+    """Return the design matrix of a fitted transformer: an array, or a `Design` if it can stream and is too large."""
+    if not can_stream(basis):
+        return basis.transform(X)
     last = basis
     if isinstance(basis, Pipeline):
         last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X

@@ -15,9 +15,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import as_columns, evenly
+from termwise._arrays import as_columns, evenly, rows_of
 from termwise._checks import check_choice, check_number
-from termwise.basis import Basis, TableEncoder, can_stream, evaluate, take
+from termwise.basis import Basis, TableEncoder, evaluate, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.design import EVERY, Design
@@ -30,12 +30,11 @@ from termwise.flagship.honest import (
     contenders,
     folded,
     merged,
-    misclassified,
     out_of_fold,
 )
 from termwise.flagship.smoothing import RidgeStage
 from termwise.forward import ForwardModel
-from termwise.labels import LabelModel
+from termwise.labels import LabelModel, misclassified
 from termwise.selection.engine import Settings, grow
 from termwise.solution import Problem, Rows, measure, solve_penalised
 from termwise.two_stages import leave_one_out_scores
@@ -235,15 +234,9 @@ class TermwiseModel(ForwardModel):
         some = rows[evenly(len(rows), PATH_ROWS)]
         part = rows_of(X, some)
         fitted = clone(self._prototype()).fit(part)
-        G = evaluate(fitted, part) if can_stream(fitted) else fitted.transform(part)
-        path = grow(G, as_columns(y)[some], counts[some], self._settings(), one_output=False)
+        path = grow(evaluate(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
         self.basis_ = take(fitted, np.sort(path.terms))
         return self._check_design(self.basis_.transform(X), min_samples)
-
-
-def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array or a frame."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def repeats(n: int) -> int:

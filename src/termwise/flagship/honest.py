@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from termwise.basis import can_stream, evaluate, take
+from termwise.basis import evaluate, take
 from termwise.flagship.smoothing import RidgeStage
 from termwise.selection.criteria import excess
 from termwise.selection.engine import Settings, grow
@@ -96,7 +96,7 @@ def _predictions(
     if np.all(X[0] == X):  # no function can tell these samples apart
         return [start for _ in targets]
     fitted = clone(basis).fit(X)
-    G = evaluate(fitted, X) if can_stream(fitted) and "ridge" not in targets else fitted.transform(X)
+    G = fitted.transform(X) if "ridge" in targets else evaluate(fitted, X)
     aims = {"data": lambda: Y, "ridge": lambda: RidgeStage.of(G, Y, counts).signal}
     paths = [grow(G, aims[target](), counts, settings, one_output=False) for target in targets]
     return [np.concatenate([start, _along(path, fitted, new, start)]) for path in paths]
@@ -212,10 +212,3 @@ def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, to
     allowed = 0.0 if size == "accurate" else tolerance * np.sqrt(lowest * (1 - lowest) / best.n)
     _, k, trial = min((m for m in models if m[0] <= lowest + allowed), key=lambda m: (m[1], m[0]))
     return trial, k
-
-
-def misclassified(scores: Floats, Y: Floats) -> NDArray[np.bool_]:
-    """Whether scores (..., n, q) put samples with labels Y (n, q) into the wrong class, as `predict` would."""
-    if Y.shape[1] == 1:
-        return ((scores >= 0) != (Y > 0))[..., 0]
-    return scores.argmax(axis=-1) != Y.argmax(axis=-1)

@@ -32,6 +32,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise.labels import ZERO
 from termwise.selection.blocks import NO_GAP
 from termwise.solution import Problem
 
@@ -40,7 +41,6 @@ Floats = NDArray[np.float64]
 GRAM_SAFE = 1e-5  # relative singular values above this keep six digits and more when they are squared
 NARROW = 1e-9  # pieces narrower than this share of |g_1| lie between roots that differ by rounding
 INSIDE = 1e-3  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
-ZERO = 1e-12  # scores down to minus this are zero but for rounding, which predicts +1
 MOST = 1 / 3  # share of the samples for which (34) may fail
 CHUNK = 1 << 20  # numbers held at a time in the sweep
 

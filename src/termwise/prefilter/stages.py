@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.prefilter.signal import ZERO, Prefilter
+from termwise.labels import misclassified
+from termwise.prefilter.signal import Prefilter
 
 Floats = NDArray[np.float64]
 
@@ -81,10 +82,3 @@ class StageOne:
 
     def _columns(self, f: Any) -> Floats:
         return np.column_stack([f(one, t) for one, t in zip(self.filters, self.t, strict=True)])
-
-
-def misclassified(scores: Floats, labels: Floats) -> NDArray[np.bool_]:
-    """Samples in the wrong class: on the wrong side of zero, or with the largest score elsewhere; as in `predict`."""
-    if labels.shape[1] == 1:
-        return ((scores >= -ZERO) != (labels > 0))[:, 0]
-    return scores.argmax(axis=1) != labels.argmax(axis=1)
