@@ -25,9 +25,9 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import evenly
-from termwise.flagship import estimators, honest
+from termwise.flagship import honest
+from termwise.flagship import model as recipe
 from termwise.flagship.dictionaries import COARSE, best_width, dictionaries
-from termwise.flagship.estimators import BEYOND, SMALL, first_look, number_of_centers, repeats
 from termwise.flagship.honest import (
     Trial,
     choose,
@@ -38,6 +38,7 @@ from termwise.flagship.honest import (
     merged,
     out_of_fold,
 )
+from termwise.flagship.model import BEYOND, SMALL, first_look, number_of_centers, repeats
 from termwise.flagship.smoothing import RidgeStage
 from termwise.labels import misclassified
 from termwise.ridge.spectrum import Spectrum
@@ -444,7 +445,7 @@ def test_the_data_are_the_better_target_where_few_of_many_candidates_matter(rng)
 
 
 def test_beyond_a_thousand_samples_the_targets_themselves_are_fitted(rng, monkeypatch):
-    monkeypatch.setattr(estimators, "RIDGE_ROWS", 60)
+    monkeypatch.setattr(recipe, "RIDGE_ROWS", 60)
     X, y = pairwise(rng, n=60)
     assert TermwiseRegressor(dictionary="linear", target="ridge").fit(X, y).target_ == "ridge"
     for counts in (np.where(np.arange(60), 1, 2), np.full(60, 1.1)):
@@ -812,7 +813,7 @@ def test_inputs_that_take_few_values(rng):
 
 
 def test_an_input_that_varies_only_in_rows_not_looked_at(rng, monkeypatch):
-    monkeypatch.setattr(estimators, "CHOICE_ROWS", 100)
+    monkeypatch.setattr(recipe, "CHOICE_ROWS", 100)
     rare = np.zeros((1000, 1))
     rare[[1, 2]] = 1.0
     assert best_width(rare, rng.normal(size=(1000, 1)), np.ones(1000)) == COARSE[0]
@@ -1063,8 +1064,8 @@ def test_the_benchmark_prints_json_lines():
 
 @pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
 def test_many_samples_choose_on_some_and_weigh_all(library, rng, monkeypatch):
-    monkeypatch.setattr(estimators, "CHOICE_ROWS", 150)
-    monkeypatch.setattr(estimators, "PATH_ROWS", 200)
+    monkeypatch.setattr(recipe, "CHOICE_ROWS", 150)
+    monkeypatch.setattr(recipe, "PATH_ROWS", 200)
     X, y = pairwise(rng, n=1000)
     if library != "numpy":
         X = pytest.importorskip(library).DataFrame({name: X[:, j] for j, name in enumerate("abcde")})
@@ -1081,7 +1082,7 @@ def test_many_samples_choose_on_some_and_weigh_all(library, rng, monkeypatch):
 
 
 def test_weights_count_where_terms_are_chosen_on_some(rng, monkeypatch):
-    monkeypatch.setattr(estimators, "PATH_ROWS", 300)
+    monkeypatch.setattr(recipe, "PATH_ROWS", 300)
     X = rng.normal(size=(900, 60))
     heavy = np.arange(900) < 60
     y = np.where(heavy, 0.3 * X[:, 4], X[:, 9])
@@ -1092,7 +1093,7 @@ def test_weights_count_where_terms_are_chosen_on_some(rng, monkeypatch):
 
 
 def test_many_samples_of_weight_zero(rng, monkeypatch):
-    monkeypatch.setattr(estimators, "PATH_ROWS", 100)
+    monkeypatch.setattr(recipe, "PATH_ROWS", 100)
     X, y = pairwise(rng, n=400)
     counts = np.where(np.arange(400) % 2, 1.0, 0.0)
     model = TermwiseRegressor(dictionary="pairs").fit(X, y, sample_weight=counts)

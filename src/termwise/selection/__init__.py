@@ -1,7 +1,8 @@
 """Choosing between models: criteria, rules, and the path of a forward selection."""
 
 from termwise.selection.criteria import CRITERIA, bic, fpe, gcv, loo, uev
-from termwise.selection.engine import RULES, forward_path
+from termwise.selection.engine import forward_path
 from termwise.selection.path import SelectionPath
+from termwise.selection.settings import RULES
 
 __all__ = ["CRITERIA", "RULES", "SelectionPath", "bic", "forward_path", "fpe", "gcv", "loo", "uev"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,9 @@ from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision, put, smallest, to_host
 from termwise._checks import (
-    check_bool,
-    check_choice,
     check_counts,
     check_foreign,
     check_indices,
-    check_number,
     check_targets,
     check_total,
 )
@@ -32,27 +29,12 @@ from termwise.selection.criteria import CRITERIA
 from termwise.selection.dask import Reading, dask_blocks
 from termwise.selection.different import number_of_different
 from termwise.selection.executor import Executor, local_blocks
-from termwise.selection.kfold import KFoldRule
-from termwise.selection.leave_one_out import LooRule
-from termwise.selection.loo_error import LooErrorRule
-from termwise.selection.path import SIZES, SelectionPath, Step, choose_size
-from termwise.selection.rules import Choice, ClosedForm, CostRule, DOptimalRule, GcvRule, NormRule, Rule, SseRule
+from termwise.selection.path import SelectionPath, Step, choose_size
+from termwise.selection.rules import Choice, ClosedForm, CostRule, Rule
+from termwise.selection.settings import RULES, Settings
 from termwise.selection.state import State
 from termwise.selection.swap import swap
 
-ALL_RULES: tuple[type[Rule], ...] = (
-    LooRule,
-    CostRule,
-    SseRule,
-    GcvRule,
-    KFoldRule,
-    LooErrorRule,
-    DOptimalRule,
-    NormRule,
-)
-RULES = {rule.name: rule for rule in ALL_RULES}
-PENALTIES = ("weights", "orthogonal")
-REFINEMENTS = ("swap",)
 STOPPED = "stopped by a callback"
 BEYOND_CACHES = 1 << 27  # bytes
 PROMISING = 64
@@ -176,77 +158,6 @@ def forward_path(
         return grow_far(cut(G, y, sample_weight), Reading(), settings, callback)
     design, Y, counts, one_output = _read(G, y, sample_weight)
     return grow(design, Y, counts, settings, one_output, callback)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a path is to grow; `forward_path` says what each means."""
-
-    rule: str
-    alpha: Any
-    penalty: str = "weights"
-    max_terms: int | None = None
-    criterion: str | None = None
-    patience: int | None = None
-    max_seconds: float | None = None
-    include: Any = ()
-    beta: float = 1e-6
-    cv: Any = 5
-    precompute: Any = "auto"
-    fit_intercept: bool = True
-    block_rows: int | None = None
-    min_norm: float = 0.0  # a candidate whose rest beside the chosen ones has no larger square is out
-    refine: str | None = None
-
-    def check(self) -> None:
-        """Raise on the first bad one."""
-        check_choice("rule", self.rule, RULES)
-        check_choice("penalty", self.penalty, PENALTIES)
-        check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
-        if self.criterion is not None:
-            check_choice("criterion", self.criterion, SIZES, remedy="None keeps every term")
-        self._check_alpha()
-        self._check_refine()
-        for name in ("max_terms", "patience", "block_rows"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=1, integer=True, remedy="None sets no limit")
-        if self.max_seconds is not None:
-            check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
-        check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
-        check_number("min_norm", self.min_norm, low=0, remedy="0 lets in every column that says something new")
-        if self.precompute != "auto":
-            check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
-
-    def _check_alpha(self) -> None:
-        if not isinstance(self.alpha, str):
-            check_number("alpha", self.alpha, low=0, remedy="give a small penalty such as 1e-6, or 'reestimate'")
-            return
-        check_choice("alpha", self.alpha, ["reestimate"], remedy="give a number >= 0 or 'reestimate'")
-        if self.penalty != "weights":
-            raise ValueError(
-                f"penalty must be 'weights' with alpha='reestimate', got {self.penalty!r}: the formula is for the "
-                "weights themselves."
-            )
-
-    def _check_refine(self) -> None:
-        if self.refine is None:
-            return
-        check_choice("refine", self.refine, REFINEMENTS, remedy="None keeps the terms as they were taken")
-        if self.alpha == "reestimate":
-            raise ValueError(
-                "alpha must be a number with refine='swap', got 'reestimate': models under different penalties cannot "
-                "be compared; give the alpha that comes out without refine, or use refit_alpha."
-            )
-        if self.penalty != "weights":
-            raise ValueError(
-                f"penalty must be 'weights' with refine='swap', got {self.penalty!r}: only then is a model the same "
-                "whatever the order of its terms."
-            )
-        if self.rule == "d_optimal" and self.alpha != 0:
-            raise ValueError(
-                f"alpha must be 0 with rule='d_optimal' and refine='swap', got {self.alpha!r}: only then do the scores "
-                "of the terms add up to something that does not depend on their order."
-            )
 
 
 def grow(

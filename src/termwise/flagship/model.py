@@ -1,0 +1,247 @@
+"""The recipe: which dictionary, aimed at what, how many terms, at which penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from termwise._arrays import as_columns, evenly, rows_of
+from termwise._checks import check_choice, check_number
+from termwise.basis import Basis, TableEncoder, evaluate, take
+from termwise.basis._scale import Scale
+from termwise.basis.table import is_frame
+from termwise.design import EVERY, Design
+from termwise.flagship.dictionaries import DICTIONARIES, dictionaries
+from termwise.flagship.honest import (
+    Folded,
+    Trial,
+    choose,
+    contenders,
+    folded,
+    merged,
+    out_of_fold,
+)
+from termwise.flagship.smoothing import RidgeStage
+from termwise.forward import ForwardModel
+from termwise.selection.engine import Settings, grow
+from termwise.solution import Problem, Rows, measure, solve_penalised
+from termwise.two_stages import leave_one_out_scores
+
+Floats = NDArray[np.float64]
+
+FOLDS = 5
+REPEATS, REPEAT_ROWS = 2, 1500  # few samples are folded several times, until so many have been predicted
+BEATEN = 3.0  # standard errors of the difference after which a dictionary is not tried again
+FIRST_LOOK = 40  # terms tried at first, or fewer of few samples
+STILL = 0.9  # share of the terms tried from which on a size chosen asks for more
+RIDGE_ROWS = 1200  # samples up to which the ridge fit to all candidates is an aim
+SMALL = 0.5, 0.01  # a smaller model may be worse by so many standard errors, or by this share of the error
+CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
+PATH_ROWS = 20_000  # samples the terms are chosen on
+MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
+BEYOND = 10  # terms the path goes on after the size chosen, for `at`
+
+
+class TermwiseModel(ForwardModel):
+    """What the regressor and the classifier share."""
+
+    # the recipe: ForwardModel reads these where its other children have parameters
+    rule = "loo"
+    criterion = None
+    alpha = 1e-6
+    refit_alpha = "loo"
+    penalty = "weights"
+    fit_intercept = True
+    max_terms: int
+    _aims: ClassVar[list[str]] = ["data", "ridge"]
+    _automatic: Any
+    _wanted: int
+    _stage: RidgeStage | None
+
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _remarks(self) -> list[str]:
+        tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in self.trials_.items())
+        aim = "" if self.target_ == "data" else ", aimed at the ridge fit to all its candidates"
+        lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
+        if self.categories_:
+            known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
+            lines.append(f"categories, a column of 0 and 1 each: {known}")
+        return lines
+
+    # -- choosing ------------------------------------------------------------------------------------------------------
+
+    def _check_params(self) -> None:
+        check_number("max_terms", self.max_terms, low=1, integer=True, remedy="150 is plenty for a small model")
+        if isinstance(self.size, str):
+            check_choice("size", self.size, ["small", "accurate"], remedy="or give the number of terms")
+        else:
+            remedy = "'small', 'accurate', or a number up to max_terms"
+            check_number("size", self.size, low=1, below=self.max_terms + 1, integer=True, remedy=remedy)
+        check_choice("dictionary", self.dictionary, ["auto", *DICTIONARIES], remedy="'auto' tries them all")
+        check_choice("target", self.target, ["auto", "data", "ridge"], remedy="'auto' tries both")
+        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+
+    def _most_steps(self) -> None:
+        return None
+
+    def _settings(self) -> Settings:
+        settings = self._limited(self._wanted + BEYOND)
+        return settings if self.target_ == "data" else replace(settings, rule="cost")
+
+    def _solve(self, G: Any, Y: NDArray, counts: Floats) -> None:
+        if self.target_ == "ridge" and isinstance(G, Design):
+            G = G.columns(EVERY)
+        self._stage = RidgeStage.of(G, Y, counts) if self.target_ == "ridge" else None
+        super()._solve(G, Y if self._stage is None else self._stage.signal, counts)
+
+    def _cut(self, k: int) -> None:
+        if self._stage is None:
+            super()._cut(k)
+            return
+        data, rows = self.path_.training(), Rows(self.path_.training().counts, True)
+        problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        self.alpha_ = self.path_.steps[k].alpha
+        second = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
+        solution = self._stage.followed_by(second, problem, leave_one_out_scores(self._stage, data, rows)[k])
+        self._settle(problem, solution, self.path_.terms[:k], problem.G_mean, measure(rows, solution), "loo")
+
+    def _limited(self, max_terms: int) -> Settings:
+        return Settings(self.rule, self.alpha, max_terms=max(1, max_terms))
+
+    def _size(self) -> int:
+        return min(self._wanted, len(self.path_))
+
+    def _prototype(self) -> Any:
+        return getattr(self, "_automatic", TableEncoder())
+
+    def _prepare(self, X: Any, y: NDArray, counts: Floats) -> None:
+        """Read the table, then choose a dictionary, what to aim at, and a size."""
+        used = np.flatnonzero(counts > 0)
+        encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
+        self.categories_ = encoder.categories_
+        table = encoder.transform(X)[used].astype(np.float64)
+        Scale.of(table).check()  # all constant: say so now, of all samples
+        targets = self._aims if self.target == "auto" else [self.target]
+        if max(len(used), counts.sum()) > RIDGE_ROWS:
+            targets = ["data"]
+        table, Y, counts = merged(table, as_columns(y)[used], counts[used])
+        centers, rows = number_of_centers(len(table)), evenly(len(table), CHOICE_ROWS)
+        table, Y, counts = table[rows], Y[rows], counts[rows]
+        # repeats would vouch for each other: for the width, a sample counts once
+        candidates = dictionaries(table, Y, np.minimum(1, counts), centers, self.dictionary)
+        rng = check_random_state(self.random_state)
+        data = [folded(table, Y, counts, FOLDS, rng) for _ in range(repeats(len(table)))]
+        with threadpool_limits(1):  # the folds have a thread each
+            look = first_look(len(table))
+            first = [
+                trial
+                for name, basis in candidates.items()
+                for trial in self._told(self._try(basis, name, targets, look, data[:1]))
+            ]
+            trials = self._try_again(contenders(first, BEATEN), candidates, data)
+        best, self._wanted = self._choose(trials)
+        self.dictionary_, self.target_ = best.name, best.target
+        self.trials_ = {trial.title: trial.errors for trial in first + trials}
+        basis = candidates[self.dictionary_]
+        self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
+
+    def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
+        """Return the best of what was tried, and its number of terms."""
+        return choose(trials, self.size, SMALL)
+
+    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats | None:
+        """Return how often every sample was put into the wrong class, where there are classes."""
+        return None
+
+    def _try(self, basis: Basis, name: str, targets: list[str], most: int, data: list[Folded]) -> list[Trial]:
+        """Cross-validate a dictionary at every size, for each target."""
+        _, Y, counts, _ = data[0]
+        settings = replace(self._limited(min(most, self.max_terms, int(counts.sum()) // 3)), rule="cost")
+        share = counts / counts.sum()
+        variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
+        scores = zip(*(out_of_fold(basis, one, settings, targets) for one in data), strict=True)
+        trials = []
+        for target, repeated in zip(targets, scores, strict=True):
+            squares = np.mean([np.mean((Y - one) ** 2 / variance, axis=2) for one in repeated], axis=0)
+            trials.append(Trial(name, target, squares, share, float(counts.sum()), self._wrong(repeated, Y)))
+        self._after_step()
+        return trials
+
+    def _told(self, trials: list[Trial]) -> list[Trial]:
+        """Report trials, if that is wanted, and return them."""
+        if self.verbose:
+            print(*trials, sep="\n")
+        return trials
+
+    def _try_again(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
+        """Fold few samples several times; give what is still improving with its last terms twice as many."""
+        if len(data) > 1:
+            trials = self._try_other_folds(trials, candidates, data[1:])
+        while True:
+            best, wanted = self._choose(trials)
+            tried = len(best.squares) - 1
+            if wanted < STILL * tried or tried >= min(self.max_terms, best.n // 3):
+                return trials
+            (more,) = self._told(self._try(candidates[best.name], best.name, [best.target], 2 * tried, data))
+            trials = [more if trial is best else trial for trial in trials]
+
+    def _try_other_folds(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
+        """Repeat trials of one folding with others, and average."""
+        averages = []
+        for name in dict.fromkeys(trial.name for trial in trials):
+            before = [trial for trial in trials if trial.name == name]
+            targets, most = [trial.target for trial in before], len(before[0].squares) - 1
+            others = self._try(candidates[name], name, targets, most, data)
+            averages += self._told([one.averaged(other, len(data)) for one, other in zip(before, others, strict=True)])
+        return averages
+
+    def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
+        """Make the candidates; of many samples, some decide which candidates are worth evaluating on all."""
+        rows = np.flatnonzero(counts)
+        if len(rows) <= PATH_ROWS:
+            return super()._fit_design(X, y, counts, min_samples)
+        some = rows[evenly(len(rows), PATH_ROWS)]
+        part = rows_of(X, some)
+        fitted = clone(self._prototype()).fit(part)
+        path = grow(evaluate(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
+        self.basis_ = take(fitted, np.sort(path.terms))
+        return self._check_design(self.basis_.transform(X), min_samples)
+
+
+def repeats(n: int) -> int:
+    """How often n samples are folded."""
+    return int(np.clip(REPEAT_ROWS // n, 1, REPEATS))
+
+
+def first_look(n: int) -> int:
+    """Terms tried at first of n samples."""
+    return int(np.clip(n // 8, 10, FIRST_LOOK))
+
+
+def number_of_centers(n: int) -> int:
+    """Gaussians for n samples: all of them at first, then more only slowly."""
+    return n if n <= MOST_CENTERS else int(MOST_CENTERS * (n / MOST_CENTERS) ** 0.2)
