@@ -56,6 +56,7 @@ ORDER = [
     "selection",
     "solution",
     "two_stages",
+    "reading",
     "model",
     "stepped",
     "labels",
