@@ -179,7 +179,7 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
         Their weights and number.
     coef_ : ndarray of shape (p,) or (q, p)
         Weights of all candidates.
-    evidence_path_ : ndarray of shape (n_updates_ + 1,)
+    evidence_path_ : ndarray of shape (1 + updates,)
         Log evidence of the data at the start and after each update, with the noise variance that suits them best.
     n_updates_ : int
         Number of updates made.

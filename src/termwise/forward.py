@@ -20,6 +20,7 @@ from termwise.labels import LabelModel, coded, labels_of
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.selection.engine import Settings, grow, sparse_columns
 from termwise.selection.path import CondensedRows, SelectionPath
+from termwise.selection.rules import Rule
 from termwise.solution import Problem, Rows, measure, solve_orthogonal, solve_penalised
 from termwise.stepped import PathModel
 
@@ -35,7 +36,7 @@ class ForwardModel(TransformerMixin, PathModel):
         self,
         basis: Any = None,
         *,
-        rule: str = "loo",
+        rule: str | Rule = "loo",
         criterion: str | None = "tcr",
         alpha: float | str = 1e-6,
         penalty: str = "weights",
@@ -199,8 +200,8 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
     ----------
     basis : transformer or None, default=None
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
-    rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"}, default="loo"
-        What the next term is chosen by; see `forward_path`.
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
+        What the next term is chosen by, or a rule of one's own; see `forward_path`.
     criterion : {"tcr", "tcr_effective", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
         How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same.
     alpha : float or "reestimate", default=1e-6
@@ -300,8 +301,8 @@ class ForwardClassifier(LabelModel, ClusterModel, ForwardModel):
     ----------
     basis : transformer or None, default=None
         Yields the candidates. None: the columns of X.
-    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
-        What the next term is chosen by; see `forward_path`.
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
+        What the next term is chosen by, or a rule of one's own; see `forward_path`.
     criterion : {"tcr", "tcr_effective", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
         How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same.
     alpha : float or "reestimate", default=1e-6

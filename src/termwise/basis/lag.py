@@ -111,9 +111,9 @@ class LagBasis(Basis):
 
         Returns
         -------
-        G : ndarray of shape (n - max_lag_, p)
+        G : ndarray of shape (n - longest lag, p)
             Lagged columns.
-        y : ndarray of shape (n - max_lag_,)
+        y : ndarray of shape (n - longest lag,)
             The output at those times.
         """
         check_is_fitted(self)

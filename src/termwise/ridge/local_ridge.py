@@ -207,7 +207,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         Weights of all terms, zero for those pruned.
     alpha_ : float
         Penalty the sweeps started from.
-    gcv_path_ : ndarray of shape (n_sweeps_ + 1,)
+    gcv_path_ : ndarray of shape (1 + sweeps,)
         GCV at the start and after each sweep; it never rises.
     n_sweeps_ : int
         Number of sweeps made.

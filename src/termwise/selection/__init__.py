@@ -3,6 +3,20 @@
 from termwise.selection.criteria import CRITERIA, bic, fpe, gcv, loo, uev
 from termwise.selection.engine import forward_path
 from termwise.selection.path import SelectionPath
+from termwise.selection.rules import Choice, ClosedForm, Rule
 from termwise.selection.settings import RULES
 
-__all__ = ["CRITERIA", "RULES", "SelectionPath", "bic", "forward_path", "fpe", "gcv", "loo", "uev"]
+__all__ = [
+    "CRITERIA",
+    "RULES",
+    "Choice",
+    "ClosedForm",
+    "Rule",
+    "SelectionPath",
+    "bic",
+    "forward_path",
+    "fpe",
+    "gcv",
+    "loo",
+    "uev",
+]

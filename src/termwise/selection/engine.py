@@ -31,7 +31,7 @@ from termwise.selection.different import number_of_different
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.path import SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, ClosedForm, CostRule, Rule
-from termwise.selection.settings import RULES, Settings
+from termwise.selection.settings import Settings
 from termwise.selection.state import State
 from termwise.selection.swap import swap
 
@@ -45,7 +45,7 @@ def forward_path(
     G: Any,
     y: ArrayLike,
     *,
-    rule: str = "loo",
+    rule: str | Rule = "loo",
     alpha: float | str = 1e-6,
     penalty: str = "weights",
     max_terms: int | None = None,
@@ -75,10 +75,11 @@ def forward_path(
         CuPy or another library of the array API stays on its device, and so does the work.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
-    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"}, default="loo"
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by: the exact leave-one-out error, the drop of the regularised cost or of the
         squared error, GCV, the exact K-fold error, the number of leave-one-out misclassifications (of targets -1 and
-        +1), error reduction with D-optimality, or the rest of the column alone.
+        +1), error reduction with D-optimality, or the rest of the column alone. Or a rule of one's own, an instance of
+        a subclass of `termwise.selection.Rule`.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated by GCV after each term (Orr 7.2).
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -198,7 +199,7 @@ def grow_on(
     """
     started, p = time.perf_counter(), rows.n_candidates
     forced = check_indices("include", settings.include, p, what="term")
-    fresh = RULES[settings.rule].build(settings, rows) if rule is None else rule
+    fresh = settings.make_rule(rows) if rule is None else rule
     rule = copy.copy(fresh)  # it will remember what it has seen of this path
     state = _begin(rows, settings)
     path = SelectionPath(state.n, p, settings.fit_intercept, one_output)

@@ -110,36 +110,36 @@ class SelectionPath:
 
     Attributes
     ----------
-        steps : list of Step
-            One per size, row 0 the model without terms (the mean, with an intercept). Squared errors and criteria are
-            averaged over the outputs.
-        stop_reason : str
-            Why the path ended.
-        n_samples : float
-            Number of samples, repetitions counted.
-        n_candidates : int
-            Number of candidates.
-        fit_intercept : bool
-            Whether the models have an intercept.
-        n_different : float or None
-            Number of effectively different candidates, if the path was grown for the criterion "tcr_effective".
-        n_swaps : int
-            Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
+    steps : list of Step
+        One per size, row 0 the model without terms (the mean, with an intercept). Squared errors and criteria are
+        averaged over the outputs.
+    stop_reason : str
+        Why the path ended.
+    n_samples : float
+        Number of samples, repetitions counted.
+    n_candidates : int
+        Number of candidates.
+    fit_intercept : bool
+        Whether the models have an intercept.
+    n_different : float or None
+        Number of effectively different candidates, if the path was grown for the criterion "tcr_effective".
+    n_swaps : int
+        Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
 
     Examples
     --------
-        >>> import numpy as np
-        >>> from termwise import forward_path
-        >>> rng = np.random.default_rng(0)
-        >>> G = rng.normal(size=(100, 20))
-        >>> path = forward_path(G, G[:, 3] - 2 * G[:, 7] + 0.1 * rng.normal(size=100), max_terms=4)
-        >>> path.terms[:2].tolist()
-        [7, 3]
-        >>> path.choose("tcr")
-        2
-        >>> w, intercept = path.coef(2)
-        >>> w.round(1).tolist()
-        [-2.0, 1.0]
+    >>> import numpy as np
+    >>> from termwise import forward_path
+    >>> rng = np.random.default_rng(0)
+    >>> G = rng.normal(size=(100, 20))
+    >>> path = forward_path(G, G[:, 3] - 2 * G[:, 7] + 0.1 * rng.normal(size=100), max_terms=4)
+    >>> path.terms[:2].tolist()
+    [7, 3]
+    >>> path.choose("tcr")
+    2
+    >>> w, intercept = path.coef(2)
+    >>> w.round(1).tolist()
+    [-2.0, 1.0]
     """
 
     n_samples: float
@@ -256,12 +256,20 @@ def tcr_effective(path: SelectionPath) -> int:
     return _last_significant(path, path.n_different)
 
 
+def noise_reductions(path: SelectionPath, different: float) -> NDArray[np.float64]:
+    """Cost reduction that noise brings to terms 1, 2, ... of a path, the best of the different candidates left.
+
+    `sigma^2 2 log(p - k + 1)` for `p` different candidates, `sigma^2` the least leave-one-out error along the path.
+    """
+    k = np.arange(1, len(path) + 1)
+    left = (path.n_candidates - k + 1) * (different / max(path.n_candidates, 1))
+    return 2 * path.steps[_minimum("loo")(path)].loo * np.log(np.maximum(left, 1))
+
+
 def _last_significant(path: SelectionPath, different: float) -> int:
     """Size up to the last term that brings more than the best of the different candidates left brings by noise."""
     best = _minimum("loo")(path)
-    k = np.arange(1, best + 1)
-    left = (path.n_candidates - k + 1) * (different / max(path.n_candidates, 1))
-    noise = 2 * path.steps[best].loo * np.log(np.maximum(left, 1))
+    noise = noise_reductions(path, different)[:best]
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= noise)
     least = 0 if path.fit_intercept else min(1, len(path))
     return int(significant[-1]) + 1 if len(significant) else least

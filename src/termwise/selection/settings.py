@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from termwise._checks import check_bool, check_choice, check_number
+from termwise.selection.executor import Executor
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule
@@ -31,7 +32,7 @@ REFINEMENTS = ("swap",)
 class Settings:
     """How a path is to grow; `forward_path` says what each means."""
 
-    rule: str
+    rule: str | Rule
     alpha: Any
     penalty: str = "weights"
     max_terms: int | None = None
@@ -49,7 +50,8 @@ class Settings:
 
     def check(self) -> None:
         """Raise on the first bad one."""
-        check_choice("rule", self.rule, RULES)
+        if not isinstance(self.rule, Rule):
+            check_choice("rule", self.rule, RULES, remedy="pick one, or give an instance of termwise.selection.Rule")
         check_choice("penalty", self.penalty, PENALTIES)
         check_bool("fit_intercept", self.fit_intercept, remedy="True fits the mean too")
         if self.criterion is not None:
@@ -65,6 +67,10 @@ class Settings:
         check_number("min_norm", self.min_norm, low=0, remedy="0 lets in every column that says something new")
         if self.precompute != "auto":
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
+
+    def make_rule(self, rows: Executor) -> Rule:
+        """Return the rule that is named, made for these rows, or the one that was given."""
+        return self.rule if isinstance(self.rule, Rule) else RULES[self.rule].build(self, rows)
 
     def _check_alpha(self) -> None:
         if not isinstance(self.alpha, str):
