@@ -22,6 +22,7 @@ BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
 CALL, DEVICE_CALL = 1 << 15, 400_000  # numbers so few that working on less at a time would save nothing
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
+_RUN_BEFORE: set[Any] = set()  # functions, with shapes, that a library has been set up for
 
 
 def namespace(x: Array) -> Any:
@@ -296,29 +297,30 @@ def smallest(values: Array, count: int) -> tuple[Array, Array]:
 class Program:
     """A function recorded on a GPU: its calls, which cost the host more time than the device, are repeated as one.
 
-    The first call is made as it is, the second is recorded. What the function is given keeps its place in memory:
-    things that are there already, and room for a few numbers that change from call to call. So does what it returns.
+    The first call is made as it is, since a library sets itself up then, and the next is recorded. What the function is
+    given keeps its place in memory: things that are there already, and room for a few numbers that change from call to
+    call. So does what it returns.
     """
 
-    def __init__(self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray]) -> None:
-        self.function, self.things = function, things
-        self.shapes = [v.shape for v in numbers]
-        self.numbers: Any = None
-        self.sent: Any = None
+    def __init__(
+        self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray], first: bool = True
+    ) -> None:
+        like, self.function, self.things, self.first = things[-1], function, things, first
+        self.xp, self.shapes = namespace(like), [v.shape for v in numbers]
+        size = sum(v.size for v in numbers)
+        room = self.xp.empty(size, dtype=self.xp.float64, pin_memory=True)  # which a device reads by itself
+        self.numbers, self.sent, self._room = self.xp.empty_like(room, device=like.device), room.numpy(), room
         self.graph: Any = None
         self.answer: Any = None
 
-    def __call__(self, xp: Any, device: Any, numbers: list[NDArray]) -> Any:
-        flat = np.concatenate([v.ravel() for v in numbers])
-        if self.numbers is None:
-            self.sent = xp.empty(len(flat), dtype=xp.float64, pin_memory=True)  # which a device reads by itself
-            self.numbers = xp.as_tensor(flat, device=device)
-            self.answer = self._run()
+    def __call__(self, numbers: list[NDArray]) -> Any:
+        np.concatenate([v.ravel() for v in numbers], out=self.sent)
+        self.numbers.copy_(self._room, non_blocking=True)
+        if self.first:
+            self.first, self.answer = False, self._run()
             return self.answer
-        self.sent.numpy()[:] = flat
-        self.numbers.copy_(self.sent, non_blocking=True)
         if self.graph is None:
-            self._record(xp)
+            self._record(self.xp)
         self.graph.replay()
         return self.answer
 
@@ -356,10 +358,19 @@ def repeat(
     like = things[-1]
     if not recordable(like):
         return function(*things, *send(like, *numbers))
-    key = (function, *(x if isinstance(x, int) else id(x) for x in things), *(v.shape for v in numbers))
+    shapes = tuple(v.shape for v in numbers)
+    key = (function, *(x if isinstance(x, int) else id(x) for x in things), *shapes)
     if key not in programs:
-        programs[key] = Program(function, things, numbers)
-    return programs[key](namespace(like), like.device, numbers)
+        kind = (
+            function,
+            *(getattr(x, "shape", x) for x in things),
+            *(getattr(x, "dtype", None) for x in things),
+            *shapes,
+        )
+        moved = any(program.function is function for program in programs.values())  # and may again
+        programs[key] = Program(function, things, numbers, first=moved or kind not in _RUN_BEFORE)
+        _RUN_BEFORE.add(kind)
+    return programs[key](numbers)
 
 
 def densify(X: Any) -> Any:

@@ -245,27 +245,31 @@ class RowBlock:
     @changes
     def take(self, j: int, amounts: Floats, length: float, beta: Floats, den: float, look: bool) -> Appended:
         """`begin` and `append` in one, for a column whose products the driver knows with all digits."""
-        self._make_room()
-        things = (self.G, self.root, self.share, self.counts, self._Zt, self.r, self.gap)
-        numbers = [np.array([float(self.k)]), np.array([length, den]), beta, np.array([float(j)]), self.padded(amounts)]
-        z, sums = repeat(self.programs, take_column, things, numbers)
+        z, sums = repeat(self.programs, take_column, *self.taking(j, amounts, length, beta, den))
         self.k += 1
         return Appended(self.products(z) if look else z[:0], sums)
+
+    def taking(
+        self, j: int, amounts: Floats, length: float, beta: Floats, den: float
+    ) -> tuple[tuple[Any, ...], list[Floats]]:
+        """Make room, and return what `take_column` is to be given: arrays of this block, and numbers."""
+        self._make_room()
+        things = (self.G, self.root, self.share, self.counts, self._Zt, self.r, self.gap)
+        return things, [
+            np.array([float(self.k)]), np.array([length, den]), beta, np.array([float(j)]), self.padded(amounts)
+        ]  # fmt: skip
 
     def _make_room(self) -> None:
         if self.k == self._Zt.shape[0]:
             more = room((max(64, self.k // 2), self._Zt.shape[1]), self.Y)
-            self._Zt, self.programs = namespace(more).concat([self._Zt, more]), {}
+            self._Zt = namespace(more).concat([self._Zt, more])
+            self.programs.clear()
 
     def padded(self, T: Floats) -> Floats:
         """Rows of T, and zeros for columns of Z that are not there yet where recorded calls look at those as well."""
         if not recordable(self.Y):
             return T
         return np.concatenate([T, np.zeros((self._Zt.shape[0] - len(T), *T.shape[1:]))])
-
-    def newest_products(self) -> Array:
-        """`t = G'z` for the newest column."""
-        return self.products(self._Zt[self.k - 1, :])
 
     def moments(self) -> Moments:
         """Sums over the rows."""
@@ -296,7 +300,8 @@ class RowBlock:
     @changes
     def turn(self, Q: Floats) -> int:
         """Put `Z Q` in place of Z, Q orthogonal: the order of the terms has changed."""
-        self._Zt, self.programs = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :], {}
+        self._Zt = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :]
+        self.programs.clear()
         return 0
 
     @changes

@@ -42,7 +42,7 @@ from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.curvature import Curvature
 from termwise.selection.directions import Directions, Kept, bring_up_to_date
 from termwise.selection.rules import TIE, Choice, Rule
-from termwise.selection.state import Known, State, Sums
+from termwise.selection.state import FIXED, Known, State
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -64,23 +64,32 @@ class LooRule(Rule):
         self.curvature: Curvature | None = None
         self.directions: Directions | None = None
         self.crowd, self.age = 0, FRESH
+        self.ahead: Bounds | None = None
+
+    def prepare(self, state: State) -> None:
+        """Bound and verify right after the pass, before anything is read."""
+        if state.rows.sole is not None and self.curvature is None and self.crowd <= CROWD:
+            self.ahead = Bounds(state, None, self._size(state) + 1)
 
     def choose(self, state: State) -> Choice | None:
         """Return exactly the candidate brute force would, verifying as few as the bounds allow."""
-        table = self.directions = self.directions or Directions(
-            state.facts, state.s.shape[0], state.rows.keeps_directions
-        )
-        size = max(FIRST, min(table.capacity, state.rows.worth_a_call // int(state.n)))
-        bounds = Bounds(state, self._extra(state), size + 1)  # one more, to see whether that is worth a look
+        size, extra = self._size(state), self._extra(state)
+        bounds, self.ahead = self.ahead, None
+        if bounds is None or bounds.state is not state:
+            bounds = Bounds(state, extra, size + 1)  # one more, to see whether that is worth a look
+        table = self.directions
+        assert table is not None
         numbers, errors, least = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
         while True:
             known, values = bounds.shortlist(size + 1)
             batch = np.flatnonzero(np.isfinite(values) & (values <= errors.min(initial=np.inf)))[:size]
+            exact, bounds.exact = bounds.exact, None
+            batch = batch if exact is None else batch[: len(exact)]
             if not len(batch):
                 break
             few = known.of(batch)
             numbers, least = np.append(numbers, few.numbers), np.append(least, values[batch])
-            errors = np.append(errors, leave_one_out_errors(state, table, few))
+            errors = np.append(errors, leave_one_out_errors(state, table, few) if exact is None else exact[batch])
             if len(batch) == len(values) or values[len(batch)] > errors.min():
                 break
             bounds.exclude(few.numbers)
@@ -94,6 +103,12 @@ class LooRule(Rule):
             return None
         first = min(numbers[errors <= best * (1 + TIE)])
         return Choice(int(first), float(errors[numbers == first][0]), len(numbers))
+
+    def _size(self, state: State) -> int:
+        """How many candidates to verify at a time."""
+        if self.directions is None:
+            self.directions = Directions(state.facts, state.s.shape[0], state.rows.keeps_directions)
+        return max(FIRST, min(self.directions.capacity, state.rows.worth_a_call // int(state.n)))
 
     def _extra(self, state: State) -> Array | None:
         """The candidates' own leverage, once many had to be verified and it pays to look at the squares of G."""
@@ -110,19 +125,32 @@ class LooRule(Rule):
 class Bounds:
     """Lower bounds of the errors of all candidates, infinite for those that are of no use or have been verified.
 
-    All they need of the rows are sums the driver has already.
+    All they need of the rows are sums the driver has already. A device verifies the first few on the way.
     """
 
+    exact: Floats | None = None  # errors of the first of the shortlist, if they are known
+
     def __init__(self, state: State, extra: Array | None = None, count: int = 1) -> None:
-        self.state, sums = state, state.moments
-        total, tiny = float(sums.wrr.sum()), float(np.finfo(np.float64).tiny)
-        w0, self.w_min = total / max(float(sums.rr.sum()), tiny), sums.gap**-2
-        self.floor = total * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
-        numbers = [np.array([self.floor, 2 * w0, self.w_min, state.alpha]), 2 * deviation(sums, w0)[:, None]]
-        things = (min(count, state.s.shape[0]), state.usable, state.known_rows)
-        self.values, self.beta, self.size, self.found = repeat(state.programs, bound_all, things, numbers)
+        self.state, block = state, state.rows.sole
+        self.share = 1 - 64 * float(np.finfo(state.rows.dtype).eps)
+        numbers = [np.array([state.alpha, self.share])]
+        things = (min(count, state.s.shape[0]), state.usable, state.sums, state.known_rows)
+        if block is None or extra is not None:
+            self.values, self.beta, self.size, self.found = repeat(state.programs, bound_all, things, numbers)
+        else:
+            things = (block.G, block._Zt, block.root, block.share, block.r, block.gap, *things)
+            self.values, self.beta, self.size, found = repeat(state.programs, first_look, things, numbers)
+            self._read(to_host(found), things[6])
         if extra is not None:
             self.values, self.found = self.values + extra, None
+
+    def _read(self, found: Floats, count: int) -> None:
+        """Take apart what a device has found."""
+        sums, most = self.state.sums.shape[0], max(1, count - 1)
+        errors, gaps = found[len(found) - sums - 2 * most : len(found) - sums].reshape(2, -1)
+        self.exact = np.where(-gaps < NO_GAP, np.inf, errors)
+        self.state.learn(found[len(found) - sums :])
+        self.found = found[: len(found) - sums - 2 * most].reshape(-1, count)
 
     def shortlist(self, count: int) -> tuple[Known, Floats]:
         """Return what is known of the candidates with the smallest bounds, and these."""
@@ -143,20 +171,19 @@ class Bounds:
         alive = np.flatnonzero(np.isfinite(values) & (values <= best))
         if len(alive) > WORTH_TIGHTENING:
             along = weighted_products(self.state, alive)
+            floor, _, w_min, _ = scales(self.state.sums, self.state.q, self.share)
             beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
-            tight = self.floor + add_up(self.w_min * size * size - 2 * beta * along.T)
+            tight = floor + add_up(w_min * size * size - 2 * beta * along.T)
             self.values = put_at(self.values, alive, tight)
 
 
-def bound_all(
-    count: int, usable: Array, rows: Array, numbers: Array, slope: Array
-) -> tuple[Array, Array, Array, Array]:
+def bound_all(count: int, usable: Array, sums: Array, rows: Array, numbers: Array) -> tuple[Array, Array, Array, Array]:
     """Bound 0 of all candidates, with `beta` and `|beta| |v|`, and the smallest ones with what is known of them."""
-    xp, q, useless = namespace(rows), slope.shape[0], ~usable
-    floor, gain, w_min, alpha = (numbers[i] for i in range(4))
-    beta = rows[:q, :] / put(alpha + rows[2 * q, :], useless, 1.0)
+    xp, q, useless = namespace(rows), sums.shape[0] // 3 - 1, ~usable
+    floor, w0, w_min, deviation = scales(sums, q, numbers[1:])
+    beta = rows[:q, :] / put(numbers[:1] + rows[2 * q, :], useless, 1.0)
     size = xp.abs(beta) * at_least(rows[2 * q + 1, :], 0.0) ** 0.5
-    bound = floor + add_up(size * (w_min * size - slope) - gain * beta * rows[q : 2 * q, :])
+    bound = floor + add_up(size * (w_min * size - 2 * deviation) - 2 * w0 * beta * rows[q : 2 * q, :])
     bound = put(bound, useless, np.inf)
     places, least = smallest(bound, count)
     found = xp.concat([as_float64(places)[None, :], least[None, :], at(rows, places, axis=1)])
@@ -168,10 +195,41 @@ def add_up(outputs: Array) -> Array:
     return outputs[0, :] if outputs.shape[0] == 1 else namespace(outputs).sum(outputs, axis=0)
 
 
-def deviation(sums: Sums, w0: float) -> Floats:
-    """`|(w - w0) r|` of each output, from the expansion of its square, or a little more in view of rounding."""
-    squares = sums.wwrr - 2 * w0 * sums.wrr + w0**2 * sums.rr
-    return np.sqrt(np.maximum(squares, 0) + ROUNDING * sums.wwrr)
+def first_look(
+    G: Design,
+    Zt: Array,
+    root: Array | None,
+    share: Array,
+    r: Array,
+    gap: Array,
+    count: int,
+    usable: Array,
+    sums: Array,
+    rows: Array,
+    numbers: Array,
+) -> tuple[Array, Array, Array, Array]:
+    """`bound_all`, the errors of the candidates with the smallest bounds but for the last, and the sums, in one go."""
+    bound, beta, size, found = bound_all(count, usable, sums, rows, numbers)
+    xp, q, few = namespace(found), r.shape[1], found[:, : max(1, count - 1)]
+    den = put(numbers[:1] + few[2 + 2 * q, :], ~xp.isfinite(few[1, :]), 1.0)
+    first = 2 + 2 * q + FIXED
+    T = few[first : min(first + Zt.shape[0], few.shape[0]), :]
+    beta_few, shrink = -few[2 : 2 + q, :] / den, -1 / den
+    verified = errors_of_fresh(G, Zt, root, share, r, gap, beta_few[:, :, None], shrink[:, None], few[0, :], T)
+    parts = [xp.reshape(part, (-1,)) for part in (found, verified.values, sums)]
+    return bound, beta, size, xp.concat(parts)
+
+
+def scales(sums: Array, q: int, share: Array | float) -> tuple[Array, Array, Array, Array]:
+    """The floor of all bounds, `w0`, `min(w)`, and `|(w - w0) r|` of each output, a column.
+
+    The last comes from the expansion of its square, and is a little more in view of rounding.
+    """
+    xp, (rr, wrr, wwrr) = namespace(sums), (sums[i * q : (i + 1) * q] for i in range(3))
+    total = xp.sum(wrr, keepdims=True)
+    w0 = total / at_least(xp.sum(rr, keepdims=True), float(np.finfo(np.float64).tiny))
+    squares = at_least(wwrr - 2 * w0 * wrr + w0**2 * rr, 0.0) + ROUNDING * wwrr
+    return total * share, w0, at_least(sums[3 * q + 1 : 3 * q + 2], NO_GAP) ** -2, (squares**0.5)[:, None]
 
 
 @dataclass(frozen=True)
