@@ -170,7 +170,9 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
         x[places] = values
     elif array_api_compat.is_torch_array(x) and not getattr(values, "ndim", 0):
         x.index_fill_(0, from_host(places, x), values)  # where an assignment would bring the number from the host
-    elif array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
+    elif array_api_compat.is_torch_array(x):
+        x.index_copy_(0, from_host(places, x), values)
+    elif array_api_compat.is_cupy_array(x):
         x[from_host(places, x)] = values
     else:  # the standard knows no such assignment
         for i, place in enumerate(to_host(places).tolist()):

@@ -79,35 +79,35 @@ class LooRule(Rule):
             bounds = Bounds(state, extra, size + 1)  # one more, to see whether that is worth a look
         table = self.directions
         assert table is not None
-        numbers, errors, least = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
+        numbers, errors, least, best = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.inf
         while True:
             known, values = bounds.shortlist(size + 1)
-            batch = np.flatnonzero(np.isfinite(values) & (values <= errors.min(initial=np.inf)))[:size]
+            batch = np.flatnonzero((values <= best) & (values < np.inf))[:size]
             exact, bounds.exact = bounds.exact, None
-            batch = batch if exact is None else batch[: len(exact)]
+            if exact is not None:
+                batch = batch[: len(exact)]
             if not len(batch):
                 break
-            few = known.of(batch)
-            numbers, least = np.append(numbers, few.numbers), np.append(least, values[batch])
-            errors = np.append(errors, leave_one_out_errors(state, table, few) if exact is None else exact[batch])
-            if len(batch) == len(values) or values[len(batch)] > errors.min():
+            found = leave_one_out_errors(state, table, known.of(batch)) if exact is None else exact[batch]
+            numbers, errors = np.concatenate([numbers, known.numbers[batch]]), np.concatenate([errors, found])
+            least, best = np.concatenate([least, values[batch]]), errors.min()
+            if len(batch) == len(values) or values[len(batch)] > best:
                 break
-            bounds.exclude(few.numbers)
+            bounds.exclude(known.numbers[batch])
             if len(numbers) == len(batch):
-                bounds.tighten(errors.min())
+                bounds.tighten(best)
             else:
                 size = min(2 * size, table.capacity)
-        best = errors.min(initial=np.inf)
-        self.crowd = int(np.sum(least <= best))  # the others were verified because that cost nothing
-        if not np.isfinite(best):
+        self.crowd = np.count_nonzero(least <= best)  # the others were verified because that cost nothing
+        if not best < np.inf:
             return None
-        first = min(numbers[errors <= best * (1 + TIE)])
+        first = numbers[errors <= best * (1 + TIE)].min()
         return Choice(int(first), float(errors[numbers == first][0]), len(numbers))
 
     def _size(self, state: State) -> int:
         """How many candidates to verify at a time."""
         if self.directions is None:
-            self.directions = Directions(state.facts, state.s.shape[0], state.rows.keeps_directions)
+            self.directions = Directions(state.facts, state.rows.n_candidates, state.rows.keeps_directions)
         return max(FIRST, min(self.directions.capacity, state.rows.worth_a_call // int(state.n)))
 
     def _extra(self, state: State) -> Array | None:
@@ -132,9 +132,9 @@ class Bounds:
 
     def __init__(self, state: State, extra: Array | None = None, count: int = 1) -> None:
         self.state, block = state, state.rows.sole
-        self.share = 1 - 64 * float(np.finfo(state.rows.dtype).eps)
-        numbers = [np.array([state.alpha, self.share])]
-        things = (min(count, state.s.shape[0]), state.usable, state.sums, state.known_rows)
+        w0 = state.moments.w0 if block is None else state.latest.w0  # any will do, and this one is no wait
+        numbers = [np.array([state.alpha, w0, w0 * w0, -2 * w0, 1 + ROUNDING])]
+        things = (min(count, state.rows.n_candidates), state.usable, state.sums, state.known_rows)
         if block is None or extra is not None:
             self.values, self.beta, self.size, self.found = repeat(state.programs, bound_all, things, numbers)
         else:
@@ -143,6 +143,7 @@ class Bounds:
             self._read(to_host(found), things[6])
         if extra is not None:
             self.values, self.found = self.values + extra, None
+        self.floor = float(state.moments.wrr.sum()) * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
 
     def _read(self, found: Floats, count: int) -> None:
         """Take apart what a device has found."""
@@ -157,9 +158,9 @@ class Bounds:
         if self.found is None:
             places, values = smallest(self.values, count)
             known, (values,) = self.state.meet(places, values)
-            return known, values
+            return known, self.floor + values
         found, self.found = to_host(self.found), None
-        return self.state.know(found[0], found[2:]), found[1]
+        return self.state.know(found[0], found[2:]), self.floor + found[1]
 
     def exclude(self, candidates: Indices) -> None:
         """Bound some candidates no more."""
@@ -168,23 +169,27 @@ class Bounds:
     def tighten(self, best: float) -> None:
         """Put bound 1 in place of bound 0 for candidates that may be better than the best, if they are many."""
         values = to_host(self.values)
-        alive = np.flatnonzero(np.isfinite(values) & (values <= best))
+        alive = np.flatnonzero(np.isfinite(values) & (self.floor + values <= best))
         if len(alive) > WORTH_TIGHTENING:
             along = weighted_products(self.state, alive)
-            floor, _, w_min, _ = scales(self.state.sums, self.state.q, self.share)
             beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
-            tight = floor + add_up(w_min * size * size - 2 * beta * along.T)
+            tight = add_up(self.state.moments.gap**-2 * size * size - 2 * beta * along.T)
             self.values = put_at(self.values, alive, tight)
 
 
 def bound_all(count: int, usable: Array, sums: Array, rows: Array, numbers: Array) -> tuple[Array, Array, Array, Array]:
-    """Bound 0 of all candidates, with `beta` and `|beta| |v|`, and the smallest ones with what is known of them."""
+    """Bound 0 of all candidates, less `sum w r^2`, `beta` and `|beta| |v|`; the smallest, with what is known of them.
+
+    The numbers are alpha, w0, and the three that make `|(w - w0) r|^2` of the sums, or a little more in view of
+    rounding.
+    """
     xp, q, useless = namespace(rows), sums.shape[0] // 3 - 1, ~usable
-    floor, w0, w_min, deviation = scales(sums, q, numbers[1:])
+    deviation = at_least(numbers[2:] @ xp.reshape(sums[: 3 * q], (3, q)), 0.0) ** 0.5
+    w_min = at_least(sums[3 * q + 1 : 3 * q + 2], NO_GAP) ** -2
     beta = rows[:q, :] / put(numbers[:1] + rows[2 * q, :], useless, 1.0)
     size = xp.abs(beta) * at_least(rows[2 * q + 1, :], 0.0) ** 0.5
-    bound = floor + add_up(size * (w_min * size - 2 * deviation) - 2 * w0 * beta * rows[q : 2 * q, :])
-    bound = put(bound, useless, np.inf)
+    gain = numbers[1:2] * beta * rows[q : 2 * q, :]
+    bound = put(add_up(size * (w_min * size - 2 * deviation[:, None]) - 2 * gain), useless, np.inf)
     places, least = smallest(bound, count)
     found = xp.concat([as_float64(places)[None, :], least[None, :], at(rows, places, axis=1)])
     return bound, beta, size, found
@@ -218,18 +223,6 @@ def first_look(
     verified = errors_of_fresh(G, Zt, root, share, r, gap, beta_few[:, :, None], shrink[:, None], few[0, :], T)
     parts = [xp.reshape(part, (-1,)) for part in (found, verified.values, sums)]
     return bound, beta, size, xp.concat(parts)
-
-
-def scales(sums: Array, q: int, share: Array | float) -> tuple[Array, Array, Array, Array]:
-    """The floor of all bounds, `w0`, `min(w)`, and `|(w - w0) r|` of each output, a column.
-
-    The last comes from the expansion of its square, and is a little more in view of rounding.
-    """
-    xp, (rr, wrr, wwrr) = namespace(sums), (sums[i * q : (i + 1) * q] for i in range(3))
-    total = xp.sum(wrr, keepdims=True)
-    w0 = total / at_least(xp.sum(rr, keepdims=True), float(np.finfo(np.float64).tiny))
-    squares = at_least(wwrr - 2 * w0 * wrr + w0**2 * rr, 0.0) + ROUNDING * wwrr
-    return total * share, w0, at_least(sums[3 * q + 1 : 3 * q + 2], NO_GAP) ** -2, (squares**0.5)[:, None]
 
 
 @dataclass(frozen=True)

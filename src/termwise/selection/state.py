@@ -59,6 +59,7 @@ FIXED = (
     5  # rows of the statistics besides those of the outputs: s, vv, and |g|^2 centred and not, and what must be left
 )
 ROOM = 64  # rows of T to begin with
+TINY = float(np.finfo(np.float64).tiny)
 CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
@@ -71,14 +72,16 @@ class Sums(NamedTuple):
     wwrr: Floats  # (q,) sum w^2 r^2
     spread: float
     gap: float  # largest leverage gap
+    w0: float  # sum w r^2 / sum r^2
     undefined: bool  # whether some row decides its own fit
 
     @classmethod
     def of(cls, values: Floats) -> Sums:
         """Tell them apart."""
-        *sums, spread, largest, smallest = values
-        rr, wrr, wwrr = np.array(sums).reshape(3, -1)
-        return cls(rr, wrr, wwrr, float(spread), max(float(largest), NO_GAP), bool(-smallest < NO_GAP))
+        spread, largest, smallest = values[-3:].tolist()
+        rr, wrr, wwrr = values[:-3].reshape(3, -1)
+        w0 = float(wrr.sum()) / max(float(rr.sum()), TINY)
+        return cls(rr, wrr, wwrr, spread, max(largest, NO_GAP), w0, -smallest < NO_GAP)
 
 
 class Known(NamedTuple):
@@ -123,6 +126,7 @@ class State:
         self.shrinkage = np.empty(0)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
+        self._latest: Sums | None = None
         self.sums: Array = None  # over the rows, as `Moments` has them, where the rows are
         self.programs = {} if rows.sole is None else rows.sole.programs
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
@@ -180,13 +184,18 @@ class State:
     def moments(self) -> Sums:
         """Sums over the rows."""
         if self._moments is None:
-            self.learn(to_host(self.sums))
+            self.learn(np.array(to_host(self.sums)))
         assert self._moments is not None
         return self._moments
 
+    @property
+    def latest(self) -> Sums:
+        """Sums over the rows as they were when somebody last asked."""
+        return self._latest or self.moments
+
     def learn(self, sums: Floats) -> None:
         """Be told the sums over the rows, which were read together with something else."""
-        self._moments = Sums.of(sums)
+        self._moments = self._latest = Sums.of(sums)
 
     def _make_room(self) -> int:
         """Make room for one more row of T, and return its place."""
