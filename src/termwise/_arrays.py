@@ -51,13 +51,17 @@ def from_host(values: Any, like: Array) -> Array:
 
 
 def send(like: Array, *values: NDArray) -> list[Array]:
-    """`from_host` for several small arrays of float64 in one transfer."""
+    """`from_host` for several small arrays, those of float64 in one transfer."""
     if isinstance(like, np.ndarray):
         return list(values)
-    sent, parts, start = from_host(np.concatenate([v.ravel() for v in values]), like), [], 0
+    flat = [v.ravel() for v in values if v.dtype == np.float64]
+    sent, parts, start = from_host(np.concatenate(flat), like) if flat else None, [], 0
     for value in values:
-        parts.append(namespace(like).reshape(sent[start : start + value.size], value.shape))
-        start += value.size
+        if value.dtype == np.float64:
+            parts.append(namespace(like).reshape(sent[start : start + value.size], value.shape))
+            start += value.size
+        else:
+            parts.append(from_host(value, like))
     return parts
 
 
@@ -134,11 +138,6 @@ def as_type(x: Array, dtype: Any) -> Array:
     return xp.astype(x, getattr(xp, dtype.name) if isinstance(dtype, np.dtype) else dtype, copy=False)
 
 
-def as_indices(x: Array) -> Array:
-    """Return whole numbers in float64 as indices."""
-    return x.astype(np.intp) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).int64)
-
-
 def precision(dtype: Any) -> np.dtype:
     """NumPy's name for float32 or float64 of any library."""
     return np.dtype(np.float32 if "float32" in str(dtype) else np.float64)
@@ -180,13 +179,27 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
     return x
 
 
-def extremes(x: Array) -> Array:
-    """The largest entry and minus the smallest, (2,)."""
+def extremes(x: Array) -> tuple[Array, Array]:
+    """The smallest entry and the largest, in arrays of one number."""
     xp = namespace(x)
+    found = xp.aminmax(x) if array_api_compat.is_torch_array(x) else (xp.min(x), xp.max(x))
+    return found[0][None], found[1][None]
+
+
+def less_product(x: Array, a: Array, b: Array) -> Array:
+    """`x - a b`, as a new array."""
     if array_api_compat.is_torch_array(x):
-        smallest, largest = xp.aminmax(x)
-        return xp.stack([largest, -smallest])
-    return xp.stack([xp.max(x), -xp.min(x)])
+        return namespace(x).addcmul(x, a, b, value=-1)
+    product = a * b
+    return np.subtract(x, product, out=product) if isinstance(x, np.ndarray) else x - product
+
+
+def take_off_product(x: Array, a: Array, b: Array) -> None:
+    """`x -= a b`, in place."""
+    if array_api_compat.is_torch_array(x):
+        x.addcmul_(a, b, value=-1)
+    else:
+        x -= a * b
 
 
 def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
@@ -308,7 +321,7 @@ class Program:
         self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray], first: bool = True
     ) -> None:
         like, self.function, self.things, self.first = things[-1], function, things, first
-        self.xp, self.shapes = namespace(like), [v.shape for v in numbers]
+        self.xp, self.shapes = namespace(like), [(v.shape, v.dtype == np.float64) for v in numbers]
         size = sum(v.size for v in numbers)
         room = self.xp.empty(size, dtype=self.xp.float64, pin_memory=True)  # which a device reads by itself
         self.numbers, self.sent, self._room = self.xp.empty_like(room, device=like.device), room.numpy(), room
@@ -316,7 +329,7 @@ class Program:
         self.answer: Any = None
 
     def __call__(self, numbers: list[NDArray]) -> Any:
-        np.concatenate([v.ravel() for v in numbers], out=self.sent)
+        np.concatenate([v.ravel().view(np.float64) for v in numbers], out=self.sent)  # indices bit by bit
         self.numbers.copy_(self._room, non_blocking=True)
         if self.first:
             self.first, self.answer = False, self._run()
@@ -328,9 +341,10 @@ class Program:
 
     def _run(self) -> Any:
         parts, start = [], 0
-        for shape in self.shapes:
+        for shape, floats in self.shapes:
             size = int(np.prod(shape))
-            parts.append(self.numbers[start : start + size].reshape(shape))
+            part = self.numbers[start : start + size]
+            parts.append((part if floats else part.view(self.xp.int64)).reshape(shape))
             start += size
         return self.function(*self.things, *parts)
 

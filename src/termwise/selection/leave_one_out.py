@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,9 @@ from numpy.typing import NDArray
 from termwise._arrays import (
     Array,
     as_float64,
-    as_indices,
     at,
     at_least,
+    less_product,
     namespace,
     put,
     put_at,
@@ -133,14 +134,15 @@ class Bounds:
     def __init__(self, state: State, extra: Array | None = None, count: int = 1) -> None:
         self.state, block = state, state.rows.sole
         w0 = state.moments.w0 if block is None else state.latest.w0  # any will do, and this one is no wait
-        numbers = [np.array([state.alpha, w0, w0 * w0, -2 * w0, 1 + ROUNDING])]
-        things = (min(count, state.rows.n_candidates), state.usable, state.sums, state.known_rows)
+        numbers = [np.array([state.alpha, 2 * w0, 4 * w0 * w0, -8 * w0, 4 * (1 + ROUNDING)])]
+        count = min(count, state.rows.n_candidates)
+        things: tuple[Any, ...] = (count, state.usable, state.sums, state.known_rows)
         if block is None or extra is not None:
-            self.values, self.beta, self.size, self.found = repeat(state.programs, bound_all, things, numbers)
+            self.values, self.beta, self.size, *_, self.found = repeat(state.programs, bound_all, things, numbers)
         else:
             things = (block.G, block._Zt, block.root, block.share, block.r, block.gap, *things)
             self.values, self.beta, self.size, found = repeat(state.programs, first_look, things, numbers)
-            self._read(to_host(found), things[6])
+            self._read(to_host(found), count)
         if extra is not None:
             self.values, self.found = self.values + extra, None
         self.floor = float(state.moments.wrr.sum()) * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
@@ -149,7 +151,7 @@ class Bounds:
         """Take apart what a device has found."""
         sums, most = self.state.sums.shape[0], max(1, count - 1)
         errors, gaps = found[len(found) - sums - 2 * most : len(found) - sums].reshape(2, -1)
-        self.exact = np.where(-gaps < NO_GAP, np.inf, errors)
+        self.exact = np.where(gaps < NO_GAP, np.inf, errors)
         self.state.learn(found[len(found) - sums :])
         self.found = found[: len(found) - sums - 2 * most].reshape(-1, count)
 
@@ -177,22 +179,23 @@ class Bounds:
             self.values = put_at(self.values, alive, tight)
 
 
-def bound_all(count: int, usable: Array, sums: Array, rows: Array, numbers: Array) -> tuple[Array, Array, Array, Array]:
-    """Bound 0 of all candidates, less `sum w r^2`, `beta` and `|beta| |v|`; the smallest, with what is known of them.
+def bound_all(count: int, usable: Array, sums: Array, rows: Array, numbers: Array) -> tuple[Array, ...]:
+    """Bound 0 of all candidates, less `sum w r^2`; then `beta`, `|beta| |v|` and den.
 
-    The numbers are alpha, w0, and the three that make `|(w - w0) r|^2` of the sums, or a little more in view of
-    rounding.
+    Last come the places of the smallest bounds, and these with what is known of the candidates there. The numbers are
+    alpha, 2 w0, and the three that make `4 |(w - w0) r|^2` of the sums, or a little more in view of rounding.
     """
     xp, q, useless = namespace(rows), sums.shape[0] // 3 - 1, ~usable
-    deviation = at_least(numbers[2:] @ xp.reshape(sums[: 3 * q], (3, q)), 0.0) ** 0.5
+    slope = at_least(numbers[2:] @ xp.reshape(sums[: 3 * q], (3, q)), 0.0) ** 0.5
     w_min = at_least(sums[3 * q + 1 : 3 * q + 2], NO_GAP) ** -2
-    beta = rows[:q, :] / put(numbers[:1] + rows[2 * q, :], useless, 1.0)
+    den = put(numbers[:1] + rows[2 * q, :], useless, 1.0)
+    beta = rows[:q, :] / den
     size = xp.abs(beta) * at_least(rows[2 * q + 1, :], 0.0) ** 0.5
-    gain = numbers[1:2] * beta * rows[q : 2 * q, :]
-    bound = put(add_up(size * (w_min * size - 2 * deviation[:, None]) - 2 * gain), useless, np.inf)
+    losses = less_product(size * (w_min * size - slope[:, None]), numbers[1:2] * beta, rows[q : 2 * q, :])
+    bound = put(add_up(losses), useless, np.inf)
     places, least = smallest(bound, count)
     found = xp.concat([as_float64(places)[None, :], least[None, :], at(rows, places, axis=1)])
-    return bound, beta, size, found
+    return bound, beta, size, den, places, found
 
 
 def add_up(outputs: Array) -> Array:
@@ -214,13 +217,11 @@ def first_look(
     numbers: Array,
 ) -> tuple[Array, Array, Array, Array]:
     """`bound_all`, the errors of the candidates with the smallest bounds but for the last, and the sums, in one go."""
-    bound, beta, size, found = bound_all(count, usable, sums, rows, numbers)
-    xp, q, few = namespace(found), r.shape[1], found[:, : max(1, count - 1)]
-    den = put(numbers[:1] + few[2 + 2 * q, :], ~xp.isfinite(few[1, :]), 1.0)
-    first = 2 + 2 * q + FIXED
-    T = few[first : min(first + Zt.shape[0], few.shape[0]), :]
-    beta_few, shrink = -few[2 : 2 + q, :] / den, -1 / den
-    verified = errors_of_fresh(G, Zt, root, share, r, gap, beta_few[:, :, None], shrink[:, None], few[0, :], T)
+    bound, beta, size, den, places, found = bound_all(count, usable, sums, rows, numbers)
+    xp, few, first = namespace(found), places[: max(1, count - 1)], 2 + 2 * r.shape[1] + FIXED
+    T = found[first : min(first + Zt.shape[0], found.shape[0]), : few.shape[0]]
+    chosen = at(beta, few, axis=1)[:, :, None], at(den, few)[:, None], few, T
+    verified = errors_of_fresh(G, Zt, root, share, r, gap, *chosen)
     parts = [xp.reshape(part, (-1,)) for part in (found, verified.values, sums)]
     return bound, beta, size, xp.concat(parts)
 
@@ -253,24 +254,24 @@ def leave_one_out_errors(state: State, table: Directions, few: Known) -> Floats:
     den = state.alpha + few.s
     answer = state.rows.ask(verify, table.fetch(few.numbers, few.T, state), few.c / den, den)
     errors, gaps = to_host(answer.values)[:, : len(den)]
-    return np.where(-gaps < NO_GAP, np.inf, errors)
+    return np.where(gaps < NO_GAP, np.inf, errors)
 
 
 @dataclass(frozen=True)
 class Verified:
-    """Errors of a batch, and minus the smallest leverage gap with each candidate, (2, batch)."""
+    """Errors of a batch, and the smallest leverage gap with each candidate, (2, batch)."""
 
     values: Array
 
     def __add__(self, other: Verified) -> Verified:
         xp, mine, theirs = namespace(self.values), self.values, other.values
-        return Verified(xp.stack([mine[0, :] + theirs[0, :], xp.maximum(mine[1, :], theirs[1, :])]))
+        return Verified(xp.stack([mine[0, :] + theirs[0, :], xp.minimum(mine[1, :], theirs[1, :])]))
 
 
 @changes
 def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
     """Leave-one-out squared errors on the rows of a block."""
-    numbers = [-beta[:, :, None], -1 / den[:, None]]
+    numbers = [beta[:, :, None], den[:, None]]
     things = (block.root, block.share, block.r, block.gap)
     if kept.capacity:
         bring_up_to_date(block, kept)
@@ -278,7 +279,7 @@ def verify(block: RowBlock, kept: Kept, beta: Floats, den: Floats) -> Verified:
     more = 1 << max(2, len(den) - 1).bit_length() if recordable(block.Y) else len(den)  # few shapes to record
     fill = np.minimum(np.arange(more), len(den) - 1)
     numbers = [part[..., fill, :] for part in numbers]
-    candidates, T = kept.missing[fill].astype(np.float64), block.padded(kept.T)[:, fill]
+    candidates, T = kept.missing[fill], block.padded(kept.T)[:, fill]
     where = (block.G, block._Zt, *things)
     return repeat(block.programs, errors_of_fresh, where, [*numbers, candidates, T])
 
@@ -297,20 +298,20 @@ def errors_of_fresh(
     r: Array,
     gap: Array,
     beta: Array,
-    shrink: Array,
+    den: Array,
     candidates: Array,
     T: Array,
 ) -> Verified:
     """Errors of candidates whose directions are computed on the way."""
-    columns, Zt = as_indices(candidates), Zt[: T.shape[0], :]
+    Zt = Zt[: T.shape[0], :]
 
     def rows_of(rows: slice) -> Array:
-        V = G.columns(columns, rows)
+        V = G.columns(candidates, rows)
         V = V if root is None else V * root[rows, None]
         V -= Zt[:, rows].T @ T
         return V.T
 
-    return errors_of(rows_of, root, share, r, gap, beta, shrink)
+    return errors_of(rows_of, root, share, r, gap, beta, den)
 
 
 def errors_of(
@@ -320,23 +321,18 @@ def errors_of(
     r: Array,
     gap: Array,
     beta: Array,
-    shrink: Array,
+    den: Array,
 ) -> Verified:
-    """Squares of `(r - beta v) / (gap - v^2 / den)` added up, tile by tile; `shrink` is `-1 / den`, beta negative."""
-    xp, errors, gaps = namespace(r), [], []
-    for rows in row_blocks(r.shape[0], 4 * shrink.shape[0], r):
+    """Squares of `(r - beta v) / (gap - v^2 / den)` added up, tile by tile."""
+    xp, errors, gaps, part = namespace(r), [], [], 1 / den
+    for rows in row_blocks(r.shape[0], 4 * den.shape[0], r):
         V = directions(rows)
-        left = V * V
-        left *= shrink
-        if root is not None:
-            left *= share[rows]
-        left += gap[rows]
-        gaps.append(-xp.min(left, axis=1))
+        left = less_product(gap[rows], V, V * part if root is None else V * part * share[rows])
+        gaps.append(xp.min(left, axis=1))
         for i in range(r.shape[1]):
-            error = V * beta[i, :, :]
-            error += r[rows, i]
+            error = less_product(r[rows, i], V, beta[i, :, :])
             with np.errstate(divide="ignore", invalid="ignore"):  # of an undefined error
                 error /= left
             errors.append(row_squares(error))
-    least = gaps[0] if len(gaps) == 1 else xp.max(xp.stack(gaps), axis=0)
+    least = gaps[0] if len(gaps) == 1 else xp.min(xp.stack(gaps), axis=0)
     return Verified(xp.stack([sum(errors[1:], start=errors[0]), least]))

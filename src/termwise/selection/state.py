@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from termwise._arrays import (
     Array,
     as_float64,
-    as_indices,
     at,
     at_least,
     column_squares,
@@ -81,7 +80,7 @@ class Sums(NamedTuple):
         spread, largest, smallest = values[-3:].tolist()
         rr, wrr, wwrr = values[:-3].reshape(3, -1)
         w0 = float(wrr.sum()) / max(float(rr.sum()), TINY)
-        return cls(rr, wrr, wwrr, spread, max(largest, NO_GAP), w0, -smallest < NO_GAP)
+        return cls(rr, wrr, wwrr, spread, max(largest, NO_GAP), w0, smallest < NO_GAP)
 
 
 class Known(NamedTuple):
@@ -420,7 +419,7 @@ class State:
         else:
             change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
             change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
-        return [np.array([float(place), float(j), length]), mix, change]
+        return [np.array([place, j]), np.array([length]), mix, change]
 
     def _extend_factors(
         self, column: Floats, below: Floats, length: float, c: Floats, vv: float, den: float, alpha: float
@@ -464,14 +463,14 @@ def step(
     sums[...] = moments.values
 
 
-def update(source: Array, usable: Array, rows: Array, numbers: Array, mix: Array, change: Array) -> None:
+def update(source: Array, usable: Array, rows: Array, places: Array, length: Array, mix: Array, change: Array) -> None:
     """Add a row of T and bring the statistics up to date; see `State._update`.
 
     The source is t itself, or `G'G`, whose row j then takes the place of `length t + T'column`.
     """
     first, q = mix.shape[1], change.shape[0] // 2 - 1
     T = rows[2 * q + FIXED : 2 * q + FIXED + first, :]
-    place, j, length = as_indices(numbers[:1]), as_indices(numbers[1:2]), numbers[2]
+    place, j = places[:1], places[1:]
     t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - mix[2, :] @ T) / length
     put_at(rows, place, t[None, :])
     linear = mix[:2, :] @ T
