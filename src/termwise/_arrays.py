@@ -55,7 +55,8 @@ def send(like: Array, *values: NDArray) -> list[Array]:
     if isinstance(like, np.ndarray):
         return list(values)
     flat = [v.ravel() for v in values if v.dtype == np.float64]
-    sent, parts, start = from_host(np.concatenate(flat), like) if flat else None, [], 0
+    sent: Array = from_host(np.concatenate(flat), like) if flat else None
+    parts, start = [], 0
     for value in values:
         if value.dtype == np.float64:
             parts.append(namespace(like).reshape(sent[start : start + value.size], value.shape))

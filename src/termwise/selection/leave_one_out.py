@@ -99,7 +99,7 @@ class LooRule(Rule):
                 bounds.tighten(best)
             else:
                 size = min(2 * size, table.capacity)
-        self.crowd = np.count_nonzero(least <= best)  # the others were verified because that cost nothing
+        self.crowd = int(np.count_nonzero(least <= best))  # the others were verified because that cost nothing
         if not best < np.inf:
             return None
         first = numbers[errors <= best * (1 + TIE)].min()
