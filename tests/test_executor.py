@@ -16,7 +16,6 @@ from termwise.selection.path import ModelRows
 class ForkedBlocks(LocalBlocks):
     """Blocks as values: what changes a block yields another one, twice over, as if the first had been lost."""
 
-    at_hand = False
 
     def __init__(self, blocks):
         super().__init__(blocks)

@@ -22,6 +22,7 @@ BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
 CALL, DEVICE_CALL = 1 << 15, 400_000  # numbers so few that working on less at a time would save nothing
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
+_RUN_BEFORE: set[Any] = set()  # functions, with shapes, that a library has been set up for
 
 
 def namespace(x: Array) -> Any:
@@ -50,13 +51,18 @@ def from_host(values: Any, like: Array) -> Array:
 
 
 def send(like: Array, *values: NDArray) -> list[Array]:
-    """`from_host` for several small arrays of float64 in one transfer."""
+    """`from_host` for several small arrays, those of float64 in one transfer."""
     if isinstance(like, np.ndarray):
         return list(values)
-    sent, parts, start = from_host(np.concatenate([v.ravel() for v in values]), like), [], 0
+    flat = [v.ravel() for v in values if v.dtype == np.float64]
+    sent: Array = from_host(np.concatenate(flat), like) if flat else None
+    parts, start = [], 0
     for value in values:
-        parts.append(namespace(like).reshape(sent[start : start + value.size], value.shape))
-        start += value.size
+        if value.dtype == np.float64:
+            parts.append(namespace(like).reshape(sent[start : start + value.size], value.shape))
+            start += value.size
+        else:
+            parts.append(from_host(value, like))
     return parts
 
 
@@ -133,11 +139,6 @@ def as_type(x: Array, dtype: Any) -> Array:
     return xp.astype(x, getattr(xp, dtype.name) if isinstance(dtype, np.dtype) else dtype, copy=False)
 
 
-def as_indices(x: Array) -> Array:
-    """Return whole numbers in float64 as indices."""
-    return x.astype(np.intp) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).int64)
-
-
 def precision(dtype: Any) -> np.dtype:
     """NumPy's name for float32 or float64 of any library."""
     return np.dtype(np.float32 if "float32" in str(dtype) else np.float64)
@@ -169,7 +170,9 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
         x[places] = values
     elif array_api_compat.is_torch_array(x) and not getattr(values, "ndim", 0):
         x.index_fill_(0, from_host(places, x), values)  # where an assignment would bring the number from the host
-    elif array_api_compat.is_torch_array(x) or array_api_compat.is_cupy_array(x):
+    elif array_api_compat.is_torch_array(x):
+        x.index_copy_(0, from_host(places, x), values)
+    elif array_api_compat.is_cupy_array(x):
         x[from_host(places, x)] = values
     else:  # the standard knows no such assignment
         for i, place in enumerate(to_host(places).tolist()):
@@ -177,13 +180,27 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
     return x
 
 
-def extremes(x: Array) -> Array:
-    """The largest entry and minus the smallest, (2,)."""
+def extremes(x: Array) -> tuple[Array, Array]:
+    """The smallest entry and the largest, in arrays of one number."""
     xp = namespace(x)
+    found = xp.aminmax(x) if array_api_compat.is_torch_array(x) else (xp.min(x), xp.max(x))
+    return found[0][None], found[1][None]
+
+
+def less_product(x: Array, a: Array, b: Array) -> Array:
+    """`x - a b`, as a new array."""
     if array_api_compat.is_torch_array(x):
-        smallest, largest = xp.aminmax(x)
-        return xp.stack([largest, -smallest])
-    return xp.stack([xp.max(x), -xp.min(x)])
+        return namespace(x).addcmul(x, a, b, value=-1)
+    product = a * b
+    return np.subtract(x, product, out=product) if isinstance(x, np.ndarray) else x - product
+
+
+def take_off_product(x: Array, a: Array, b: Array) -> None:
+    """`x -= a b`, in place."""
+    if array_api_compat.is_torch_array(x):
+        x.addcmul_(a, b, value=-1)
+    else:
+        x -= a * b
 
 
 def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
@@ -296,37 +313,39 @@ def smallest(values: Array, count: int) -> tuple[Array, Array]:
 class Program:
     """A function recorded on a GPU: its calls, which cost the host more time than the device, are repeated as one.
 
-    The first call is made as it is, the second is recorded. What the function is given keeps its place in memory:
-    things that are there already, and room for a few numbers that change from call to call. So does what it returns.
+    The first call is made as it is, since a library sets itself up then, and the next is recorded. What the function is
+    given keeps its place in memory: things that are there already, and room for a few numbers that change from call to
+    call. So does what it returns.
     """
 
-    def __init__(self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray]) -> None:
-        self.function, self.things = function, things
-        self.shapes = [v.shape for v in numbers]
-        self.numbers: Any = None
-        self.sent: Any = None
+    def __init__(
+        self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray], first: bool = True
+    ) -> None:
+        like, self.function, self.things, self.first = things[-1], function, things, first
+        self.xp, self.shapes = namespace(like), [(v.shape, v.dtype == np.float64) for v in numbers]
+        size = sum(v.size for v in numbers)
+        room = self.xp.empty(size, dtype=self.xp.float64, pin_memory=True)  # which a device reads by itself
+        self.numbers, self.sent, self._room = self.xp.empty_like(room, device=like.device), room.numpy(), room
         self.graph: Any = None
         self.answer: Any = None
 
-    def __call__(self, xp: Any, device: Any, numbers: list[NDArray]) -> Any:
-        flat = np.concatenate([v.ravel() for v in numbers])
-        if self.numbers is None:
-            self.sent = xp.empty(len(flat), dtype=xp.float64, pin_memory=True)  # which a device reads by itself
-            self.numbers = xp.as_tensor(flat, device=device)
-            self.answer = self._run()
+    def __call__(self, numbers: list[NDArray]) -> Any:
+        np.concatenate([v.ravel().view(np.float64) for v in numbers], out=self.sent)  # indices bit by bit
+        self.numbers.copy_(self._room, non_blocking=True)
+        if self.first:
+            self.first, self.answer = False, self._run()
             return self.answer
-        self.sent.numpy()[:] = flat
-        self.numbers.copy_(self.sent, non_blocking=True)
         if self.graph is None:
-            self._record(xp)
+            self._record(self.xp)
         self.graph.replay()
         return self.answer
 
     def _run(self) -> Any:
         parts, start = [], 0
-        for shape in self.shapes:
+        for shape, floats in self.shapes:
             size = int(np.prod(shape))
-            parts.append(self.numbers[start : start + size].reshape(shape))
+            part = self.numbers[start : start + size]
+            parts.append((part if floats else part.view(self.xp.int64)).reshape(shape))
             start += size
         return self.function(*self.things, *parts)
 
@@ -356,10 +375,19 @@ def repeat(
     like = things[-1]
     if not recordable(like):
         return function(*things, *send(like, *numbers))
-    key = (function, *(x if isinstance(x, int) else id(x) for x in things), *(v.shape for v in numbers))
+    shapes = tuple(v.shape for v in numbers)
+    key = (function, *(x if isinstance(x, int) else id(x) for x in things), *shapes)
     if key not in programs:
-        programs[key] = Program(function, things, numbers)
-    return programs[key](namespace(like), like.device, numbers)
+        kind = (
+            function,
+            *(getattr(x, "shape", x) for x in things),
+            *(getattr(x, "dtype", None) for x in things),
+            *shapes,
+        )
+        moved = any(program.function is function for program in programs.values())  # and may again
+        programs[key] = Program(function, things, numbers, first=moved or kind not in _RUN_BEFORE)
+        _RUN_BEFORE.add(kind)
+    return programs[key](numbers)
 
 
 def densify(X: Any) -> Any:

@@ -25,7 +25,6 @@ from termwise._arrays import (
     Array,
     Rows,
     as_float64,
-    as_indices,
     as_type,
     at,
     at_least,
@@ -40,6 +39,7 @@ from termwise._arrays import (
     room,
     row_squares,
     send,
+    take_off_product,
     to_host,
     zeros,
 )
@@ -108,14 +108,15 @@ class Moments:
     """Sums over the rows of the model as it is, with `w = 1 / leverage_gap^2`, in one array: read by one transfer.
 
     (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error) and `sum w^2 r^2` of each output,
-    `sum (w r^2)^2 / counts`, the outputs added up before squaring, the largest leverage gap, and minus the smallest.
+    `sum (w r^2)^2 / counts`, the outputs added up before squaring, the largest leverage gap, and the smallest.
     """
 
     values: Array
 
     def __add__(self, other: Moments) -> Moments:
         xp, mine, theirs = namespace(self.values), self.values, other.values
-        return Moments(xp.concat([mine[:-2] + theirs[:-2], xp.maximum(mine[-2:], theirs[-2:])]))
+        largest, smallest = xp.maximum(mine[-2:-1], theirs[-2:-1]), xp.minimum(mine[-1:], theirs[-1:])
+        return Moments(xp.concat([mine[:-2] + theirs[:-2], largest, smallest]))
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class RowBlock:
         `look` asks for `t = G'z`, the one pass over the data.
         """
         self._make_room()
-        numbers = send(self.Y, np.array([float(self.k)]), np.array([length, den]), beta)
+        numbers = send(self.Y, np.array([self.k]), np.array([length, den]), beta)
         z, sums = append_column(self.x, self.root, self.share, self.counts, self._Zt, self.r, self.gap, *numbers)
         self.k, self.x = self.k + 1, self.x[:0]
         return Appended(self.products(z) if look else z[:0], sums)
@@ -245,27 +246,31 @@ class RowBlock:
     @changes
     def take(self, j: int, amounts: Floats, length: float, beta: Floats, den: float, look: bool) -> Appended:
         """`begin` and `append` in one, for a column whose products the driver knows with all digits."""
-        self._make_room()
-        things = (self.G, self.root, self.share, self.counts, self._Zt, self.r, self.gap)
-        numbers = [np.array([float(self.k)]), np.array([length, den]), beta, np.array([float(j)]), self.padded(amounts)]
-        z, sums = repeat(self.programs, take_column, things, numbers)
+        z, sums = repeat(self.programs, take_column, *self.taking(j, amounts, length, beta, den))
         self.k += 1
         return Appended(self.products(z) if look else z[:0], sums)
+
+    def taking(
+        self, j: int, amounts: Floats, length: float, beta: Floats, den: float
+    ) -> tuple[tuple[Any, ...], list[Floats]]:
+        """Make room, and return what `take_column` is to be given: arrays of this block, and numbers."""
+        self._make_room()
+        things = (self.G, self.root, self.share, self.counts, self._Zt, self.r, self.gap)
+        return things, [
+            np.array([self.k]), np.array([length, den]), beta, np.array([j]), self.padded(amounts)
+        ]  # fmt: skip
 
     def _make_room(self) -> None:
         if self.k == self._Zt.shape[0]:
             more = room((max(64, self.k // 2), self._Zt.shape[1]), self.Y)
-            self._Zt, self.programs = namespace(more).concat([self._Zt, more]), {}
+            self._Zt = namespace(more).concat([self._Zt, more])
+            self.programs.clear()
 
     def padded(self, T: Floats) -> Floats:
         """Rows of T, and zeros for columns of Z that are not there yet where recorded calls look at those as well."""
         if not recordable(self.Y):
             return T
         return np.concatenate([T, np.zeros((self._Zt.shape[0] - len(T), *T.shape[1:]))])
-
-    def newest_products(self) -> Array:
-        """`t = G'z` for the newest column."""
-        return self.products(self._Zt[self.k - 1, :])
 
     def moments(self) -> Moments:
         """Sums over the rows."""
@@ -296,7 +301,8 @@ class RowBlock:
     @changes
     def turn(self, Q: Floats) -> int:
         """Put `Z Q` in place of Z, Q orthogonal: the order of the terms has changed."""
-        self._Zt, self.programs = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :], {}
+        self._Zt = self.here(np.ascontiguousarray(Q.T)) @ self._Zt[: self.k, :]
+        self.programs.clear()
         return 0
 
     @changes
@@ -343,7 +349,7 @@ def take_column(
     amounts: Array,
 ) -> tuple[Array, Moments]:
     """Take `Z amounts` off column j and take in what is left."""
-    x = G.columns(as_indices(j))[:, 0]
+    x = G.columns(j)[:, 0]
     x = (x if root is None else x * root) - Zt[: amounts.shape[0], :].T @ amounts
     return append_column(x, root, share, counts, Zt, r, gap, place, scales, beta)
 
@@ -361,10 +367,10 @@ def append_column(
     beta: Array,
 ) -> tuple[Array, Moments]:
     """Put `x / length` into Z at a place and take `x beta` off the residual and `x^2 / den` off the leverage gap."""
-    z, moved = x / scales[0], x * x / scales[1]
-    put_at(Zt, as_indices(place), z[None, :])
-    r -= x[:, None] * beta
-    gap -= moved if root is None else share * moved
+    z, part = x / scales[0], x / scales[1]
+    put_at(Zt, place, z[None, :])
+    take_off_product(r, x[:, None], beta)
+    take_off_product(gap, x, part if root is None else share * part)
     return z, moments(root, counts, r, gap)
 
 
@@ -376,4 +382,5 @@ def moments(root: Array | None, counts: Array, r: Array, gap: Array) -> Moments:
     by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
     spread = by_row * by_row if root is None else by_row * by_row / counts
     sums = xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1)
-    return Moments(xp.concat([sums, extremes(gap)]))
+    smallest, largest = extremes(gap)
+    return Moments(xp.concat([sums, largest, smallest]))

@@ -227,6 +227,8 @@ def grow_on(
         if settings.alpha == "reestimate":
             state.set_alpha(_reestimate(state))
             path._weights[len(path) + 1] = state.weights()  # the factor they come from will not last
+        if len(forced) <= len(path) + 1 < limit:
+            rule.prepare(state)
         _record(path, state, choice, reduction, started)
         sizes.append(choose_size(path, settings.criterion))
         if callback is not None and callback(path):

@@ -35,9 +35,9 @@ class Executor(ABC):
     n_outputs: int
     dtype: np.dtype  # of G
     lengths: Sequence[int]  # rows of every block
-    at_hand: bool = False  # whether asking twice costs no more than asking once
     keeps_directions: bool = True  # whether columns are dear enough for those of runners-up to be kept
     worth_a_call: int  # row numbers times candidates so few that verifying less at a time would save nothing
+    sole: RowBlock | None = None  # the one block there is, if it is on a device, which is best told much at a time
 
     @abstractmethod
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
@@ -74,8 +74,6 @@ class Executor(ABC):
 class LocalBlocks(Executor):
     """Blocks in this process, changed in place."""
 
-    at_hand = True
-
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
         self.blocks = blocks
         self.worth_a_call = worth_a_call(blocks[0].Y)
@@ -83,6 +81,7 @@ class LocalBlocks(Executor):
         self.n_candidates, self.n_outputs = blocks[0].G.shape[1], blocks[0].Y.shape[1]
         self.dtype = blocks[0].G.dtype
         self.lengths = [block.Y.shape[0] for block in blocks]
+        self.sole = blocks[0] if len(blocks) == 1 and is_foreign(blocks[0].Y) else None
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Ask one block after the other."""
@@ -111,8 +110,6 @@ class LocalBlocks(Executor):
 
 class FileBlocks(LocalBlocks):
     """Blocks whose rows of G are in a file: any question that looks at G is one pass over it, in order."""
-
-    at_hand = False
 
     def __init__(self, source: RowFile, Y: NDArray, counts: NDArray, reserve: int) -> None:
         n = len(Y)

@@ -44,6 +44,9 @@ class Rule(ABC):
     def choose(self, state: State) -> Choice | None:
         """Return the next candidate."""
 
+    def prepare(self, state: State) -> None:  # noqa: B027 - most have nothing to prepare
+        """Hear that the model has changed and `choose` is next: a device may be asked to go on without a pause."""
+
 
 class ClosedForm(Rule):
     """A rule whose score is a closed form in the statistics; bigger is better."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,6 @@ from numpy.typing import NDArray
 from termwise._arrays import (
     Array,
     as_float64,
-    as_indices,
     at,
     at_least,
     column_squares,
@@ -46,7 +46,8 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock
+from termwise.design import Design
+from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock, take_column
 from termwise.selection.executor import Executor
 from termwise.selection.path import ModelRows, Training
 
@@ -57,6 +58,7 @@ FIXED = (
     5  # rows of the statistics besides those of the outputs: s, vv, and |g|^2 centred and not, and what must be left
 )
 ROOM = 64  # rows of T to begin with
+TINY = float(np.finfo(np.float64).tiny)
 CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
 
@@ -69,14 +71,16 @@ class Sums(NamedTuple):
     wwrr: Floats  # (q,) sum w^2 r^2
     spread: float
     gap: float  # largest leverage gap
+    w0: float  # sum w r^2 / sum r^2
     undefined: bool  # whether some row decides its own fit
 
     @classmethod
-    def of(cls, moments: Moments) -> Sums:
-        """Read them, in one transfer."""
-        *sums, spread, largest, smallest = to_host(moments.values)
-        rr, wrr, wwrr = np.array(sums).reshape(3, -1)
-        return cls(rr, wrr, wwrr, float(spread), max(float(largest), NO_GAP), bool(-smallest < NO_GAP))
+    def of(cls, values: Floats) -> Sums:
+        """Tell them apart."""
+        spread, largest, smallest = values[-3:].tolist()
+        rr, wrr, wwrr = values[:-3].reshape(3, -1)
+        w0 = float(wrr.sum()) / max(float(rr.sum()), TINY)
+        return cls(rr, wrr, wwrr, spread, max(largest, NO_GAP), w0, smallest < NO_GAP)
 
 
 class Known(NamedTuple):
@@ -121,11 +125,14 @@ class State:
         self.shrinkage = np.empty(0)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
+        self._latest: Sums | None = None
+        self.sums: Array = None  # over the rows, as `Moments` has them, where the rows are
+        self.programs = {} if rows.sole is None else rows.sole.programs
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:
             self._take_in_intercept()
         else:
-            self.moments = Sums.of(rows.ask(RowBlock.moments))
+            self._hold(rows.ask(RowBlock.moments))
         self._start(precompute, min_norm)
 
     def _start(self, precompute: bool, min_norm: float) -> None:
@@ -133,7 +140,6 @@ class State:
         found = self.rows.ask(RowBlock.survey, precompute)
         raw, self.gram = found.squares, found.gram if precompute else None
         self._rows = zeros((2 * self.q + FIXED + ROOM, raw.shape[0]), raw)
-        self.programs: dict[Any, Any] = {}
         self.means, self.norms, self.c0 = 0 * raw, raw, found.along[:, self.k :]
         self.T[...] = found.along[:, : self.k].T
         if self.intercept:
@@ -158,19 +164,45 @@ class State:
         xx, c = fetch(rest.xx, rest.xy)
         length = float(np.sqrt(xx[0]))
         answer = self.rows.ask(RowBlock.append, length, c / length**2, length**2, False)
-        self.moments = Sums.of(answer.moments)
+        self._hold(answer.moments)
         self._extend_factors(nothing, nothing, length, c, length**2, length**2, 0.0)
 
     def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
         self.statistics[...] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
         self._known: Known | None = None
 
+    def _hold(self, moments: Moments) -> None:
+        """Keep sums over the rows, always in the same place, until they are wanted."""
+        if self.sums is None:
+            self.sums = moments.values
+        else:
+            self.sums[...] = moments.values
+        self._moments: Sums | None = None
+
+    @property
+    def moments(self) -> Sums:
+        """Sums over the rows."""
+        if self._moments is None:
+            self.learn(np.array(to_host(self.sums)))
+        assert self._moments is not None
+        return self._moments
+
+    @property
+    def latest(self) -> Sums:
+        """Sums over the rows as they were when somebody last asked."""
+        return self._latest or self.moments
+
+    def learn(self, sums: Floats) -> None:
+        """Be told the sums over the rows, which were read together with something else."""
+        self._moments = self._latest = Sums.of(sums)
+
     def _make_room(self) -> int:
         """Make room for one more row of T, and return its place."""
         place, p = 2 * self.q + FIXED + self.k, self._rows.shape[1]
         if place == self._rows.shape[0]:
             more = zeros((max(ROOM, self.k), p), self._rows)
-            self._rows, self.programs = namespace(more).concat([self._rows, more]), {}
+            self._rows = namespace(more).concat([self._rows, more])
+            self.programs.clear()
         return place
 
     @property
@@ -301,7 +333,8 @@ class State:
         vv = s - squares + namespace(T).sum(T * (rows.zz @ T), axis=0)
         self._set_statistics(c, c - T.T @ rows.zr, s, vv)
         self.dof, self.cost = float(fetch(rows.leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
-        self.moments, self.rebuilt = Sums.of(rows.moments), self.rebuilt + 1
+        self._hold(rows.moments)
+        self.rebuilt += 1
         self._drop_dependent()
 
     def move_to_end(self, position: int) -> None:
@@ -324,10 +357,11 @@ class State:
         """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`."""
         other, first = copy.copy(self), self.intercept
         other.rows = self.rows.fork()
-        other.moments = Sums.of(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
+        other.sums = None
+        other._hold(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
         other._rows, other.zy, other.shrinkage = copied(self._rows), self.zy[:-1], self.shrinkage[:-1]
-        other._t, other.programs = copied(self._t), {}
+        other._t, other.programs = copied(self._t), {} if other.rows.sole is None else other.rows.sole.programs
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
@@ -349,30 +383,29 @@ class State:
         den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
         look = self.gram is None or length**2 < GRAM_SAFE * one.raw
-        arguments = (length, c / den, den, look and not self.rows.at_hand)
-        if at_once:
-            answer = self.rows.ask(RowBlock.take, j, column, *arguments)
+        change = self._change(j, column, below / length, c / length, one.rv / length, vv, length)
+        known = (self._t if look else self.gram, self.usable, self._rows)
+        block = self.rows.sole
+        if at_once and block is not None:
+            things, numbers = block.taking(j, column, length, c / den, den)
+            repeat(self.programs, step, (*things, self.sums, *known), [*numbers, *change])
+            block.k, self._moments = block.k + 1, None
         else:
-            answer = self.rows.ask(RowBlock.append, *arguments)
-        self.moments = Sums.of(answer.moments)
-        t = answer.t
-        if look and self.rows.at_hand:  # the driver goes on while a device passes over the data
-            t = self.rows.ask(RowBlock.newest_products)
-        self._update(j, t if look else None, column, below / length, c / length, one.rv / length, vv, length)
+            question = (
+                partial(self.rows.ask, RowBlock.take, j, column) if at_once else partial(self.rows.ask, RowBlock.append)
+            )
+            answer = question(length, c / den, den, look)
+            if look:
+                self._t[0, :] = answer.t
+            self._hold(answer.moments)
+            repeat(self.programs, update, known, change)
+        self._known = None
         self._extend_factors(column, below, length, c, vv, den, self.alpha)
 
-    def _update(
-        self,
-        j: int,
-        t: Array | None,
-        column: Floats,
-        b: Floats,
-        zy: Floats,
-        zr: Floats,
-        vv: float,
-        length: float,
-    ) -> None:
-        """Add t to T and bring the statistics up to date: linear in t, `z'v = t + b'B T`, t^2 and `t z'v`.
+    def _change(
+        self, j: int, column: Floats, b: Floats, zy: Floats, zr: Floats, vv: float, length: float
+    ) -> list[Floats]:
+        """What `update` adds to T and to the statistics: changes linear in t, in `z'v = t + b'B T`, in t^2 and `t z'v`.
 
         Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
         """
@@ -386,14 +419,7 @@ class State:
         else:
             change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
             change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
-        if t is None:
-            source = self.gram
-        else:
-            source = self._t
-            source[0, :] = t
-        numbers = [np.array([float(place), float(j), length]), mix, change]
-        repeat(self.programs, update, (source, self.usable, self._rows), numbers)
-        self._known = None
+        return [np.array([place, j]), np.array([length]), mix, change]
 
     def _extend_factors(
         self, column: Floats, below: Floats, length: float, c: Floats, vv: float, den: float, alpha: float
@@ -415,14 +441,36 @@ class State:
         self.usable = self.usable & (self.vv > self._rows[2 * self.q + 4, :])
 
 
-def update(source: Array, usable: Array, rows: Array, numbers: Array, mix: Array, change: Array) -> None:
+def step(
+    G: Design,
+    root: Array | None,
+    share: Array,
+    counts: Array,
+    Zt: Array,
+    r: Array,
+    gap: Array,
+    sums: Array,
+    source: Array,
+    usable: Array,
+    rows: Array,
+    *numbers: Array,
+) -> None:
+    """All that a new term changes, at one go: `take_column`, the pass over the data, `update`."""
+    z, moments = take_column(G, root, share, counts, Zt, r, gap, *numbers[:5])
+    if source.shape[0] == 1:
+        source[0, :] = G.products(z if root is None else z * root)
+    update(source, usable, rows, *numbers[5:])
+    sums[...] = moments.values
+
+
+def update(source: Array, usable: Array, rows: Array, places: Array, length: Array, mix: Array, change: Array) -> None:
     """Add a row of T and bring the statistics up to date; see `State._update`.
 
     The source is t itself, or `G'G`, whose row j then takes the place of `length t + T'column`.
     """
     first, q = mix.shape[1], change.shape[0] // 2 - 1
     T = rows[2 * q + FIXED : 2 * q + FIXED + first, :]
-    place, j, length = as_indices(numbers[:1]), as_indices(numbers[1:2]), numbers[2]
+    place, j = places[:1], places[1:]
     t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - mix[2, :] @ T) / length
     put_at(rows, place, t[None, :])
     linear = mix[:2, :] @ T
