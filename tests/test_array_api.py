@@ -24,7 +24,7 @@ from termwise import (
 )
 from termwise._arrays import to_host
 from termwise.selection import directions, leave_one_out
-from termwise.selection.engine import RULES
+from termwise.selection.settings import RULES
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

@@ -9,7 +9,7 @@ import pytest
 
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis, forward_path
 from termwise._arrays import to_host
-from termwise.selection.engine import RULES
+from termwise.selection.settings import RULES
 
 
 @pytest.fixture(params=["torch", "cupy"])

@@ -21,7 +21,7 @@ from termwise import (
 )
 from termwise.selection.blocks import RowBlock
 from termwise.selection.dask import Held
-from termwise.selection.engine import RULES
+from termwise.selection.settings import RULES
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'termwise[dask]'")
 da = pytest.importorskip("dask.array")

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from termwise import forward_path
-from termwise.selection.engine import RULES, Settings, grow_on
+from termwise.selection.engine import Settings, grow_on
+from termwise.selection.settings import RULES
 from termwise.selection.executor import LocalBlocks, local_blocks
 from termwise.selection.path import ModelRows
 
 
 class ForkedBlocks(LocalBlocks):
     """Blocks as values: what changes a block yields another one, twice over, as if the first had been lost."""
-
 
     def __init__(self, blocks):
         super().__init__(blocks)

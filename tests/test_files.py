@@ -19,7 +19,7 @@ from termwise import (
 )
 from termwise.files import MappedRows, beyond_memory
 from termwise.reader import Reader
-from termwise.selection.engine import RULES
+from termwise.selection.settings import RULES
 
 SUFFIXES = [".npy", ".parquet", ".arrow", ".feather"]
 

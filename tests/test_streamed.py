@@ -17,7 +17,7 @@ from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_p
 from termwise.basis import KERNELS
 from termwise.design import Dense, Sparse
 from termwise.reader import FileBlock, Reader
-from termwise.selection.engine import RULES
+from termwise.selection.settings import RULES
 
 # -- the contract of a design ------------------------------------------------------------------------------------------
 

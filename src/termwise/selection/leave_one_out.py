@@ -42,8 +42,9 @@ from termwise.design import Design
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
 from termwise.selection.curvature import Curvature
 from termwise.selection.directions import Directions, Kept, bring_up_to_date
+from termwise.selection.known import FIXED, Known
 from termwise.selection.rules import TIE, Choice, Rule
-from termwise.selection.state import FIXED, Known, State
+from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

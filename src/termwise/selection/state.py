@@ -21,7 +21,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
@@ -46,59 +46,17 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise.design import Design
-from termwise.selection.blocks import INTERCEPT, NO_GAP, Moments, RowBlock, take_column
+from termwise.selection.blocks import INTERCEPT, Moments, RowBlock
 from termwise.selection.executor import Executor
+from termwise.selection.known import FIXED, Known, Sums, step, update
 from termwise.selection.path import ModelRows, Training
 
 Floats = NDArray[np.float64]
 
 GRAM_SAFE = 1e-4  # share of a column's square that must be left for G'G to keep twelve digits of t
-FIXED = (
-    5  # rows of the statistics besides those of the outputs: s, vv, and |g|^2 centred and not, and what must be left
-)
 ROOM = 64  # rows of T to begin with
-TINY = float(np.finfo(np.float64).tiny)
 CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
-
-
-class Sums(NamedTuple):
-    """`Moments` of all rows, with the driver."""
-
-    rr: Floats  # (q,) sum r^2
-    wrr: Floats  # (q,) sum w r^2
-    wwrr: Floats  # (q,) sum w^2 r^2
-    spread: float
-    gap: float  # largest leverage gap
-    w0: float  # sum w r^2 / sum r^2
-    undefined: bool  # whether some row decides its own fit
-
-    @classmethod
-    def of(cls, values: Floats) -> Sums:
-        """Tell them apart."""
-        spread, largest, smallest = values[-3:].tolist()
-        rr, wrr, wwrr = values[:-3].reshape(3, -1)
-        w0 = float(wrr.sum()) / max(float(rr.sum()), TINY)
-        return cls(rr, wrr, wwrr, spread, max(largest, NO_GAP), w0, smallest < NO_GAP)
-
-
-class Known(NamedTuple):
-    """What is known of a few candidates, with the driver: one column each."""
-
-    numbers: NDArray[np.intp]
-    c: Floats  # (q, m)
-    rv: Floats  # (q, m)
-    s: Floats
-    vv: Floats
-    norms: Floats
-    raw: Floats
-    least: Floats
-    T: Floats  # (k, m)
-
-    def of(self, candidates: NDArray[np.intp]) -> Known:
-        """Columns of some of them, by their places here."""
-        return Known(*(part[..., candidates] for part in self))  # type: ignore[arg-type]
 
 
 class State:
@@ -439,41 +397,3 @@ class State:
     def _drop_dependent(self) -> None:
         """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
         self.usable = self.usable & (self.vv > self._rows[2 * self.q + 4, :])
-
-
-def step(
-    G: Design,
-    root: Array | None,
-    share: Array,
-    counts: Array,
-    Zt: Array,
-    r: Array,
-    gap: Array,
-    sums: Array,
-    source: Array,
-    usable: Array,
-    rows: Array,
-    *numbers: Array,
-) -> None:
-    """All that a new term changes, at one go: `take_column`, the pass over the data, `update`."""
-    z, moments = take_column(G, root, share, counts, Zt, r, gap, *numbers[:5])
-    if source.shape[0] == 1:
-        source[0, :] = G.products(z if root is None else z * root)
-    update(source, usable, rows, *numbers[5:])
-    sums[...] = moments.values
-
-
-def update(source: Array, usable: Array, rows: Array, places: Array, length: Array, mix: Array, change: Array) -> None:
-    """Add a row of T and bring the statistics up to date; see `State._update`.
-
-    The source is t itself, or `G'G`, whose row j then takes the place of `length t + T'column`.
-    """
-    first, q = mix.shape[1], change.shape[0] // 2 - 1
-    T = rows[2 * q + FIXED : 2 * q + FIXED + first, :]
-    place, j = places[:1], places[1:]
-    t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - mix[2, :] @ T) / length
-    put_at(rows, place, t[None, :])
-    linear = mix[:2, :] @ T
-    rows[: 2 * q + 2, :] -= change @ namespace(t).concat([linear, linear * t])
-    put_at(usable, j, False)
-    usable &= rows[2 * q + 1, :] > rows[2 * q + 4, :]
