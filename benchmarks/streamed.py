@@ -84,10 +84,9 @@ def main() -> None:
     emit(benchmark="streamed", **machine())
     if options.device:
         scale = 100 if options.small else 1
-        for dtype in ("float32", "float64"):
-            on_a_device(
-                1_000_000 // scale, 20_000 // scale, 50 // (5 if options.small else 1), "cost", dtype, options.device
-            )
+        n, centers, terms = 1_000_000 // scale, 20_000 // scale, 50 // (5 if options.small else 1)
+        for rule, dtype in (("cost", "float32"), ("cost", "float64"), ("loo", "float64")):
+            on_a_device(n, centers, terms, rule, dtype, options.device)
         return
     n = 2_000 if options.small else options.samples
     on_the_processor(n, 20, "cost", "float64")

@@ -9,9 +9,9 @@ import pytest
 
 from termwise import forward_path
 from termwise.selection.engine import Settings, grow_on
-from termwise.selection.settings import RULES
 from termwise.selection.executor import LocalBlocks, local_blocks
 from termwise.selection.path import ModelRows
+from termwise.selection.settings import RULES
 
 
 class ForkedBlocks(LocalBlocks):
