@@ -70,7 +70,7 @@ def singular_vectors(G: Array, tol: float) -> Array:
     if tol < GRAM_SAFE:
         U, s, _ = xp.linalg.svd(G, full_matrices=False)
         s = to_host(s)
-        return U[:, : np.sum(s > tol * s.max(initial=0.0))]
+        return U[:, : int(np.sum(s > tol * s.max(initial=0.0)))]
     e, E = xp.linalg.eigh(G.T @ G if p < n else G @ G.T)
     mu = to_host(e)
     keep = np.flatnonzero(mu > tol**2 * mu.max(initial=0.0))[::-1].copy()
@@ -200,7 +200,7 @@ class Prefilter:
         h = slope + self.h0
         parts = []
         for first in range(0, len(self.g), step):  # an interval is a row, a sample a column
-            part = slice(first, first + step)
+            part = slice(first, min(first + step, len(self.g)))
             g, sign, low, high = send(self.V, self.g[part], self.sign[part], self.floor[part], self.size[part])
             V = self.V[:, part].T
             yV = V * self.y
