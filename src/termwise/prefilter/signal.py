@@ -59,7 +59,7 @@ GRAM_SAFE = 1e-5  # relative singular values above this keep six digits and more
 NARROW = 1e-9  # pieces narrower than this share of |g_1| lie between roots that differ by rounding
 INSIDE = 1e-3  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
 MOST = 1 / 3  # share of the samples for which (34) may fail
-CHUNK, DEVICE_CHUNK = 1 << 20, 1 << 24  # numbers held at a time in the sweep
+CHUNK, DEVICE_CHUNK = 1 << 17, 1 << 24  # numbers of an array in the sweep, of which there are ten at a time
 EQUAL = 1e-12  # rates that differ by less do so by rounding
 
 
