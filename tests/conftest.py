@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
+
+from termwise import _arrays
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("TERMWISE_DATA"),
     reason="the papers' data are not distributed: set TERMWISE_DATA to their folder",
 )
+
+
+def refuse_large(monkeypatch, most):
+    """Let no array of another library come to the host that has more entries than that."""
+
+    def guarded(x, to_host=_arrays.to_host):
+        assert isinstance(x, np.ndarray) or np.prod(np.shape(x)) <= most, f"{np.shape(x)} came to the host"
+        return to_host(x)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("termwise") and getattr(module, "to_host", None) is _arrays.to_host:
+            monkeypatch.setattr(module, "to_host", guarded)
 
 
 @pytest.fixture

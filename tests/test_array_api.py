@@ -11,6 +11,7 @@ import sys
 import array_api_strict
 import numpy as np
 import pytest
+from conftest import refuse_large
 
 from termwise import (
     BasisRidge,
@@ -22,7 +23,9 @@ from termwise import (
     SmoothBasis,
     forward_path,
 )
-from termwise._arrays import to_host
+from termwise._arrays import different_rows, to_host
+from termwise.prefilter import classifier, signal
+from termwise.prefilter import width as width_module
 from termwise.selection import directions, leave_one_out
 from termwise.selection.settings import RULES
 
@@ -183,7 +186,7 @@ def test_basis_ridge(there, basis, alpha, intercept):
 def test_classifiers(there, classes):
     X, y = make(7, p=6)
     labels = np.digitize(y, np.quantile(y, [0.5] if classes == 2 else [0.3, 0.7]))
-    for model in (ForwardClassifier(), ForwardClassifier(rule="loo_error", max_terms=3), PrefilterClassifier()):
+    for model in (ForwardClassifier(), ForwardClassifier(rule="loo_error", max_terms=3)):
         expected, scores = model.fit(X, labels).predict(X), model.decision_function(X)
         model.fit(there(X), there(labels))
         assert_close(model.predict(there(X)), expected, there(X))
@@ -193,6 +196,107 @@ def test_classifiers(there, classes):
     assert ForwardClassifier().fit(there(X), named).predict(there(X)).tolist() == list(
         ForwardClassifier().fit(X, named).predict(X)
     )
+
+
+def make_labels(n=80, classes=2, seed=0):
+    """Noisy labels of two inputs that say something of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n), [0.0] if classes == 2 else [-1, 1])
+
+
+def assert_same_prefilter(model, there, X, y, weights=None):
+    expected = pickle.loads(pickle.dumps(model.fit(X, y, weights)))
+    like = there(X)
+    model.fit(like, there(y), None if weights is None else there(weights))
+    assert model.path_.terms.tolist() == expected.path_.terms.tolist()
+    assert (model.summary(), model.stop_reason_) == (expected.summary(), expected.stop_reason_)
+    for name in ("lambda_1_", "lambda_2_", "loo_error_rate_", "final_error_rate_", "sign_violations_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), rtol=1e-8, atol=1e-10)
+    for name in ("support_", "weights_", "coef_", "prefiltered_", "loo_residuals_"):
+        assert_close(getattr(model, name), getattr(expected, name), like, rtol=1e-6, atol=1e-7)
+    for ours, theirs in ((model, expected), (model.at(1), expected.at(1))):
+        assert_close(ours.decision_function(like), theirs.decision_function(X), like, rtol=1e-6, atol=1e-7)
+        assert_close(ours.predict(like), theirs.predict(X), like)
+    assert isinstance(model.predict(X), np.ndarray)
+    return model
+
+
+@anywhere
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("basis", ["auto", RadialBasis(width=1.5)], ids=str)
+def test_prefilter_classifier(there, basis, classes, intercept, weighted):
+    X, y = make_labels(classes=classes)
+    weights = np.random.default_rng(1).integers(0, 4, size=len(X)) if weighted else None
+    assert_same_prefilter(PrefilterClassifier(basis, fit_intercept=intercept), there, X, y, weights)
+
+
+@anywhere
+@pytest.mark.parametrize("options", [
+    {"tol": 1e-7}, {"search": "pso", "random_state": 0, "swarm_steps": 5}, {"criterion": None, "lambda_2": 0.5},
+    {"basis": None, "fit_intercept": True}, {"basis": RadialBasis(width=1.0, centers=30), "max_terms": 3},
+], ids=str)  # fmt: skip
+def test_every_option_of_the_prefilter(there, options):
+    X, y = make_labels(classes=3)
+    weights = np.random.default_rng(1).uniform(0, 2, size=len(X))
+    assert_same_prefilter(PrefilterClassifier(**{"basis": RadialBasis(width=1.5), **options}), there, X, y, weights)
+
+
+@anywhere
+def test_prefilter_of_more_than_it_takes_at_a_time(there, monkeypatch):
+    """Spread-out centres, widths from some of the samples, a sweep in chunks, and no interval that can be trusted."""
+    X, y = make_labels(100)
+    X[60:70] = X[:10]
+    monkeypatch.setattr(width_module, "MOST_CENTERS", 25)
+    monkeypatch.setattr(classifier, "WIDTH_ROWS", 50)
+    monkeypatch.setattr(signal, "DEVICE_CHUNK", 300)
+    model = assert_same_prefilter(PrefilterClassifier(), there, X, y)
+    assert model.coef_.shape == (25,)
+    monkeypatch.setattr(signal, "MOST", -1.0)
+    assert_same_prefilter(PrefilterClassifier(), there, X, y)
+
+
+@anywhere
+def test_prefilter_of_labels_without_any_signal(there):
+    X, y = np.ones((10, 2)), np.array([0, 1] * 5)
+    for basis in ("auto", None):
+        model = PrefilterClassifier(basis).fit(there(X), there(y))
+        assert model.n_terms_ == 0
+        assert_close(model.prefiltered_, np.zeros(10), there(X))
+        assert_close(model.predict(there(X)), np.ones(10), there(X))
+
+
+@anywhere
+def test_prefilter_in_float32(there):
+    X, y = make_labels()
+    X = X.astype(np.float32)
+    model = PrefilterClassifier()
+    expected = model.fit(X, y).decision_function(X)
+    assert_close(model.fit(there(X), there(y)).decision_function(there(X)), expected, there(X), rtol=1e-3, atol=1e-3)
+    assert model.decision_function(there(X)).dtype == there(X).dtype
+
+
+@anywhere
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("options", [
+    {}, {"basis": RadialBasis(width=1.5), "tol": 0.0}, {"basis": RadialBasis(width=1.5), "search": "pso"},
+], ids=str)  # fmt: skip
+def test_nothing_of_the_prefilter_longer_than_the_inputs_comes_to_the_host(there, options, classes, monkeypatch):
+    X, y = make_labels(150, classes)
+    refuse_large(monkeypatch, X.size)
+    model = PrefilterClassifier(**options, max_terms=10, swarm_steps=5, random_state=0).fit(there(X), there(y))
+    assert model.n_terms_ > 1
+    assert model.at(1).predict(there(X)).shape == y.shape
+
+
+@anywhere
+def test_different_rows(there):
+    X = np.random.default_rng(0).integers(0, 3, size=(40, 3)) - 1.0
+    X[::5] *= -1.0  # zeros of either sign are the same
+    for table in (X, X[:1], X[:, :1], np.arange(12.0).reshape(6, 2)[::-1].copy()):
+        assert to_host(different_rows(there(table))).tolist() == different_rows(table).tolist()
 
 
 @anywhere
@@ -228,9 +332,10 @@ import sklearn
 from unittest import SkipTest
 from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis
+from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis
 done = []
-for estimator in (ForwardRegressor(), ForwardClassifier(), BasisRidge(), BasisRidge(RadialBasis()), RadialBasis()):
+ridges = BasisRidge(), BasisRidge(RadialBasis()), RadialBasis()
+for estimator in (ForwardRegressor(), ForwardClassifier(), PrefilterClassifier(), *ridges):
     version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
     for instance, check in estimator_checks_generator(estimator):
         name = check.func.__name__

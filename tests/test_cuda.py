@@ -6,6 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
+from conftest import refuse_large
 
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis, forward_path
 from termwise._arrays import to_host
@@ -101,3 +102,43 @@ def test_classifiers(there):
     for model in (ForwardClassifier(), PrefilterClassifier()):
         expected = model.fit(X, labels).predict(X)
         assert_close(model.fit(there(X), there(labels)).predict(there(X)), expected, there(X))
+
+
+def make_labels(n, classes):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 2))
+    return X, np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n), [0.0] if classes == 2 else [-1, 1])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("options", [
+    {}, {"fit_intercept": True}, {"basis": RadialBasis(width=1.5)}, {"basis": RadialBasis(width=1.5), "tol": 5e-6},
+    {"basis": RadialBasis(width=1.5, centers=50), "search": "pso", "random_state": 0},
+    {"basis": None, "fit_intercept": True},
+], ids=str)  # fmt: skip
+def test_prefilter_classifier(there, options, classes, weighted):
+    X, y = make_labels(300, classes)
+    weights = np.arange(len(X)) % 3 if weighted else None
+    expected, model = PrefilterClassifier(**options).fit(X, y, weights), PrefilterClassifier(**options)
+    model.fit(there(X), there(y), None if weights is None else there(weights))
+    assert model.path_.terms.tolist() == expected.path_.terms.tolist()
+    assert model.n_terms_ == expected.n_terms_
+    for name in ("lambda_1_", "lambda_2_", "loo_error_rate_", "final_error_rate_", "sign_violations_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), rtol=1e-6, atol=1e-9)
+    for name in ("weights_", "prefiltered_", "loo_residuals_"):
+        assert_close(getattr(model, name), getattr(expected, name), there(X), rtol=1e-5, atol=1e-6)
+    assert_close(model.decision_function(there(X)), expected.decision_function(X), there(X), rtol=1e-5, atol=1e-6)
+    assert_close(model.at(1).predict(there(X)), expected.at(1).predict(X), there(X))
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"basis": RadialBasis(width=1.5), "tol": 0.0}, {"basis": RadialBasis(width=1.5), "search": "pso"},
+], ids=str)  # fmt: skip
+def test_nothing_of_the_prefilter_longer_than_the_inputs_comes_to_the_host(there, options, monkeypatch):
+    """Beyond 1000 samples, of which the centres are spread and the widths chosen on 2000."""
+    X, y = make_labels(2500, 3)
+    refuse_large(monkeypatch, X.size)
+    model = PrefilterClassifier(**options, max_terms=20, swarm_steps=5, random_state=0).fit(there(X), there(y))
+    assert model.n_terms_ > 1
+    assert model.at(1).predict(there(X)).shape == y.shape

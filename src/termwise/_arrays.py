@@ -291,6 +291,11 @@ def free_on_device(x: Array) -> int | None:
     return None
 
 
+def running_sums(x: Array, axis: int) -> Array:
+    """Sums of the entries up to each one along an axis."""
+    return np.cumsum(x, axis=axis) if isinstance(x, np.ndarray) else namespace(x).cumulative_sum(x, axis=axis)
+
+
 def total(x: Array) -> float:
     """Sum of all entries."""
     return float(x.sum() if isinstance(x, np.ndarray) else namespace(x).sum(x))
@@ -424,9 +429,17 @@ def evenly(n: int, most: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
 
 
-def different_rows(X: NDArray) -> NDArray[np.intp]:
+def different_rows(X: Array) -> Array:
     """First row of each different sample, in the order of the data."""
-    return np.sort(np.unique(X, axis=0, return_index=True)[1])
+    if isinstance(X, np.ndarray):
+        return np.sort(np.unique(X, axis=0, return_index=True)[1])
+    xp = namespace(X)
+    order = xp.argsort(X[:, -1], stable=True)
+    for j in reversed(range(X.shape[1] - 1)):
+        order = at(order, xp.argsort(at(X[:, j], order), stable=True))
+    X = at(X, order)  # where samples that are the same follow each other, the first of them first
+    new = xp.nonzero(xp.any(X[1:, :] != X[:-1, :], axis=1))[0] + 1
+    return xp.sort(xp.concat([order[:1], at(order, new)]))
 
 
 def as_columns(y: Array) -> Array:

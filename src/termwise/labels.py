@@ -11,21 +11,22 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from termwise._arrays import at, from_host, is_foreign, namespace, to_host
+from termwise._arrays import Array, at, from_host, is_foreign, namespace, to_host
 from termwise._dask import is_dask
 from termwise.model import BatchModel
 
 ZERO = 1e-12  # scores down to minus this are zero but for rounding, which predicts +1
 
 
-def misclassified(scores: NDArray[np.float64], Y: NDArray[np.float64]) -> NDArray[np.bool_]:
+def misclassified(scores: Array, Y: Array) -> Array:
     """Whether scores (..., n, q) put samples coded Y (n, q) into the wrong class, as `predict` would.
 
     On the wrong side of zero, or with the largest score elsewhere.
     """
     if Y.shape[1] == 1:
         return ((scores >= -ZERO) != (Y > 0))[..., 0]
-    return scores.argmax(axis=-1) != Y.argmax(axis=-1)
+    xp = namespace(scores)
+    return xp.argmax(scores, axis=-1) != xp.argmax(Y, axis=-1)
 
 
 class LabelModel(ClassifierMixin, BatchModel):

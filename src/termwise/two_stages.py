@@ -11,37 +11,36 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, namespace, put, running_sums, zeros
 from termwise.selection.blocks import NO_GAP
 from termwise.selection.path import Training
 from termwise.solution import Rows
-
-Floats = NDArray[np.float64]
 
 
 class Stage(Protocol):
     """A first stage `signal = shrinkage (z_0 z_0' + V V') y`, in the rows as they are, and its leave-one-out."""
 
     @property
-    def signal(self) -> Floats:
+    def signal(self) -> Array:
         """What it makes of the targets, (n, q)."""
 
     @property
-    def residual(self) -> Floats:
+    def residual(self) -> Array:
         """Its leave-one-out residuals, (n, q)."""
 
     @property
-    def leverage(self) -> Floats:
+    def leverage(self) -> Array:
         """Its leverage of a single repeat, (n, q)."""
 
     @property
-    def shrinkage(self) -> Floats:
-        """What the signal is scaled by, (q,)."""
+    def shrinkage(self) -> NDArray[np.float64]:
+        """What the signal is scaled by, (q,), in this process."""
 
-    def directions(self, j: int) -> Floats:
+    def directions(self, j: int) -> Array:
         """V of output j, of shape (n, r), its rows not scaled."""
 
 
-def leave_one_out_scores(stage: Stage, training: Training, rows: Rows) -> Floats:
+def leave_one_out_scores(stage: Stage, training: Training, rows: Rows) -> Array:
     """Predictions for every sample without it by both stages, (k + 1, n, q), for the first 0 to k terms of a path.
 
     Terms and the first stage's penalties stay as they are. Without sample k, its signal is
@@ -53,23 +52,25 @@ def leave_one_out_scores(stage: Stage, training: Training, rows: Rows) -> Floats
     all of a single repeat, the intercept's direction counted in. A sample that some term sits on alone is predicted by
     the mean.
     """
-    root, single = np.sqrt(rows.counts)[:, None], rows.single[:, None]
+    root, single = (rows.counts**0.5)[:, None], rows.single[:, None]
     h0, Z = rows.intercept / rows.n, training.Z
-    p = single * (h0 + running_sums((Z / root) ** 2))
-    safe = 1 - p > NO_GAP
+    p = single * (h0 + from_none((Z / root) ** 2))
+    stuck = 1 - p <= NO_GAP
+    gap = put(1 - p, stuck, 1.0)
     signal, residual, leverage = stage.signal, stage.residual, stage.leverage
-    scores = np.empty((Z.shape[1] + 1, *signal.shape))
-    for j, shrinkage in enumerate(stage.shrinkage):
-        V = stage.directions(j)
+    scores = []
+    for j, (shrinkage, mean) in enumerate(zip(stage.shrinkage.tolist(), training.Y_mean.tolist(), strict=True)):
+        V, one = stage.directions(j), slice(j, j + 1)
         overlap = V @ ((V * root).T @ Z)
-        q = (h0 + running_sums(Z / root * overlap)) * single * shrinkage
-        f = training.Y_mean[j] + running_sums(Z / root * (Z.T @ training.Y[:, j]))
-        e, kept = residual[:, [j]], signal[:, [j]] - leverage[:, [j]] * residual[:, [j]]
-        without = (f - e * q - p * kept) / np.where(safe, 1 - p, 1.0)
-        scores[:, :, j] = np.where(safe, without, training.Y_mean[j]).T
-    return scores
+        q = (h0 + from_none(Z / root * overlap)) * single * shrinkage
+        f = mean + from_none(Z / root * (Z.T @ training.Y[:, j]))
+        e, kept = residual[:, one], signal[:, one] - leverage[:, one] * residual[:, one]
+        without = (f - e * q - p * kept) / gap
+        scores.append(put(without, stuck, mean).T)
+    return namespace(Z).stack(scores, axis=2)
 
 
-def running_sums(columns: Floats) -> Floats:
+def from_none(columns: Array) -> Array:
     """Sums of the first 0 to k columns."""
-    return np.cumsum(np.hstack([np.zeros((len(columns), 1)), columns]), axis=1)
+    none = zeros((columns.shape[0], 1), columns)
+    return running_sums(namespace(columns).concat([none, columns], axis=1), axis=1)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import different_rows
+from termwise._arrays import Array, as_float64, at, different_rows, fetch, namespace
 
 Floats = NDArray[np.float64]
 
@@ -22,20 +22,19 @@ class Scale:
     """
 
     n: int  # samples, repeats counted
-    rows: NDArray[np.intp]  # first row of each different sample, in the order of the data
+    rows: Array  # first row of each different sample, in the order of the data
     means: Floats  # (d,)
     deviations: Floats  # (d,), zero for a constant input
     ranges: Floats  # (2, d), the lowest and the highest values
 
     @classmethod
-    def of(cls, X: NDArray) -> Self:
+    def of(cls, X: Array) -> Self:
         """Look at the training inputs."""
-        rows = different_rows(X)
-        different = X[rows].astype(np.float64, copy=False)
-        ranges = np.array([different.min(axis=0), different.max(axis=0)])
-        constant = ranges[0] == ranges[1]  # a computed deviation need not be quite zero
-        deviations = np.where(constant, 0.0, different.std(axis=0))
-        return cls(len(X), rows, different.mean(axis=0), deviations, ranges)
+        xp, rows = namespace(X), different_rows(X)
+        different = as_float64(at(X, rows))
+        low, high, means, deviations = fetch(*(f(different, axis=0) for f in (xp.min, xp.max, xp.mean, xp.std)))
+        deviations = np.where(low == high, 0.0, deviations)  # a computed deviation need not be quite zero
+        return cls(X.shape[0], rows, means, deviations, np.array([low, high]))
 
     def check(self) -> Self:
         """Raise if all inputs are constant."""

@@ -9,8 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import as_columns, evenly, is_foreign, moved, to_host
-from termwise._checks import check_choice, check_number
+from termwise._arrays import (
+    Array,
+    as_columns,
+    as_float64,
+    at,
+    evenly,
+    fetch,
+    from_host,
+    is_foreign,
+    namespace,
+    to_host,
+)
+from termwise._checks import check_choice, check_foreign, check_number
 from termwise.basis.radial import RadialBasis
 from termwise.labels import LabelModel
 from termwise.prefilter.signal import Prefilter, singular_vectors
@@ -109,8 +120,9 @@ class PrefilterClassifier(LabelModel, PathModel):
       the smallest error rate. A fixed `beta` alone gives whatever it gives; `criterion=None` asks for that.
     - Of several classes each has a filter of its own; stage two chooses terms for all signals together.
 
-    Arrays of other libraries are taken, and weights and predictions are where they live; the basis is evaluated there,
-    both stages are computed in NumPy's memory.
+    Arrays of PyTorch, CuPy and other libraries of the array API stay on their device, and so does the work of both
+    stages; signal, weights and predictions are there too. Only decisions are made in NumPy, on as many numbers as there
+    are singular vectors, and, with `basis="auto"` and more than 1000 different samples, the spreading of the centres.
 
     The width's and the penalty's choice is not repeated for each sample left out, so the rates are a little optimistic.
     Error bars and intervals take the final weights for a least-squares fit to the labels, which is only nearly so.
@@ -193,13 +205,15 @@ class PrefilterClassifier(LabelModel, PathModel):
             return
         used = np.flatnonzero(counts > 0)
         some = used[evenly(len(used), WIDTH_ROWS)]
-        X = to_host(X) if is_foreign(X) else X
-        X = check_array(X, dtype=np.float64, ensure_min_samples=2, estimator=self, input_name="X")
-        Y = as_columns(y)[some]
-        bases = list(gaussians(X[used]))
+        if is_foreign(X):
+            X = as_float64(check_foreign("X", X, min_samples=2))
+        else:
+            X = check_array(X, dtype=np.float64, ensure_min_samples=2, estimator=self, input_name="X")
+        samples, X, Y = at(X, used), at(X, some), from_host(as_columns(y)[some], X)
+        bases = list(gaussians(samples))
         rates, squares = np.ones(len(bases)), np.full(len(bases), np.inf)
         for i, basis in enumerate(bases):
-            stage = self._filter(basis.fit(X[used]).transform(X[some]), Y, counts[some])
+            stage = self._filter(basis.fit(samples).transform(X), Y, counts[some])
             rates[i], squares[i] = stage.error_rate, stage.square(Y - stage.residual)
             if self.verbose:
                 print(f"width {FACTORS[i]:.3g} median distances: leave-one-out error rate {rates[i]:.2%}")
@@ -207,13 +221,13 @@ class PrefilterClassifier(LabelModel, PathModel):
                 break
         self._automatic = bases[steady_minimum(rates, squares, float(counts[some].sum()))]
 
-    def _filter(self, G: Floats, Y: Floats, counts: Floats) -> StageOne:
+    def _filter(self, G: Array, Y: Array, counts: Floats) -> StageOne:
         """Stage one on a design matrix."""
         problem = pose(G, Y, counts, self.fit_intercept)
         U = singular_vectors(problem.G, self.tol)
         filters = [Prefilter(U, problem, j) for j in range(Y.shape[1])]
         found = np.array([self._penalties(one) for one in filters])
-        return StageOne(filters, found[:, 0], found[:, 1], Y, counts)
+        return StageOne(filters, found[:, 0], found[:, 1], Y, problem.rows.counts)
 
     def _penalties(self, one: Prefilter) -> tuple[float, float]:
         """Return t and lambda_2."""
@@ -224,16 +238,13 @@ class PrefilterClassifier(LabelModel, PathModel):
             return one.best().t, self.lambda_2
         rng = check_random_state(self.random_state)
         upper = np.array([2 * one.size[0], LARGEST_LAMBDA_2])
-        best, cost = minimise(lambda x: one.cost(x[0] / 2), upper, self.swarm_size, self.swarm_steps, rng)
+        best, cost = minimise(lambda x: one.cost(float(x[0]) / 2), upper, self.swarm_size, self.swarm_steps, rng)
         found = cost < np.inf  # else the swarm has met no threshold that can be trusted
         return best[0] / 2 if found else one.best().t, best[1]
 
-    def _solve(self, G: Any, Y: Any, counts: Floats) -> None:
-        self._home = G[:0, :0]  # sorting and sweeping are for hosts: only the basis is evaluated elsewhere
-        G, Y = to_host(G), to_host(Y)
+    def _solve(self, G: Array, Y: Array, counts: Floats) -> None:
         self._stage = stage = self._filter(G, Y, counts)
-        signal, after_step, verbose = stage.signal, self._after_step, self.verbose
-        power = float(counts @ np.mean((signal - stage.level) ** 2, axis=1))
+        signal, power, after_step, verbose = stage.signal, stage.power, self._after_step, self.verbose
         settings = self._settings() if power else replace(self._settings(), max_terms=0)
 
         def callback(path: SelectionPath) -> bool:
@@ -256,9 +267,6 @@ class PrefilterClassifier(LabelModel, PathModel):
         self._cut(self._size())
         self._stage = stage.active_only()
 
-    def _set_weights(self, support: NDArray[np.intp], weights: NDArray, intercept: NDArray) -> None:
-        super()._set_weights(support, moved(weights, self._home), moved(intercept, self._home))
-
     def _size(self) -> int:
         """Smallest size that leave-one-out over both stages cannot tell from the best.
 
@@ -267,13 +275,14 @@ class PrefilterClassifier(LabelModel, PathModel):
         """
         if self.criterion is None or not len(self.path_):
             return len(self.path_)
-        stage, n = self._stage, self._stage.counts.sum()
-        share = stage.counts / n
-        scores = leave_one_out_scores(stage, self.path_.training(), Rows(stage.counts, self.fit_intercept))[1:]
-        squares = np.mean((stage.labels - scores) ** 2, axis=2)
-        more, spread = excess(squares, squares[np.argmin(squares @ share)], share, n)
-        rates = np.array([stage.rate(one) for one in scores])
-        rates[more > spread + ROUNDING] = np.inf
+        stage, rows = self._stage, Rows(self._stage.counts, self.fit_intercept)
+        n, share = rows.n, rows.counts / rows.n
+        scores = leave_one_out_scores(stage, self.path_.training(), rows)[1:, ...]
+        xp = namespace(scores)
+        squares = xp.mean((stage.labels - scores) ** 2, axis=2)
+        least = squares[int(xp.argmin(squares @ share)), :]
+        more, spread, rates = fetch(*excess(squares, least, share, n), stage.rates(scores))
+        rates = np.where(more > spread + ROUNDING, np.inf, rates)
         limit = rates.min() + standard_error(rates.min(), n) / 2
         return 1 + int(np.argmax(rates <= limit + ROUNDING))
 
@@ -281,13 +290,14 @@ class PrefilterClassifier(LabelModel, PathModel):
         """Settle on the first k terms of the path; residuals are those of the labels."""
         data, stage = self.path_.training(), self._stage
         rows = Rows(data.counts, self.fit_intercept)
-        problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+        G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
+        problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
         solution = solve_penalised(problem, np.arange(k), np.zeros(k))
-        root = np.sqrt(rows.counts)[:, None]
-        scores = leave_one_out_scores(stage, data, rows)[k]
-        fitted = data.Y_mean + problem.G @ solution.weights / root
-        sse = rows.counts @ (stage.labels - fitted) ** 2
+        root = (rows.counts**0.5)[:, None]
+        scores = leave_one_out_scores(stage, data, rows)[k, ...]
+        fitted = Y_mean + problem.G @ solution.weights / root
+        sse = to_host(rows.counts @ (stage.labels - fitted) ** 2)
         solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)
-        self.final_error_rate_ = stage.rate(scores)
+        self.final_error_rate_ = float(stage.rates(scores))
         criteria = {"loo_error_rate": self.loo_error_rate_} | measure(rows, solution)
         self._settle(problem, solution, self.path_.terms[:k], problem.G_mean, criteria, "loo_error_rate")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, as_float64, from_host, namespace, total
 from termwise.labels import misclassified
 from termwise.prefilter.signal import Prefilter
 
@@ -16,18 +18,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class StageOne:
-    """The prefiltered signals of all outputs with what leaving a sample out does to them."""
+    """The prefiltered signals of all outputs with what leaving a sample out does to them.
+
+    What is as long as the samples is where these are, what is as long as the outputs in this process.
+    """
 
     filters: list[Prefilter]
     t: Floats  # (q,) thresholds, lambda_1 / 2
     lambda_2: Floats  # (q,)
-    labels: Floats  # (n, q), -1 and +1
-    counts: Floats
+    labels: Array  # (n, q), -1 and +1
+    counts: Array
 
     @property
-    def signal(self) -> Floats:
+    def signal(self) -> Array:
         """`y_pre`, (n, q)."""
-        return self._columns(lambda f, t: f.signal(t)) / (1 + self.lambda_2)
+        return self._columns(lambda f, t, lambda_2: f.signal(t) / (1 + lambda_2))
+
+    @property
+    def power(self) -> float:
+        """Sum of the squares of `y_pre`, less its mean where there is an intercept, averaged over the outputs."""
+        less = self.signal - from_host(self.level, self.labels)
+        return float(self.counts @ namespace(less).mean(less**2, axis=1))
 
     @property
     def level(self) -> Floats:
@@ -35,50 +46,52 @@ class StageOne:
         return np.array([f.mean for f in self.filters]) / (1 + self.lambda_2)
 
     @property
-    def residual(self) -> Floats:
+    def residual(self) -> Array:
         """Leave-one-out residuals, (n, q)."""
-        return np.column_stack(
-            [f.residual(t, l2) for f, t, l2 in zip(self.filters, self.t, self.lambda_2, strict=True)]
-        )
+        return self._columns(lambda f, t, lambda_2: f.residual(t, lambda_2))
 
     @property
-    def leverage(self) -> Floats:
+    def leverage(self) -> Array:
         """Leverage of a single repeat, (n, q)."""
-        return self._columns(lambda f, t: f.leverage(t)) / (1 + self.lambda_2)
+        return self._columns(lambda f, t, lambda_2: f.leverage(t) / (1 + lambda_2))
 
     @property
     def shrinkage(self) -> Floats:
         """What the second penalty scales the signal by, (q,)."""
         return 1 / (1 + self.lambda_2)
 
-    def directions(self, j: int) -> Floats:
+    def directions(self, j: int) -> Array:
         """Active singular vectors of an output, their rows not scaled."""
         return self.filters[j].V[:, : self.filters[j].active(self.t[j])]
 
     @property
     def violations(self) -> float:
         """Share of the samples for which (34) fails, averaged over the outputs."""
-        shares = [f.violations(t, l2) for f, t, l2 in zip(self.filters, self.t, self.lambda_2, strict=True)]
-        return float(np.mean(shares))
+        return float(np.mean(self._each(lambda f, t, lambda_2: f.violations(t, lambda_2))))
 
     @property
     def error_rate(self) -> float:
         """Share of leave-one-out errors: J, or with several classes that of the largest output."""
         if len(self.filters) == 1:
-            return self.filters[0].rate(self.t[0])
-        return self.rate(self.labels - self.residual)
+            return self.filters[0].rate(float(self.t[0]))
+        return float(self.rates(self.labels - self.residual))
 
-    def rate(self, scores: Floats) -> float:
-        """Share of samples that scores put into the wrong class."""
-        return float(self.counts[misclassified(scores, self.labels)].sum() / self.counts.sum())
+    def rates(self, scores: Array) -> Array:
+        """Share of samples that scores (..., n, q) put into the wrong class."""
+        return as_float64(misclassified(scores, self.labels)) @ self.counts / total(self.counts)
 
-    def square(self, scores: Floats) -> float:
+    def square(self, scores: Array) -> float:
         """Mean squared error of scores."""
-        return float(self.counts @ np.mean((self.labels - scores) ** 2, axis=1) / self.counts.sum())
+        squares = namespace(scores).mean((self.labels - scores) ** 2, axis=1)
+        return float(self.counts @ squares) / total(self.counts)
 
     def active_only(self) -> StageOne:
         """The same without the directions that are not active, which only a search needs."""
-        return replace(self, filters=[f.first(f.active(t)) for f, t in zip(self.filters, self.t, strict=True)])
+        return replace(self, filters=self._each(lambda f, t, lambda_2: f.first(f.active(t))))
 
-    def _columns(self, f: Any) -> Floats:
-        return np.column_stack([f(one, t) for one, t in zip(self.filters, self.t, strict=True)])
+    def _columns(self, function: Callable[[Prefilter, float, float], Array]) -> Array:
+        return namespace(self.labels).stack(self._each(function), axis=1)
+
+    def _each(self, function: Callable[[Prefilter, float, float], Any]) -> list[Any]:
+        """Answers for every output, its penalties given."""
+        return list(map(function, self.filters, self.t.tolist(), self.lambda_2.tolist()))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import Array, at, from_host, to_host
 from termwise.basis._scale import Scale
 from termwise.basis.radial import RadialBasis, median_distance
 
@@ -16,18 +17,19 @@ FACTORS = 2.0 ** np.arange(-2, 2.6, 0.5)  # widths to try, in median distances b
 MOST_CENTERS = 1000  # beyond, centres are spread over the samples
 
 
-def gaussians(X: Floats) -> Iterator[RadialBasis]:
+def gaussians(X: Array) -> Iterator[RadialBasis]:
     """Yield Gaussians of every width to try, from narrow to wide.
 
     Inputs are scaled by their standard deviations. These, the median distance and the centres come from the different
     samples only, so that writing a sample twice and giving it the weight two are the same.
     """
     seen = Scale.of(X)
-    different, scale = X[seen.rows], np.where(seen.deviations > 0, seen.deviations, 1.0)
-    distance = median_distance(different / scale)
-    centers = different
-    if len(different) > MOST_CENTERS:
-        centers = different[RadialBasis(centers=MOST_CENTERS).fit(different / scale).center_rows_]
+    centers, scale = at(X, seen.rows), np.where(seen.deviations > 0, seen.deviations, 1.0)
+    scaled = centers / from_host(scale, X)
+    distance = median_distance(scaled)
+    if centers.shape[0] > MOST_CENTERS:
+        centers = at(centers, RadialBasis(centers=MOST_CENTERS).fit(scaled).center_rows_)
+    centers = to_host(centers)  # few, and a parameter
     for factor in FACTORS:
         yield RadialBasis(width=factor * distance * scale, centers=centers)
 

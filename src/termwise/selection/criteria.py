@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import is_foreign, put
+from termwise._arrays import Array, at_least, is_foreign, put
 
 Numbers = Any  # floats or arrays that broadcast against each other
 
@@ -29,9 +29,7 @@ class Criterion(Protocol):
         """Estimate the prediction error."""
 
 
-def excess(
-    squares: NDArray[np.float64], best: NDArray[np.float64], share: NDArray[np.float64], n: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def excess(squares: Array, best: Array, share: Array, n: float) -> tuple[Array, Array]:
     """By how much models are worse than the best one, and the standard error of that difference.
 
     Parameters
@@ -43,7 +41,7 @@ def excess(
     """
     more = squares - best
     mean = more @ share
-    return mean, np.sqrt(np.maximum(more**2 @ share - mean**2, 0.0) / n)
+    return mean, (at_least(more**2 @ share - mean**2, 0.0) / n) ** 0.5
 
 
 def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> Any:
