@@ -38,6 +38,7 @@ from termwise._dask import is_dask, lazily
 from termwise.basis import take
 from termwise.design import Design
 from termwise.files import RowFile
+from termwise.predictor import Predictor
 from termwise.reading import ReadingModel
 from termwise.solution import Problem, Rows, Solution, jackknife_plus, noise_variance
 
@@ -208,6 +209,11 @@ class TermModel(ReadingModel, ABC):
         cov = self._record().solution.unit_cov()
         noise = from_host(np.atleast_1d(self.noise_variance_), cov)
         return self._squeeze(noise[:, None, None] * cov, axis=0)
+
+    @property
+    def predictor_(self) -> Predictor:
+        """The model without its data, to be saved and exported: a `Predictor`."""
+        return Predictor.from_estimator(self)
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers.

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from termwise._checks import check_number
+from termwise.predictor import Predictor
 
 # -- one candidate -----------------------------------------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     best_criterion_, criterion_value_ : float
         Its criterion.
     results_ : dict
-        One entry per candidate: `params` (a list of dicts), `param_<name>` for each parameter (masked where it is not
+        One entry per candidate: `params` (a list of dicts), `param_NAME` for each parameter (masked where it is not
         in the candidate's grid), `criterion_value` (infinite for a fit that failed), `n_terms`, `fit_seconds` and
         `error` (empty, or why the fit failed). Ready for `pandas.DataFrame(search.results_)`.
     n_terms_, classes_, n_features_in_, feature_names_in_
@@ -344,6 +345,13 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     get_feature_names_out = _delegated("get_feature_names_out", "Names of the columns the best model transforms to.")
     summary = _delegated("summary", "Describe the best model in words and numbers.")
     n_terms_ = _attribute("n_terms_", "Number of terms of the best model.")
+
+    @property
+    def predictor_(self) -> Predictor:
+        """The best model without its data, to be saved and exported: a `Predictor`."""
+        check_is_fitted(self)
+        return Predictor.from_estimator(self.best_estimator_)
+
     classes_ = _attribute("classes_", "The classes the best model knows.")
     n_features_in_ = _attribute("n_features_in_", "Number of columns of the inputs.")
     feature_names_in_ = _attribute("feature_names_in_", "Names of the columns of the inputs, if they have any.")

@@ -174,13 +174,7 @@ class RadialBasis(Basis):
             tiles are then computed.
         """
         check_is_fitted(self)
-        centers = to_host(self.centers_)
-        origin = (
-            centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
-        )  # products cancel less
-        A, C = (_whiten(as_float64(points) - from_host(origin, X), self.width_) for points in (X, moved(centers, X)))
-        alike = isinstance(X, np.ndarray) and np.array_equal(X, centers)
-        return KernelDesign(A, C, KERNELS[self.kernel], precision(X.dtype), symmetric=alike)
+        return kernel_design(X, to_host(self.centers_), self.width_, self.kernel)
 
     def _stores(self, X: Array) -> bool:
         """Whether the design matrix is to be stored: by `store` and, if that is "auto", by the memory budget."""
@@ -190,6 +184,15 @@ class RadialBasis(Basis):
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         return [f"{self.kernel}_{row}" for row in to_host(self.center_rows_)]
+
+
+def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: str) -> KernelDesign:
+    """Radial functions around centres on samples X, where these are, by tiles that are not stored."""
+    # products cancel less around the centres
+    origin = centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
+    A, C = (_whiten(as_float64(points) - from_host(origin, X), width) for points in (X, moved(centers, X)))
+    alike = isinstance(X, np.ndarray) and np.array_equal(X, centers)
+    return KernelDesign(A, C, KERNELS[kernel], precision(X.dtype), symmetric=alike)
 
 
 def median_distance(X: Array) -> float:

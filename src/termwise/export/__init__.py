@@ -1,0 +1,1 @@
+"""A frozen model written in another language: Python, C, ONNX."""

@@ -1,0 +1,164 @@
+"""Fitted models of all kinds, to be frozen: every estimator with every basis, one target and several, classes."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
+
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    CriterionSearch,
+    EvidenceForwardRegressor,
+    ForwardClassifier,
+    ForwardRegressor,
+    FourierBasis,
+    LagBasis,
+    LocalRidge,
+    LogisticBasis,
+    OnlineRidge,
+    OrthogonalThresholdRegressor,
+    PrefilterClassifier,
+    RadialBasis,
+    SmoothBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
+)
+from termwise.basis import TableEncoder
+from termwise.predictor import Predictor
+from termwise.program.chain import run
+
+RNG = np.random.default_rng(7)
+N = 60
+X = RNG.normal(size=(N, 4)) * [1.0, 2.0, 3.0, 0.5] + [0.0, 1.0, 50.0, 0.0]
+y = np.sin(X[:, 0]) + X[:, 1] * X[:, 3] + 0.1 * RNG.normal(size=N)
+Y = np.column_stack([y, X[:, 0] ** 2])
+TWO = np.where(y > 0, "yes", "no")
+THREE = np.digitize(y, [-0.7, 0.7]) + 5
+FRAME = pd.DataFrame(X, columns=["speed", "load", "heat", "noise"])
+FRAME["kind"] = pd.Categorical(RNG.choice(["u", "v", "w"], N))
+FRAME["level"] = pd.Categorical(RNG.choice([10, 20], N))
+Y_FRAME = y + 2.0 * (FRAME["kind"] == "v") - (FRAME["level"] == 10)
+ROOT = RNG.normal(size=(4, 4))
+
+BASES: dict[str, Any] = {
+    "columns": None,
+    "gaussian": RadialBasis(width=4.0, centers=20),
+    "multiquadric matrix": RadialBasis("multiquadric", width=ROOT @ ROOT.T + 9 * np.eye(4), centers=15),
+    "inverse multiquadric vector": RadialBasis("inverse_multiquadric", width=[1.0, 2.0, 3.0, 1.0], centers=15),
+    "cauchy": RadialBasis("cauchy", width="median", centers=X[:10]),
+    "smooth": SmoothBasis([0.5, 2.0], centers=12),
+    "anova": AnovaBasis(n_centers=3, min_count=5),
+    "fourier": FourierBasis(n_harmonics=2),
+    "logistic": LogisticBasis(n_units=15),
+    "lag": LagBasis([1, 3], input_lags=[0, 2]),
+    "polynomials": PolynomialFeatures(2),
+    "standard": make_pipeline(StandardScaler(), RadialBasis(width=2.0, centers=20)),
+    "min-max": make_pipeline(MinMaxScaler(clip=True), AnovaBasis(n_centers=2, order=1)),
+    "robust, max-abs": make_pipeline(RobustScaler(), "passthrough", MaxAbsScaler(), FourierBasis(n_harmonics=1)),
+}
+REGRESSORS = [
+    BasisRidge(),
+    LocalRidge(),
+    ForwardRegressor(max_terms=8),
+    EvidenceForwardRegressor(max_terms=8),
+    OrthogonalThresholdRegressor(),
+    OrthogonalThresholdRegressor(method="gram_schmidt"),
+    OnlineRidge(alpha=0.1),
+]
+CLASSIFIERS = [ForwardClassifier(max_terms=8), PrefilterClassifier(max_terms=8)]
+
+
+class Case(NamedTuple):
+    name: str
+    model: Any  # fitted
+    X: Any
+
+    @property
+    def predictor(self) -> Predictor:
+        return frozen(self.name)
+
+    @property
+    def rows(self) -> list[list[Any]]:
+        """The samples as plain lists."""
+        return self.X.to_numpy(dtype=object).tolist() if hasattr(self.X, "iloc") else np.asarray(self.X).tolist()
+
+    def outputs(self, predictor: Any = None) -> Any:
+        """What the model, or another one, puts out for the samples."""
+        predictor = self.model if predictor is None else predictor
+        classes = hasattr(self.model, "classes_")
+        return predictor.decision_function(self.X) if classes else predictor.predict(self.X)
+
+    def scale(self) -> Any:
+        """Sizes of what is added up to the outputs: rounding is a share of these."""
+        program = self.predictor._program
+        G = run(program.steps, program.reading.rows(self.X, complete=False))
+        sizes = np.abs(G) @ np.abs(program.linear.weights.T) + np.abs(program.linear.intercept)
+        return sizes[:, 0] if program.linear.one_output else sizes
+
+
+def _unfitted() -> Any:
+    for number, (name, basis) in enumerate(BASES.items()):
+        for shift, model in enumerate(REGRESSORS):
+            one = (number + shift) % 2
+            title = f"{type(model).__name__}{shift} {name} {'one' if one else 'two'}"
+            yield title, clone(model).set_params(basis=basis), X, y if one else Y
+        for shift, model in enumerate(CLASSIFIERS):
+            two = (number + shift) % 2
+            title = f"{type(model).__name__} {name} {'two' if two else 'three'} classes"
+            yield title, clone(model).set_params(basis=basis), X, TWO if two else THREE
+    for dictionary in ("linear", "additive", "pairs", "smooth"):
+        yield f"TermwiseRegressor {dictionary}", TermwiseRegressor(6, dictionary=dictionary), X, y
+        yield f"TermwiseClassifier {dictionary}", TermwiseClassifier(6, dictionary=dictionary), X, THREE
+    yield "TermwiseRegressor frame", TermwiseRegressor(12, dictionary="pairs"), FRAME, Y_FRAME
+    yield "TermwiseRegressor outputs", TermwiseRegressor(4, dictionary="pairs"), X, Y
+    yield "TermwiseClassifier frame", TermwiseClassifier(6, dictionary="additive"), FRAME, TWO
+    yield "TermwiseClassifier two", TermwiseClassifier(6, dictionary="smooth"), X, TWO
+    yield "PrefilterClassifier auto", PrefilterClassifier(), X, THREE
+    widths = {"basis__width": [1.0, 4.0]}
+    for model in (BasisRidge, ForwardRegressor, OnlineRidge, LocalRidge):
+        yield f"search {model.__name__}", CriterionSearch(model(RadialBasis(centers=9)), widths), X, y
+    yield "search classes", CriterionSearch(ForwardClassifier(RadialBasis(centers=9)), widths), X, TWO
+    yield "one output of a table", BasisRidge(AnovaBasis(order=1)), X, Y[:, :1]
+    numbers = FRAME.drop(columns=["kind", "level"])
+    yield "pipeline scaled", make_pipeline(StandardScaler(), ForwardRegressor(AnovaBasis(n_centers=2))), numbers, y
+    yield "pipeline encoded", make_pipeline(TableEncoder(), StandardScaler(), ForwardRegressor()), FRAME, Y_FRAME
+    yield "pipeline imputed", make_pipeline(SimpleImputer(), BasisRidge(RadialBasis(width=3.0))), numbers, Y
+    yield "pipeline selected", make_pipeline(ForwardRegressor(AnovaBasis(n_centers=2)), BasisRidge()), X, y
+    yield "pipeline of bases", make_pipeline(FourierBasis(1), ForwardClassifier()), X, TWO
+
+
+UNFITTED = {name: rest for name, *rest in _unfitted()}
+NAMES = [*UNFITTED, "empty", "empty of a table"]
+
+
+@cache
+def case_of(name: str) -> Case:
+    """Fit a model, once."""
+    if name == "empty":
+        return Case(name, ForwardRegressor().fit(X, y).at(0), X)
+    if name == "empty of a table":
+        return Case(name, ForwardClassifier(TableEncoder()).fit(FRAME, THREE).at(0), FRAME)
+    model, table, targets = UNFITTED[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of convergence: any weights will do
+        return Case(name, clone(model).fit(table, targets), table)
+
+
+@cache
+def frozen(name: str) -> Predictor:
+    """Freeze it, once."""
+    return Predictor.from_estimator(case_of(name).model)
+
+
+def all_cases() -> list[Case]:
+    """All models, fitted."""
+    return [case_of(name) for name in NAMES]
