@@ -22,14 +22,20 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Power
 from termwise import (
     AnovaBasis,
     BasisRidge,
+    CriterionDisplay,
     CriterionSearch,
+    EvidenceForwardRegressor,
+    FitDisplay,
     ForwardClassifier,
     ForwardRegressor,
     LagBasis,
     OnlineRidge,
+    PrefilterClassifier,
     RadialBasis,
+    SelectionPathDisplay,
     ShapeDisplay,
     SmoothBasis,
+    TermwiseRegressor,
 )
 from termwise.basis import TableEncoder
 
@@ -297,6 +303,192 @@ def test_matplotlib_is_imported_only_to_draw():
     code = "import sys; from termwise import ShapeDisplay; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+# -- the path ----------------------------------------------------------------------------------------------------------
+
+
+def line_labels(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_every_criterion_is_drawn_along_the_path(sample):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis(), patience=None, max_terms=10).fit(X, y)
+    display = SelectionPathDisplay.from_estimator(model)
+    display.figure_.canvas.draw()
+    upper, lower = display.axes_
+    assert line_labels(upper)[:2] == [
+        f"GCV: {model.path_.choose('gcv')}",
+        f"leave-one-out: {model.path_.choose('loo')}",
+    ]
+    assert f"TCR: {model.n_terms_}" in line_labels(upper)
+    curve = upper.lines[display.criteria.index("loo") * 2]
+    np.testing.assert_allclose(curve.get_ydata(), model.path_.column("loo"), rtol=1e-5)
+    np.testing.assert_allclose(lower.lines[0].get_ydata(), model.path_.column("reduction")[1:], rtol=1e-5)
+    assert lower.get_xlabel() == "number of terms"
+
+
+@pytest.mark.parametrize("model", [TermwiseRegressor(dictionary="additive"), PrefilterClassifier(),
+                                   EvidenceForwardRegressor(), ForwardRegressor(fit_intercept=False)])  # fmt: skip
+def test_paths_of_all_kinds(model, sample):
+    X, y = sample
+    model.fit(X, y > 0 if isinstance(model, PrefilterClassifier) else y)
+    display = SelectionPathDisplay.from_estimator(model)
+    display.figure_.canvas.draw()
+    assert display.n_terms == model.n_terms_
+    assert ("cv" in display.criteria) == isinstance(model, TermwiseRegressor)
+
+
+def test_some_criteria_in_axes_of_ones_own(sample):
+    X, y = sample
+    model = ForwardRegressor().fit(X, y)
+    figure, axes = plt.subplots()
+    display = SelectionPathDisplay.from_estimator(model, criteria=["bic"], ax=axes)
+    assert display.axes_.tolist() == [axes]
+    assert display.figure_ is figure
+    assert line_labels(axes)[0].startswith("BIC")
+
+
+def test_a_path_that_ends_at_once(sample):
+    X, y = sample
+    display = SelectionPathDisplay.from_estimator(ForwardRegressor().fit(X, 0 * y))
+    display.figure_.canvas.draw()
+    assert display.n_terms == 0
+
+
+# -- criteria ----------------------------------------------------------------------------------------------------------
+
+
+def test_criteria_against_the_penalty(sample):
+    X, y = sample
+    model = make_pipeline(StandardScaler(), BasisRidge(RadialBasis(), alpha="gcv")).fit(X, y)
+    display = CriterionDisplay.from_estimator(model, X, y)
+    display.figure_.canvas.draw()
+    best = display.values[int(np.argmin(display.curves["gcv"]))]
+    assert abs(np.log10(best / model[-1].alpha_)) < 0.3
+    assert display.ax_.get_xscale() == display.ax_.get_yscale() == "log"
+    assert line_labels(display.ax_) == ["GCV", "leave-one-out", "UEV", "FPE", "BIC", "chosen"]
+
+
+def test_criteria_against_what_was_searched(sample):
+    X, y = sample
+    grid = {"basis__kernel": ["cauchy", "gaussian"], "basis__width": [2.0, 0.5, 1.0]}
+    search = CriterionSearch(BasisRidge(RadialBasis()), grid).fit(X, y)
+    display = CriterionDisplay.from_estimator(search)
+    assert display.parameter == "basis__width"
+    assert display.values == [0.5, 1.0, 2.0]
+    tried = list(zip(search.results_["params"], search.results_["criterion_value"], strict=True))
+    best = [min(v for params, v in tried if params["basis__width"] == w) for w in display.values]
+    assert display.curves["criterion"].tolist() == best
+    figure, axes = plt.subplots()
+    kinds = CriterionDisplay.from_estimator(search, parameter="basis__kernel", ax=axes)
+    assert kinds.figure_ is figure
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["cauchy", "gaussian"]
+
+
+# -- fits --------------------------------------------------------------------------------------------------------------
+
+
+def test_fit_of_one_input(rng):
+    X = rng.uniform(-3, 3, size=(60, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=60)
+    model = make_pipeline(StandardScaler(), ForwardRegressor(RadialBasis(width=0.7))).fit(X, y)
+    display = FitDisplay.from_estimator(model, X, y)
+    display.figure_.canvas.draw()
+    assert display.kind == "curve"
+    np.testing.assert_allclose(display.data["curve"], model.predict(display.data["x"][:, None]))
+    lower, upper = display.data["interval"]
+    assert (lower < display.data["curve"]).all()
+    assert (display.data["curve"] < upper).all()
+    centers = display.data["centers"]  # in the units of X: each is a sample
+    assert np.abs(X - centers.T).min(axis=0).max() < 1e-9
+    assert line_labels(display.ax_) == ["90 % of new samples", "samples", "fit", "centres"]
+    few = FitDisplay.from_estimator(OnlineRidge(keep_samples=False).fit(X, y), X, y)
+    assert few.data["interval"] is None
+    assert len(few.data["centers"]) == 0
+
+
+def test_fit_of_two_inputs(rng):
+    X = pd.DataFrame(rng.uniform(-1, 1, size=(80, 2)), columns=["east", "north"])
+    Y = np.column_stack([X["east"] * X["north"], X["east"]])
+    model = BasisRidge(SmoothBasis(centers=9)).fit(X, Y)
+    display = FitDisplay.from_estimator(model, X, Y, output=1, grid=20)
+    display.figure_.canvas.draw()
+    assert display.kind == "surface"
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("east", "north")
+    x, y, heights = (display.data[key] for key in ("x", "y", "heights"))
+    np.testing.assert_allclose(heights[3, 7], model.predict(pd.DataFrame([[x[7], y[3]]], columns=X.columns))[0, 1])
+    assert len(np.unique(display.data["centers"], axis=0)) == 9
+
+
+def test_decisions_and_mistakes(rng):
+    X = rng.normal(size=(90, 2))
+    labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=90), [-0.5, 0.5])]
+    model = ForwardClassifier(RadialBasis(), max_terms=5).fit(X, labels)
+    display = FitDisplay.from_estimator(model, X, labels, grid=30)
+    display.figure_.canvas.draw()
+    wrong = int(np.sum(model.predict(X) != labels))
+    assert display.kind == "decisions"
+    assert line_labels(display.ax_) == ["a", "b", "c", f"in a wrong class: {wrong} of 90", "centres"]
+    frame = pl.DataFrame({"u": X[:, 0], "v": X[:, 1]})
+    assert FitDisplay.from_estimator(ForwardClassifier().fit(frame, labels), frame, labels, grid=5).kind == "decisions"
+
+
+def test_classes_of_many_inputs(rng):
+    X = rng.normal(size=(90, 3))
+    labels = np.where(X[:, 0] > 0, "$yes", "no")
+    display = FitDisplay.from_estimator(ForwardClassifier().fit(X, labels), X, labels)
+    display.figure_.canvas.draw()
+    assert display.kind == "classes"
+    assert display.data["counts"].sum() == 90
+
+
+def test_forecasts_over_time(rng):
+    z = np.zeros(80)
+    for t in range(2, 80):
+        z[t] = 1.5 * z[t - 1] - 0.8 * z[t - 2] + 0.1 * rng.normal()
+    table = pd.DataFrame({"level": z})
+    model = BasisRidge(LagBasis(lags=2)).fit(table, z)
+    display = FitDisplay.from_estimator(model, table, z)
+    display.figure_.canvas.draw()
+    assert display.kind == "series"
+    np.testing.assert_allclose(display.data["one_step"], model.predict(table))
+    np.testing.assert_allclose(display.data["free_run"], model.basis_.free_run(model, table))
+    assert line_labels(display.ax_) == ["measured", "one step ahead", "free run"]
+
+
+def test_observed_against_predicted(sample):
+    X, y = sample
+    axes = plt.figure().add_subplot()
+    model = ForwardRegressor().fit(X, y)
+    display = FitDisplay.from_estimator(model, X, y, ax=axes)
+    assert display.kind == "observed"
+    assert display.ax_ is axes
+    assert axes.get_title() == f"$R^2$ = {model.score(X, y):.3f} on these samples"
+
+
+def test_messages_of_the_other_displays(sample):
+    X, y = sample
+    ridge, forward = BasisRidge().fit(X, y), ForwardRegressor().fit(X, y)
+    cases = [
+        (lambda: SelectionPathDisplay.from_estimator(ridge), TypeError,
+         "estimator must have a selection path, got BasisRidge, which chooses no terms one by one: use"),
+        (lambda: SelectionPathDisplay.from_estimator(forward, criteria=["aic"]), ValueError,
+         "criteria must be one of 'gcv', 'loo', 'uev', 'fpe', 'bic', got 'aic'"),
+        (lambda: CriterionDisplay.from_estimator(forward, X, y), TypeError,
+         "estimator must be a BasisRidge or a CriterionSearch, got ForwardRegressor: see SelectionPathDisplay"),
+        (lambda: CriterionDisplay.from_estimator(ridge), ValueError,
+         r"X, y must be given for a BasisRidge, got None: the samples of the fit\."),
+        (lambda: FitDisplay.from_estimator(Ridge().fit(X, y), X, y), TypeError, "FitDisplay reads its terms"),
+        (lambda: FitDisplay.from_estimator(forward, X, y, grid=1), ValueError, "grid must be .*: 200 values make"),
+        (lambda: FitDisplay.from_estimator(forward, X, y, coverage=2), ValueError, "coverage must be .*: 0.9 draws"),
+        (lambda: FitDisplay.from_estimator(BasisRidge().fit(X, np.column_stack([y, y])), X, np.column_stack([y, y])),
+         TypeError, "output must be a whole number >= 0 and < 2, got None"),
+    ]  # fmt: skip
+    for action, error, message in cases:
+        with pytest.raises(error, match=message):
+            action()
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import densify
+from termwise._arrays import densify, is_foreign, to_host
 from termwise._checks import check_number, check_table
 from termwise.basis import AnovaBasis, SmoothBasis, TableEncoder
 from termwise.model import TermModel
@@ -91,17 +91,17 @@ class Parts:
         check_is_fitted(model)
         if not model.n_terms_:
             raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
-        k = check_output(output, len(np.atleast_1d(model.intercept_)))
+        k = check_output(output, len(np.atleast_1d(to_host(model.intercept_))))
         basis = model.basis_
         steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
         steps = [step for step in steps if step is not None and step != "passthrough"]
-        terms = steps.pop().take(model.support_) if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis) else None
+        terms = steps.pop().take(model._chosen) if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis) else None
         cut = len(steps)
         while cut and isinstance(steps[cut - 1], SCALERS):
             cut -= 1
         head, scalers = steps[:cut], steps[cut:]
         check_separable(terms, head)
-        weights, intercept = np.atleast_2d(model.weights_)[k], np.atleast_1d(model.intercept_)[k]
+        weights, intercept = np.atleast_2d(to_host(model.weights_))[k], np.atleast_1d(to_host(model.intercept_))[k]
         return cls(model, head, scalers, terms, weights, float(intercept), name_inputs(model, head, [*scalers, terms]))
 
     def effects(self, X: Any, grid: int) -> tuple[list[Effect], float]:
@@ -150,12 +150,12 @@ class Parts:
         """The column, or two, of each term; -1 for none."""
         if isinstance(self.basis, AnovaBasis):
             return self.basis.inputs_
-        columns = self.model.support_ if self.basis is None else self.basis.columns_
+        columns = self.model._chosen if self.basis is None else self.basis.columns_
         return np.column_stack([columns, np.full(len(columns), -1)])
 
     def _columns(self, X: Any) -> Floats:
         """Columns of a table, in the units they are drawn in."""
-        X = check_table(X)
+        X = check_table(to_host(X) if is_foreign(X) else X)
         validate_data(self.model, X, skip_check_array=True, reset=False)
         for step in self.head:
             X = step.transform(X)
@@ -167,7 +167,7 @@ class Parts:
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             for scaler in self.scalers:
                 U = densify(scaler.transform(U))
-            return U[:, self.model.support_[terms]] if self.basis is None else self.basis.take(terms).transform(U)
+            return U[:, self.model._chosen[terms]] if self.basis is None else self.basis.take(terms).transform(U)
 
     def _inputs(self, U: Floats | None, grid: int) -> list[Input]:
         """Find the values of each input to evaluate it at."""

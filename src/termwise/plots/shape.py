@@ -1,4 +1,4 @@
-"""Pictures of fitted models. matplotlib is imported when one is drawn, not before."""
+"""`ShapeDisplay`: the effect of each input and of each pair."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from termwise._checks import check_number, import_optional
 from termwise.effects import Effect, Parts
+from termwise.plots.style import BLUE, GREY, MAP, plain, tidy
 
 LEVELS = 20  # of a filled contour
-BLUE, GREY, MAP = "#0072B2", "0.6", "PuOr_r"  # told apart with any kind of colour vision
 
 
 class ShapeDisplay:
@@ -181,7 +181,7 @@ def draw_curve(axes: Any, effect: Effect, limit: float, label: str) -> None:
         axes.vlines(deciles, 0, 0.04, transform=axes.get_xaxis_transform(), color="0.3", linewidth=0.8)
         axes.set_xlim(values[0], values[-1])
     axes.set_ylim(-1.08 * limit, 1.08 * limit)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     axes.set_xlabel(plain(effect.inputs[0]))
     axes.set_ylabel(label)
 
@@ -210,11 +210,6 @@ def draw_surface(axes: Any, effect: Effect, label: str) -> None:
 def name_ticks(axis: Any, categories: NDArray) -> None:
     """Write the categories along an axis."""
     axis.set_ticks(range(len(categories)), [plain(str(category)) for category in categories])
-
-
-def plain(name: str) -> str:
-    """Return a name as matplotlib should print it: dollars are no formula."""
-    return name.replace("$", r"\$")
 
 
 def is_category(values: NDArray) -> bool:

@@ -1,0 +1,438 @@
+"""Facts are plain, complete and agree with the models they are about."""
+
+from __future__ import annotations
+
+import json
+
+import array_api_strict as strict
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import Ridge
+from sklearn.metrics import confusion_matrix, r2_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import termwise
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    CriterionSearch,
+    ForwardClassifier,
+    ForwardRegressor,
+    LagBasis,
+    OnlineRidge,
+    PrefilterClassifier,
+    RadialBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
+    diagnostics,
+)
+from termwise.basis import TableEncoder
+from termwise.diagnostics import along, averages, collect, comparison
+from termwise.diagnostics.frozen import on_data, predictor_facts
+from termwise.diagnostics.plain import plain, rounded
+from termwise.selection.criteria import CRITERIA
+
+ESTIMATORS = [
+    getattr(termwise, name)
+    for name in termwise.__all__
+    if name.endswith(("Regressor", "Classifier", "Ridge")) and hasattr(getattr(termwise, name), "fit")
+]
+
+
+@pytest.fixture
+def sample(rng):
+    X = rng.uniform(-1, 1, size=(120, 4))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=120)
+
+
+@pytest.fixture
+def table(rng):
+    n = 160
+    X = pd.DataFrame({"speed": rng.uniform(0, 30, n), "fuel": pd.Categorical(rng.choice(["gas", "oil"], n))})
+    y = pd.Series(np.where(X["fuel"] == "oil", 2.0, 0.0) + 0.1 * X["speed"] + 0.2 * rng.normal(size=n), name="heat")
+    return X, y
+
+
+def targets_for(cls, y):
+    return np.where(y > np.median(y), "high", "low") if cls.__name__.endswith("Classifier") else y
+
+
+def is_plain(value) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_plain(one) for key, one in value.items())
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    return value is None or type(value) in (str, bool, int) or (type(value) is float and np.isfinite(value))
+
+
+# -- facts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_facts_of_every_estimator(cls, sample):
+    X, y = sample
+    labels = targets_for(cls, y)
+    model = cls().fit(X, labels)
+    for given in ((X, labels), ()):
+        check_facts(diagnostics.facts(model, *given), model, with_samples=bool(given))
+
+
+def check_facts(facts, model, with_samples):
+    assert is_plain(facts)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["model"]["class"] == type(model).__name__
+    assert facts["model"]["n_terms"] == model.n_terms_ == len(facts["terms"])
+    assert facts["model"]["n"] == 120
+    assert ("fit" in facts) == with_samples
+    assert ("path" in facts) == hasattr(model, "path_")
+    assert set(facts["criteria"]) <= {"cv", "loo_error", "loo_error_rate", *CRITERIA}
+    assert bool(facts.get("sizes")) == hasattr(model, "at")
+
+
+def test_several_outputs_and_names(sample):
+    X, y = sample
+    Y = pd.DataFrame({"up": y, "down": -2 * y})
+    facts = diagnostics.facts(ForwardRegressor().fit(X, Y), X, Y)
+    assert facts["model"]["outputs"] == ["up", "down"]
+    assert len(facts["fit"]["observed"]) == len(facts["terms"][0]["weight"]) == len(facts["effects"][0]["effect"]) == 2
+    np.testing.assert_allclose(facts["fit"]["observed"][1], -2 * y, rtol=1e-5)
+    unnamed = diagnostics.facts(ForwardRegressor().fit(X, Y.to_numpy()), X, Y.to_numpy())
+    assert unnamed["model"]["outputs"] == ["y0", "y1"]
+    assert diagnostics.facts(BasisRidge().fit(X, y), X, y)["model"]["outputs"] == ["y"]
+
+
+def test_leave_one_out_scores_are_those_of_refits(sample):
+    """Straight from the definition: every sample predicted by a model that has not seen it."""
+    X, y = sample[0][:40], sample[1][:40]
+    model = BasisRidge(alpha=0.3).fit(X, y)
+    keep = ~np.eye(40, dtype=bool)
+    without = np.array([clone(model).fit(X[k], y[k]).predict(X[~k])[0] for k in keep])
+    facts = diagnostics.facts(model, X, y)
+    np.testing.assert_allclose(facts["fit"]["loo"][0], without, rtol=1e-4, atol=1e-5)
+    assert facts["scores"]["loo_r2"] == pytest.approx(r2_score(y, without), rel=1e-4)
+    labels = np.where(y > 0, "yes", "no")
+    classifier = ForwardClassifier(criterion=None).fit(X, labels)
+    without = np.array([clone(classifier).fit(X[k], labels[k]).predict(X[~k])[0] for k in keep])
+    facts = diagnostics.facts(classifier, X, labels)
+    assert facts["fit"]["loo"] == without.tolist()
+    assert facts["confusion"]["counts"] == confusion_matrix(labels, without).tolist()
+    assert facts["scores"]["loo_accuracy"] == pytest.approx(np.mean(labels == without), rel=1e-5)
+
+
+def test_weights_are_repetitions(sample):
+    X, y = sample
+    counts = np.arange(120) % 3 + 1
+    once = diagnostics.facts(BasisRidge(alpha=1.0).fit(X, y, sample_weight=counts), X, y)
+    assert once["model"]["n"] == counts.sum()
+    X3, y3 = np.repeat(X, counts, axis=0), np.repeat(y, counts)
+    again = diagnostics.facts(BasisRidge(alpha=1.0).fit(X3, y3), X3, y3)
+    assert once["scores"]["loo_r2"] == pytest.approx(again["scores"]["loo_r2"], rel=1e-5)
+    counts[:5] = 0
+    assert diagnostics.facts(BasisRidge(alpha=1.0).fit(X, y, sample_weight=counts), X, y)["scores"]["loo_r2"] > 0.5
+    halves = BasisRidge(alpha=1.0).fit(X, y, sample_weight=np.full(120, 0.55))
+    assert diagnostics.facts(halves)["model"]["n"] == pytest.approx(66)
+
+
+def test_path_and_sizes_agree_with_the_model(sample):
+    X, y = sample
+    model = ForwardRegressor(AnovaBasis(), patience=None, max_terms=12).fit(X, y)
+    facts = diagnostics.facts(model, X, y)
+    assert [row["size"] for row in facts["path"]] == list(range(13))
+    for name in CRITERIA:
+        np.testing.assert_allclose([row[name] for row in facts["path"]], model.path_.column(name), rtol=1e-5)
+        assert facts["choices"][name] == model.path_.choose(name)
+    assert facts["choices"]["tcr"] == model.n_terms_
+    assert facts["path_terms"][: model.n_terms_] == [term["name"] for term in facts["terms"]]
+    for size in facts["sizes"]:
+        other = model.at(size["size"])
+        np.testing.assert_allclose(size["weights"][0], other.weights_, rtol=1e-5)
+        np.testing.assert_allclose(size["std_errors"][0], np.sqrt(np.diag(other.weights_cov_)), rtol=1e-4)
+    brought = [row["reduction"] >= row["threshold"] for row in facts["path"][1:]]
+    assert max(np.flatnonzero(brought[: facts["choices"]["loo"]])) + 1 == model.n_terms_
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_long_paths_are_looked_at_here_and_there(refit, sample, monkeypatch):
+    monkeypatch.setattr(along, "FEW_SIZES", 5)
+    monkeypatch.setattr(along, "SIZES_WORK", 0)
+    X, y = sample
+    options = {"refit_alpha": "loo"} if refit else {}
+    model = ForwardRegressor(AnovaBasis(), patience=None, max_terms=30, **options).fit(X, y)
+    facts = diagnostics.facts(model, X, y)
+    sizes = [size["size"] for size in facts["sizes"]]
+    assert len(sizes) <= 6
+    assert model.n_terms_ in sizes
+    if refit:  # criteria are those of the model at that size, with its own penalty
+        assert [row["size"] for row in facts["path"]] == sizes
+        assert "tcr" not in facts["choices"]
+        row = next(row for row in facts["path"] if row["size"] == model.n_terms_)
+        assert row["loo"] == pytest.approx(model.criteria_["loo"], rel=1e-5)
+    else:
+        assert len(facts["path"]) == 31
+
+
+def test_cross_validation_of_the_flagship(sample):
+    X, y = sample
+    model = TermwiseRegressor(dictionary="additive").fit(X, y)
+    facts = diagnostics.facts(model, X, y)
+    title = model.dictionary_ if model.target_ == "data" else "additive, ridge"
+    assert facts["path"][2]["cv"] == pytest.approx(model.trials_[title][2] * y.var(), rel=1e-4)
+    assert [trial["name"] for trial in facts["trials"]] == list(model.trials_)
+    labels = np.where(y > 0, 1, 0)
+    staged = diagnostics.facts(TermwiseClassifier(dictionary="linear").fit(X, labels), X, labels)
+    assert "reduction" not in staged["path"][1]
+    assert {"cv", "loo_error"} <= set(staged["criteria"])
+
+
+def test_criteria_along_the_penalty(sample):
+    X, y = sample
+    model = BasisRidge(RadialBasis(centers=30), alpha="gcv").fit(X, y)
+    penalty = diagnostics.facts(model, X, y)["penalty"]
+    k = int(np.argmin(penalty["gcv"]))
+    assert abs(np.log10(penalty["alpha"][k] / model.alpha_)) < 0.2
+    other = BasisRidge(RadialBasis(centers=30), alpha=penalty["alpha"][k]).fit(X, y)
+    for name in CRITERIA:
+        assert penalty[name][k] == pytest.approx(other.criteria_[name], rel=1e-4)
+    assert penalty["dof"][k] == pytest.approx(other.effective_dof_, rel=1e-4)
+    flat = BasisRidge().fit(X, np.ones(120))
+    assert diagnostics.facts(flat, X, np.ones(120))["model"]["alpha"] is None
+    assert "penalty" in diagnostics.facts(flat, X, np.ones(120))
+
+
+def test_what_a_search_has_tried(sample):
+    X, y = sample
+    grid = {"basis__width": [0.5, 1.0, -1.0]}
+    with pytest.warns(FitFailedWarning, match="could not be fitted"):
+        search = CriterionSearch(BasisRidge(RadialBasis()), grid).fit(X, y)
+    facts = diagnostics.facts(search, X, y)
+    assert facts["search"]["rows"][facts["search"]["best"]]["params"] == search.best_params_
+    assert facts["search"]["rows"][2] == {"params": {"basis__width": -1.0}, "value": None, "terms": None}
+    assert "CriterionSearch(" in facts["reproduce"]
+
+
+def test_a_pipeline(sample):
+    X, y = sample
+    pipeline = make_pipeline(StandardScaler(), ForwardRegressor()).fit(X, y)
+    facts = diagnostics.facts(pipeline, X, y)
+    np.testing.assert_allclose(facts["fit"]["fitted"][0], pipeline.predict(X), rtol=1e-5, atol=1e-5)
+    assert "from sklearn.pipeline import Pipeline" in facts["reproduce"]
+
+
+@pytest.mark.parametrize("model", [ForwardRegressor(), BasisRidge(RadialBasis()), ForwardClassifier(AnovaBasis())])
+def test_arrays_of_other_libraries(model, sample):
+    X, y = sample
+    y = (y > 0).astype(int) if isinstance(model, ForwardClassifier) else y
+    expected = diagnostics.facts(model.fit(X, y), X, y)
+    given = strict.asarray(X), strict.asarray(y)
+    assert diagnostics.facts(model.fit(*given), *given) == expected
+    held_out, _ = diagnostics.held_out_comparison(model, *given, *given)
+    assert held_out["n"] == 120
+
+
+def test_a_model_without_samples(sample):
+    X, y = sample
+    facts = diagnostics.facts(OnlineRidge(keep_samples=False).fit(X, y), X, y)
+    assert facts["terms"][0]["std_error"] is None
+    assert facts["fit"]["loo"] is None
+    assert facts["model"]["n"] == 120
+    assert facts["scores"] == {"held_out": None}
+
+
+def test_a_model_without_terms(sample):
+    X, y = sample
+    facts = diagnostics.facts(ForwardRegressor().fit(X, 0 * y), X, 0 * y)
+    assert facts["terms"] == facts["effects"] == []
+    assert "loo_r2" not in facts["scores"]
+
+
+def test_few_of_many_terms_and_samples(sample, monkeypatch):
+    monkeypatch.setattr(collect, "MOST_TERMS", 7)
+    monkeypatch.setattr("termwise.diagnostics.shown.SHOWN", 10)
+    X, y = sample
+    facts = diagnostics.facts(BasisRidge(RadialBasis()).fit(X, y), X, y)
+    assert len(facts["terms"]) == 7
+    assert len(facts["fit"]["observed"][0]) == 10
+
+
+def test_effects(table):
+    X, y = table
+    facts = diagnostics.facts(BasisRidge(TableEncoder()).fit(X, y), X, y)
+    names = {tuple(effect["inputs"]): effect for effect in facts["effects"]}
+    assert names["fuel",]["categories"] == [True]
+    assert names["fuel",]["values"] == [["gas", "oil"]]
+    assert np.diff(names["fuel",]["effect"][0])[0] == pytest.approx(2, abs=0.2)
+    assert all(effect["kind"] == "exact" for effect in facts["effects"])
+    assert facts["model"]["target"] == "heat"
+
+
+def test_average_effects_are_averages(table):
+    """Where terms take all inputs, by brute force: set one input everywhere, predict, average."""
+    X, y = table
+    model = TermwiseRegressor(dictionary="smooth").fit(X, y)
+    facts = diagnostics.facts(model, X, y)
+    assert "take all inputs together" in facts["no_effects"]
+    by_name = {effect["inputs"][0]: effect for effect in facts["effects"]}
+    some = X.iloc[np.unique(np.linspace(0, 159, averages.AVERAGED).astype(int))]
+    for name, effect in by_name.items():
+        means = []
+        for value in effect["values"][0]:
+            column = pd.Categorical([value] * len(some), categories=["gas", "oil"]) if name == "fuel" else value
+            means.append(model.predict(some.assign(**{name: column})).mean())
+        np.testing.assert_allclose(effect["effect"][0], means - np.mean(means), atol=2e-3)
+        assert effect["kind"] == "average"
+    frame = pl.DataFrame({"speed": X["speed"].to_numpy(), "load": y.to_numpy()})
+    facts = diagnostics.facts(BasisRidge(RadialBasis()).fit(frame, y), frame, y)
+    assert {effect["inputs"][0] for effect in facts["effects"]} == {"speed", "load"}
+
+
+def test_notes(sample):
+    X, y = sample
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(e=1.0, f=X[:, 0], g=1.0)
+    facts = diagnostics.facts(ForwardRegressor().fit(frame, y), frame, y, notes=["two rows dropped"])
+    assert facts["notes"] == ["two rows dropped", "constant columns: e, g", "repeated columns: f = a"]
+    many = np.hstack([X, np.zeros((120, 20))])
+    (note,) = diagnostics.facts(ForwardRegressor().fit(many, y), many, y)["notes"]
+    assert note.endswith("x14, x15 and 8 more")
+    sparse = sp.csr_array(many)
+    assert diagnostics.facts(ForwardRegressor().fit(sparse, y), sparse, y)["notes"] == []
+
+
+def test_plain_data():
+    assert plain({"a": np.float64(1), 2: (np.int64(3), np.inf, None)}) == {"a": 1.0, "2": [3, None, None]}
+    assert plain({1}) == [1]
+    assert plain(np.array([True])) == [True]
+    assert plain(np.bool_(1)) is True
+    assert plain(AnovaBasis()) == "AnovaBasis()"
+    assert rounded([[1.23456789, np.nan], [0, -1e-20]]) == [[1.23457, None], [0.0, -1e-20]]
+    assert rounded(np.empty((2, 0))) == [[], []]
+    assert rounded(2) == 2.0
+
+
+# -- beside simple models ----------------------------------------------------------------------------------------------
+
+
+def test_comparison_for_regression(table):
+    X, y = table
+    model = TermwiseRegressor(dictionary="additive").fit(X[:110], y[:110])
+    held_out, baselines = diagnostics.held_out_comparison(model, X[:110], y[:110], X[110:], y[110:])
+    assert held_out["metric"] == "R2"
+    assert held_out["n"] == 50
+    assert held_out["value"] == pytest.approx(r2_score(y[110:], model.predict(X[110:])))
+    assert held_out["unexplained"] == pytest.approx(1 - held_out["value"])
+    assert 0.7 < held_out["coverage"] <= 1
+    assert [one["name"] for one in baselines] == ["mean", "ridge", "lasso"]
+    assert [one["terms"] for one in baselines[:2]] == [0, 3]
+    assert baselines[0]["value"] <= 0 < 0.8 < baselines[1]["value"]
+    facts = diagnostics.facts(model, X[:110], y[:110], held_out=held_out, baselines=baselines)
+    assert facts["scores"]["held_out"]["value"] == held_out["value"]
+    assert [one["score"] for one in facts["baselines"]] == [one["value"] for one in baselines]
+    assert is_plain(facts)
+
+
+def test_comparison_for_classes(sample):
+    X, y = sample
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+    model = ForwardClassifier().fit(X[:80], labels[:80])
+    held_out, baselines = diagnostics.held_out_comparison(model, X[:80], labels[:80], X[80:], labels[80:])
+    assert held_out == {"metric": "accuracy", "value": model.score(X[80:], labels[80:]), "n": 40}
+    dummy = DummyClassifier().fit(X[:80], labels[:80])
+    assert baselines[0]["value"] == dummy.score(X[80:], labels[80:])
+    assert baselines[1]["terms"] == 4
+    assert baselines[2]["value"] > baselines[0]["value"]
+
+
+def test_comparison_of_several_outputs_sparse_and_some_rows(sample, monkeypatch):
+    monkeypatch.setattr(comparison, "BASELINE_ROWS", 50)
+    X, y = sample
+    G, Y = sp.csr_array(X), np.column_stack([y, -y])
+    model = ForwardRegressor().fit(G[:80], Y[:80])
+    _, baselines = diagnostics.held_out_comparison(model, G[:80], Y[:80], G[80:], Y[80:])
+    assert {one["rows"] for one in baselines} == {50}
+    assert baselines[2]["value"] > 0.5
+    monkeypatch.setattr(comparison, "MOST_NUMBERS", 10)
+    assert diagnostics.held_out_comparison(model, G[:80], Y[:80], G[80:], Y[80:])[1] == []
+
+
+def test_comparison_of_a_series_sees_past_values_only(rng):
+    z = rng.normal(size=200).cumsum()
+    table = z[:, None]
+    model = ForwardRegressor(LagBasis(lags=2)).fit(table[:150], z[:150])
+    _, baselines = diagnostics.held_out_comparison(model, table[:150], z[:150], table[150:], z[150:])
+    assert baselines[1]["terms"] == 2
+    assert baselines[1]["value"] < 0.999
+
+
+def test_comparison_of_pipelines_and_models_without_samples(sample):
+    X, y = sample
+    pipeline = make_pipeline(StandardScaler(), OnlineRidge(keep_samples=False)).fit(X[:80], y[:80])
+    held_out, baselines = diagnostics.held_out_comparison(pipeline, X[:80], y[:80], X[80:], y[80:])
+    assert "coverage" not in held_out
+    assert len(baselines) == 3
+
+
+def test_older_and_newer_logistic_regression(monkeypatch):
+    class Older:
+        penalty = "l2"
+
+        def __init__(self, **options):
+            self.options = options
+
+    monkeypatch.setattr(comparison, "LogisticRegression", Older)
+    monkeypatch.setattr(comparison, "GridSearchCV", lambda model, grid, cv: model)
+    assert comparison.logistic_regressions()[1].options["penalty"] == "elasticnet"
+
+
+# -- without the samples of the fit ------------------------------------------------------------------------------------
+
+
+def test_other_data(sample):
+    X, y = sample
+    model = ForwardRegressor().fit(X, y)
+    told = on_data(model.predictor_, X[:30], y[:30])
+    assert told["value"] == pytest.approx(r2_score(y[:30], model.predict(X[:30])))
+    assert told["n"] == len(told["fit"]["rows"]) == 30
+    labels = np.where(y > 0, "yes", "no")
+    classifier = ForwardClassifier().fit(X, labels)
+    told = on_data(classifier, X, np.where(y > 1, "more", labels))
+    assert told["confusion"]["classes"] == ["no", "yes", "more"]
+    assert np.sum(told["confusion"]["counts"]) == 120
+
+
+def test_predictors_without_facts(sample):
+    X, y = sample
+    plain_one = predictor_facts(ForwardRegressor().fit(X, y).predictor_)
+    assert is_plain(plain_one)
+    assert plain_one["terms"][0]["name"] == "x0"
+    labels = np.digitize(y, [-0.5, 0.5])
+    assert predictor_facts(ForwardClassifier().fit(X, labels).predictor_)["model"]["outputs"] == ["0", "1", "2"]
+    assert predictor_facts(ForwardClassifier().fit(X, y > 0).predictor_)["model"]["outputs"] == ["True"]
+
+
+def test_facts_travel_with_the_predictor(sample, tmp_path):
+    X, y = sample
+    model = PrefilterClassifier().fit(X, y > 0)
+    facts = diagnostics.facts(model, X, y > 0)
+    model.predictor_.with_facts(facts).save(tmp_path / "model.json")
+    assert termwise.load_predictor(tmp_path / "model.json").facts == facts
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def test_messages(sample):
+    X, y = sample
+    with pytest.raises(TypeError, match=r"estimator must be a fitted estimator of termwise, or a pipeline that ends in "
+                       r"one, got Ridge\(\): facts reads its terms and weights\."):  # fmt: skip
+        diagnostics.facts(Ridge().fit(X, y))
+    with pytest.raises(ValueError, match="not fitted yet"):
+        diagnostics.facts(ForwardRegressor())
+    with pytest.raises(ValueError, match=r"X, y must be the 120 samples of the fit, got 30: leave-one-out residuals "
+                       r"belong to those\. Give scores on other samples as held_out\."):  # fmt: skip
+        diagnostics.facts(ForwardRegressor().fit(X, y), X[:30], y[:30])
