@@ -3,34 +3,559 @@
 from __future__ import annotations
 
 import builtins
+import io
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import termwise
 import termwise.__main__
-import termwise.cli
+from termwise import load_predictor
+from termwise.cli import app, benches, using
+from termwise.cli.screen import Screen, StepCounter, UsageError, guarded, warnings_to
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "termwise", *arguments], capture_output=True, text=True)
+def run(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "termwise", *map(str, arguments)], capture_output=True, text=True, **options
+    )
 
 
-def test_help_names_every_command():
+def invoke(*arguments):
+    """Run a command in this process; whatever happens, there is no traceback."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def words(result):
+    """What was printed, without the frames and line breaks of messages."""
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables that most tests read: numbers, a category, numbers and classes to predict, gaps, and a series."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "kind": rng.choice(["red", "blue"], n)})
+    frame["y"] = 2 * frame.a - frame.b * (frame.kind == "red") + 0.1 * rng.normal(size=n)
+    frame["label"] = np.where(frame.y > 0, "high", "low")
+    frame.round(4).to_csv(folder / "table.csv", index=False)
+    gaps = frame.round(4).drop(columns="label")
+    gaps.loc[::9, "a"] = np.nan
+    gaps.loc[::11, "kind"] = None
+    gaps.to_csv(folder / "gaps.csv", index=False)
+    t = np.arange(120)
+    series = pd.DataFrame({"day": pd.Timestamp("2021-01-01") + pd.to_timedelta(t, unit="D"), "level": np.sin(0.3 * t)})
+    series["level"] += 0.01 * rng.normal(size=len(t))
+    series.sample(frac=1, random_state=0).to_csv(folder / "series.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    path = folder / "model.json"
+    assert (
+        invoke("fit", folder / "table.csv", "-t", "y", "--drop", "label", "--method", "forward", "-o", path).exit_code
+        == 0
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def classifier(folder):
+    path = folder / "classes.json"
+    options = "--drop", "y", "--basis", "none", "-o", path
+    assert invoke("fit", folder / "table.csv", "-t", "label", *options).exit_code == 0
+    return path
+
+
+# -- help --------------------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command_and_the_exit_codes():
     done = run("--help")
     assert done.returncode == 0
-    assert "demo" in done.stdout
-    assert "bench" in done.stdout
+    for command in ("fit", "predict", "report", "export", "demo", "reproduce", "bench"):
+        assert command in done.stdout
+        own = invoke(command, "--help").output
+        assert "Exit codes: 0 all went well" in own
+    assert "130 interrupted" in done.stdout
+    assert "termwise fit houses.csv --target price" in done.stdout
 
 
-def test_demo_shows_a_small_model():
-    result = CliRunner().invoke(termwise.cli.app, ["demo"])
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom termwise.cli import app\n"
+        "assert 'fit' in CliRunner().invoke(app, ['--help']).output\n"
+        "print([m for m in ('sklearn', 'numpy', 'pandas', 'scipy') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_names_are_there_once_asked_for():
+    code = (
+        "import sys, termwise\nassert 'sklearn' not in sys.modules\nassert 'BasisRidge' in dir(termwise)\n"
+        "from termwise import *\nprint(BasisRidge.__name__, termwise.forward.__name__, hasattr(termwise, '_nothing'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["BasisRidge", "termwise.forward", "False"], done.stderr
+    with pytest.raises(AttributeError, match="module 'termwise' has no attribute 'nothing'"):
+        _ = termwise.nothing
+
+
+def test_version():
+    assert invoke("--version").output.strip() == f"termwise {termwise.__version__}"
+
+
+# -- fit ---------------------------------------------------------------------------------------------------------------
+
+
+def test_fit_says_what_it_did(folder, tmp_path):
+    result = invoke("fit", folder / "table.csv", "--target", "y", "--drop", "label", "-o", tmp_path / "m.json",
+                    "--report", tmp_path / "r.html", "--basis", "anova")  # fmt: skip
     assert result.exit_code == 0
-    assert "ForwardRegressor: " in result.output
-    assert " of 10 terms, 294 samples" in result.output
+    said = words(result)
+    assert "120 rows, 3 inputs, regression of y" in said
+    assert "kind is a category, a column of 0 and 1 for each of blue, red" in said
+    assert "inputs are standardised inside the model" in said
+    assert "on 24 rows held out, the model fitted to the others" in said
+    assert "The model itself is fitted to all 120 rows." in said
+    assert re.search(r"TermwiseRegressor: \d+ of \d+ terms \(pairs\)", said)
+    assert "ridge" in said
+    predictor = load_predictor(tmp_path / "m.json")
+    assert predictor.facts["model"]["target"] == "y"
+    assert "--basis anova --drop label --hold-out 0.2" in predictor.facts["reproduce"]
+    assert "<html" in (tmp_path / "r.html").read_text()
+
+
+def test_fit_in_json(folder, tmp_path):
+    done = run("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--basis", "none", "--json", "-o", "m.json",
+               cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["task"] == "classification"
+    assert record["scores"]["held_out"]["metric"] == "accuracy"
+    assert record["model"] == "m.json"
+    assert record["n_terms"] == len(record["terms"])
+    assert [one["name"] for one in record["baselines"]] == ["mean", "ridge", "lasso"]
+    assert "TermwiseClassifier" in done.stderr
+
+
+def test_quiet_and_nothing_saved(folder):
+    assert (
+        invoke("fit", folder / "table.csv", "-t", "y", "--method", "forward", "--drop", "label", "--quiet").output == ""
+    )
+    result = invoke("fit", folder / "table.csv", "-t", "y", "--method", "forward", "--drop", "label", "--no-hold-out")
+    assert "Nothing is saved: -o MODEL.json keeps the model." in result.output
+    assert "held out" not in result.output
+
+
+def test_gaps(folder, tmp_path):
+    result = invoke("fit", folder / "gaps.csv", "-t", "y", "--method", "forward")
+    assert result.exit_code == 1
+    assert "has missing values: a in 14 rows, first in line 2; kind in 11 rows" in words(result)
+    result = invoke("fit", folder / "gaps.csv", "-t", "y", "--method", "forward", "--impute", "-o", tmp_path / "m.json")
+    assert result.exit_code == 0, result.output
+    assert "a is missing in 14 rows, which take" in words(result)
+    result = invoke("predict", tmp_path / "m.json", folder / "gaps.csv")
+    assert result.exit_code == 0
+    assert len(result.stdout.split()) == 121
+
+
+def test_existing_models_are_kept(folder, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text("precious")
+    options = "fit", folder / "table.csv", "-t", "y", "--drop", "label", "--method", "ridge", "-o", path
+    result = invoke(*options)
+    assert result.exit_code == 1
+    assert "m.json exists already: use --force to replace it, or give another name with -o." in words(result)
+    assert path.read_text() == "precious"
+    assert invoke(*options, "--force").exit_code == 0
+    assert load_predictor(path).task == "regression"
+
+
+def test_numbers_that_are_names(tmp_path):
+    rng = np.random.default_rng(0)
+    code = rng.integers(1, 4, 60)
+    frame = pd.DataFrame({"code": code, "a": rng.normal(size=60), "y": np.where(code == 2, 5, 0) + rng.normal(size=60)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = "--category", "code", "--method", "forward", "--json", "-o", tmp_path / "m.json"
+    record = json.loads(invoke("fit", tmp_path / "t.csv", "-t", "y", *options).stdout)
+    assert [term["name"] for term in record["terms"]] == ["code=2"]
+    frame.head(3).to_csv(tmp_path / "new.csv", index=False)
+    assert invoke("predict", tmp_path / "m.json", tmp_path / "new.csv").exit_code == 0
+    (tmp_path / "new.csv").write_text("code,a\n2,1\n7,1\n")
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
+    assert "must hold known categories in code, got '7' in line 3: the fit had 1, 2, 3." in words(result)
+
+
+@pytest.mark.parametrize("method", ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"])
+@pytest.mark.parametrize("basis", ["auto", "none", "rbf", "smooth", "anova", "fourier"])
+def test_every_method_with_every_basis(folder, tmp_path, method, basis):
+    target = ["-t", "label", "--drop", "y"] if method == "prefilter" else ["-t", "y", "--drop", "label"]
+    result = invoke("fit", folder / "table.csv", *target, "--method", method, "--basis", basis, "--no-hold-out",
+                    "-o", tmp_path / "m.json")  # fmt: skip
+    if method == "prefilter" and basis in ("smooth", "anova", "fourier"):
+        assert result.exit_code == 2
+        assert f"--method prefilter has no --basis {basis}: use auto or none." in words(result)
+    else:
+        assert result.exit_code == 0, result.output
+        assert invoke("predict", tmp_path / "m.json", folder / "table.csv").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [("-t y --method prefilter",
+      "--method prefilter tells classes apart, but the target is numbers: use --method auto"),
+     ("-t label --method ridge",
+      "--method ridge predicts numbers, but the target is classes: use --method auto, forward"),
+     ("-t label --basis lag",
+      "--basis lag must have inputs of numbers, got text in kind: leave it out with --drop kind."),
+     ("-t label --basis lag --drop kind", "--basis lag is for a target of numbers, got classes: leave it out."),
+     ("-t y --basis rbf", "--method auto has no --basis rbf: use --method forward --basis rbf, or one of auto, none"),
+     ("-t y --method ridge --size 3", "--method ridge cannot do --size 3: leave it out, or use --method auto."),
+     ("-t y --method evidence --size small", "--method evidence cannot do --size small: give a number of terms"),
+     ("-t y --size many", "--size must be small, accurate or a number of terms, got many."),
+     ("-t y --hold-out 1.5", "--hold-out must be a share between 0 and 1, got 1.5: --no-hold-out holds none out."),
+     ("-t y --method magic", "'magic' is not one of")],
+)  # fmt: skip
+def test_senseless_combinations(folder, options, message):
+    result = invoke("fit", folder / "table.csv", *options.split(), *([] if "label" in options else ["--drop", "label"]))
+    assert result.exit_code == (1 if "got text" in message else 2)
+    assert message in words(result)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--method auto --basis none --size 2", "--method forward --size accurate", "--method forward --size 2",
+     "--method evidence --size 2", "--method auto --basis none --size 200"],
+)  # fmt: skip
+def test_sizes(folder, options):
+    result = invoke(
+        "fit", folder / "table.csv", "-t", "y", "--drop", "label", "--json", "--no-hold-out", *options.split()
+    )
+    record = json.loads(result.stdout)
+    assert record["n_terms"] == 2 or not options.endswith(" 2")
+
+
+def test_a_wish_of_a_classifier(folder):
+    result = invoke("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--method", "prefilter", "--size", "3",
+                    "--json")  # fmt: skip
+    assert json.loads(result.stdout)["n_terms"] <= 3
+
+
+def test_few_rows_and_rare_classes(tmp_path):
+    (tmp_path / "few.csv").write_text("a,b,y\n" + "\n".join(f"{i},{i * i % 7},{2 * i + 1}" for i in range(12)))
+    result = invoke("fit", tmp_path / "few.csv", "-t", "y", "--method", "forward")
+    assert result.exit_code == 0
+    assert "no rows are held out: fewer than 20" in words(result)
+    (tmp_path / "rare.csv").write_text(
+        "a,y\n" + "\n".join(f"{i * 7 % 11},{'odd' if i == 29 else 'common'}" for i in range(30))
+    )
+    result = invoke("fit", tmp_path / "rare.csv", "-t", "y", "--method", "forward", "--seed", "1")
+    assert result.exit_code == 0, result.output
+
+
+def test_one_class_is_left(tmp_path):
+    rows = "\n".join(f"{i},{i * 7 % 11},{'late' if i == 29 else 'early'}" for i in range(30))
+    (tmp_path / "t.csv").write_text("t,a,y\n" + rows)
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "--time", "t")
+    assert "no rows are held out: the others would have one class" in words(result)
+
+
+def test_series(folder, tmp_path):
+    path = tmp_path / "m.json"
+    fitted = invoke(
+        "fit", folder / "series.csv", "-t", "level", "--time", "day", "--basis", "lag", "--lags", "3", "-o", path
+    )
+    assert fitted.exit_code == 0, fitted.output
+    assert "a time series: predicted from its last 3 values" in words(fitted)
+    assert "level[t-1]" in fitted.output
+    assert "rows are taken to be in the order of time" in words(
+        invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "3")
+    )
+    series = pd.read_csv(folder / "series.csv")
+    one_step = pd.read_csv(io.StringIO(invoke("predict", path, folder / "series.csv").stdout))["prediction"]
+    known = series["day"].rank() > 3
+    assert np.abs(one_step - series["level"])[known].max() < 0.2
+    ends = series.assign(level=series["level"].where(series["day"].rank() <= 100))
+    ends.to_csv(tmp_path / "ends.csv", index=False)
+    forecast = pd.read_csv(io.StringIO(invoke("predict", path, tmp_path / "ends.csv").stdout))["prediction"]
+    assert np.abs(forecast - series["level"])[series["day"].rank() > 100].max() < 0.5
+    for rank, message in ((50, "must have level up to some time and not after, got one in line"),):
+        series.assign(level=series["level"].where(series["day"].rank() != rank)).to_csv(
+            tmp_path / "gap.csv", index=False
+        )
+        result = invoke("predict", path, tmp_path / "gap.csv")
+        assert result.exit_code == 1
+        assert message in words(result)
+    series.assign(level=np.nan).to_csv(tmp_path / "none.csv", index=False)
+    assert "must have level for some rows to go on from, got none: add" in words(
+        invoke("predict", path, tmp_path / "none.csv")
+    )
+    short = invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "50")
+    assert "--lags must be at most a third of the 120 rows, got 50: use --lags 40." in words(short)
+
+
+# -- awkward files, through the command --------------------------------------------------------------------------------
+
+
+AWKWARD = [
+    ("empty", "", 1, "is empty"),
+    ("names only", "a,y\n", 1, "has names of columns but no rows"),
+    ("one row", "a,y\n1,2\n", 1, "must have at least 5 rows with a target, got 1"),
+    ("one column", "y\n" + "1\n2\n3\n" * 4, 1, "must have a column to predict from (the target is the only one)"),
+    ("no such target", "a,Y1\n1,2\n", 1, "has no column y: did you mean Y1?"),
+    ("stray text", "a,y\n" + "1,2\n" * 9 + "2 kg,3\n", 1, "'2 kg' in line 11 is no number"),
+    ("constant", "a,y\n" + "1,2\n1,3\n" * 9, 1, "left out, the same in all rows: a"),
+    ("infinite", "a,y\ninf,1\n" + "1,2\n2,3\n" * 9, 1, "got inf in line 2: correct it, use other units"),
+    ("huge", "a,y\n1e300,1\n" + "1,2\n2,3\n" * 9, 1, "got 1e+300 in line 2"),
+    ("ragged", "a,y\n1,2,3\n1,2\n", 1, "must have 2 fields in each row"),
+    ("semicolons", "a;y\n" + "1,5;2\n2,25;4\n3,5;5,5\n" * 9, 0, "numbers are written with decimal commas"),
+    ("byte order mark", "\ufeffa,y\n" + "1,2\n2,3\n4,4\n" * 9, 0, "regression of y"),
+    ("missing targets", "a,y\n" + "1,2\n2,\n4,4\n5,7\n" * 9, 0, "9 rows without a value of y are left out"),
+    ("large numbers", "a,y\n" + "1e60,2e60\n2e60,3e60\n4e60,5e60\n" * 9, 0, "regression of y"),
+    ("exact", "a,y\n" + "".join(f"{i},{3 * i}\n" for i in range(30)), 0, "a counts the rows: --drop a unless"),
+    ("three classes", "a,y\n" + "".join(f"{i * 5 % 17},{'uvw'[i % 3]}\n" for i in range(30)), 0, "classification of y"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "code", "message"), [a[1:] for a in AWKWARD], ids=[a[0] for a in AWKWARD])
+def test_awkward_files(tmp_path, content, code, message):
+    path = tmp_path / "t.csv"
+    path.write_text(content, encoding="utf-8")
+    result = invoke("fit", path, "-t", "y", "--method", "forward", "-o", tmp_path / "m.json")
+    assert result.exit_code == code, result.output
+    assert message in words(result)
+    assert (tmp_path / "m.json").exists() == (code == 0)
+    assert {each.name for each in tmp_path.iterdir()} <= {"t.csv", "m.json"}
+
+
+def test_files_that_are_none(folder, tmp_path, model):
+    assert "got a folder" in words(invoke("fit", folder, "-t", "y"))
+    assert "does not exist" in words(invoke("fit", folder / "nowhere.csv", "-t", "y"))
+    assert "is no model file: give the file that" in words(
+        invoke("predict", folder / "nowhere.json", folder / "table.csv")
+    )
+    assert "could not be read" in words(invoke("predict", folder / "table.csv", folder / "table.csv"))
+    result = invoke("fit", folder / "table.csv", "-t", "y", "-o", tmp_path / "no" / "m.json")
+    assert "must be in a folder that exists" in words(result)
+    assert "must be a file to write, got a folder: add a name." in words(invoke("report", model, "-o", tmp_path))
+    assert "is what is read: give another name with -o." in words(invoke("export", model, "--to", "json", "-o", model))
+    result = invoke("predict", model, folder / "table.csv", "-o", folder / "table.csv")
+    assert "is what is read" in words(result)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["1", "2", "3.5", "-1", "x", "y", "", "NA", "1,5", '"q"']), min_size=2, max_size=3),
+        min_size=5,
+        max_size=25,
+    ),
+    st.sampled_from([",", ";"]),
+)
+def test_no_table_gives_a_traceback(tmp_path_factory, rows, delimiter):
+    path = tmp_path_factory.mktemp("any") / "t.csv"
+    path.write_text(delimiter.join("aby") + "\n" + "\n".join(delimiter.join(row) for row in rows))
+    for target in "ab":
+        result = invoke("fit", path, "-t", target, "--method", "forward", "--impute")
+        assert result.exit_code in (0, 1)
+
+
+# -- predict, report, export -------------------------------------------------------------------------------------------
+
+
+def test_predict(folder, model, tmp_path):
+    expected = load_predictor(model).predict(pd.read_csv(folder / "table.csv"))
+    printed = invoke("predict", model, folder / "table.csv")
+    assert np.allclose(pd.read_csv(io.StringIO(printed.stdout))["prediction"], expected)
+    assert re.search(r"120 predictions; R2 0\.\d+ against the table", printed.stderr)
+    record = json.loads(invoke("predict", model, folder / "table.csv", "--json").stdout)
+    assert np.allclose(record["prediction"], expected)
+    for name in ("p.csv", "p.parquet", "p.npz"):
+        result = invoke("predict", model, folder / "table.csv", "-o", tmp_path / name)
+        assert f"120 predictions in {tmp_path / name}" in result.output
+    assert np.allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected)
+    assert np.allclose(pd.read_parquet(tmp_path / "p.parquet")["prediction"], expected)
+    assert np.allclose(np.load(tmp_path / "p.npz")["prediction"], expected)
+    result = invoke("predict", model, folder / "table.csv", "-o", tmp_path / "p.xls")
+    assert result.exit_code == 2
+    assert "-o must end in one of .csv, .parquet, .npz, got p.xls." in words(result)
+
+
+def test_predict_classes(folder, classifier):
+    printed = invoke("predict", classifier, folder / "table.csv", "--proba")
+    table = pd.read_csv(io.StringIO(printed.stdout))
+    assert list(table.columns) == ["prediction", "probability of high", "probability of low"]
+    assert np.allclose(table.iloc[:, 1:].sum(axis=1), 1)
+    assert "agree with the table" in printed.stderr
+
+
+def test_probabilities_are_for_classes(folder, model):
+    result = invoke("predict", model, folder / "table.csv", "--proba")
+    assert result.exit_code == 2
+    assert "--proba needs a model that knows probabilities, as those of --method auto" in words(result)
+
+
+def test_predict_what_does_not_fit(tmp_path, model):
+    (tmp_path / "t.csv").write_text("a,kind\n1,red\n")
+    result = invoke("predict", model, tmp_path / "t.csv")
+    assert result.exit_code == 1
+    assert "has no column b" in words(result)
+
+
+def test_report(folder, model, classifier, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    assert invoke("report", model, "-o", tmp_path / "r.html", "--open").exit_code == 0
+    assert opened == [str(tmp_path / "r.html")]
+    record = json.loads(invoke("report", model, folder / "table.csv", "-o", tmp_path / "r.html", "--json").stdout)
+    assert record["rows"] == 120
+    assert invoke("report", classifier, folder / "table.csv", "-o", tmp_path / "c.html").exit_code == 0
+    (tmp_path / "t.csv").write_text("a,b,kind\n1,2,red\n")
+    result = invoke("report", model, tmp_path / "t.csv", "-o", tmp_path / "r.html")
+    assert "must have the target y, to compare predictions with: add it, or leave the table out." in words(result)
+    (tmp_path / "t.csv").write_text("a,b,kind,y\n1,2,red,u\n")
+    result = invoke("report", model, tmp_path / "t.csv", "-o", tmp_path / "r.html")
+    assert "must hold numbers in the target y, as in the fit: correct it." in words(result)
+
+
+def test_export(model, tmp_path):
+    for language, name in (("c", "m.c"), ("python", "m.py"), ("json", "m.json")):
+        result = invoke("export", model, "--to", language, "-o", tmp_path / name)
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / name).stat().st_size > 100
+    record = json.loads(invoke("export", model, "-o", tmp_path / "n.py", "--json").stdout)
+    assert record["bytes"] == (tmp_path / "n.py").stat().st_size
+    result = invoke("export", model, "-o", tmp_path / "m.zip")
+    assert result.exit_code == 1
+    assert "to must be one of" in words(result)
+
+
+def test_demo(tmp_path):
+    result = invoke("demo", "--folder", tmp_path / "demo")
+    assert result.exit_code == 0, result.output
+    files = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert files == {"measured.csv", "new.csv", "predictions.csv", "model.json", "model.c", "report.html"}
+    assert "$ termwise fit" in result.output
     assert "bmi" in result.output
+    assert f"Open {tmp_path / 'demo' / 'report.html'}" in words(result)
+    assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
+
+
+# -- how commands end --------------------------------------------------------------------------------------------------
+
+
+def test_interrupted_fits_leave_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3000, 12)), columns=[f"c{j}" for j in range(12)])
+    frame["y"] = np.sin(frame.c0 * frame.c1) + frame.c2
+    frame.round(4).to_csv(tmp_path / "t.csv", index=False)
+    command = [sys.executable, "-m", "termwise", "fit", "t.csv", "-t", "y", "-o", "m.json", "--report", "r.html"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()  # the table is read: the fit begins
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted; nothing half written is left" in errors
+    assert "Traceback" not in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no head")
+def test_a_broken_pipe_is_quiet(tmp_path, model, folder):
+    table = pd.concat([pd.read_csv(folder / "table.csv")] * 200)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    command = f"{sys.executable} -m termwise predict {model} {tmp_path / 't.csv'} --quiet | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout == "prediction\n"
+    assert done.stderr == ""
+
+
+def test_guarded(capsys):
+    def ending(error):
+        def command():
+            raise error
+
+        try:
+            guarded(command)()
+        except BaseException as caught:
+            return getattr(caught, "exit_code", caught), capsys.readouterr().err
+
+    assert ending(ValueError("no good")) == (1, "termwise: no good\n")
+    assert ending(MemoryError()) == (1, "termwise: MemoryError\n")
+    assert ending(UsageError("no sense")) == (2, "termwise: no sense\n")
+    assert ending(KeyboardInterrupt())[0] == 130
+    broken = BrokenPipeError()
+    assert ending(broken) == (broken, "")
+    bug = KeyError("a mistake of ours")
+    assert ending(bug) == (bug, "")
+
+
+def test_warnings_become_notes():
+    import warnings
+
+    notes = []
+    with warnings_to(notes):
+        warnings.warn("mind the gap", stacklevel=1)
+        warnings.warn("soon gone", FutureWarning, stacklevel=1)
+    assert notes == ["mind the gap"]
+
+
+def test_progress_counts_steps(monkeypatch):
+    told = []
+    counter = StepCounter(told.append)
+    counter.setup(None, None)
+    counter.on_fit_task_begin(None, None)
+    assert counter.on_fit_task_end(None, None) is False
+    counter.on_fit_task_end(None, None)
+    counter.teardown(None, None)
+    assert told == [1, 2]
+
+    class Stepped:
+        def set_callbacks(self, callback):
+            callback.on_fit_task_end(None, None)
+
+    with Screen(quiet=True).progress("working", Stepped()):
+        pass
+
+
+def test_predictions_of_a_model_without_terms(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i * 7 % 11},{i * i % 13}\n" for i in range(40)))
+    path = tmp_path / "m.json"
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "-o", path)
+    assert "none: the model is the mean" in result.output
+    assert len(invoke("predict", path, tmp_path / "t.csv").stdout.split()) == 41
+
+
+def test_models_of_other_hands(tmp_path, folder):
+    """A model saved from Python has no facts, and predicts all the same."""
+    frame = pd.read_csv(folder / "table.csv")
+    path = tmp_path / "m.json"
+    termwise.BasisRidge().fit(frame[["a", "b"]], frame["y"]).predictor_.save(path)
+    assert using.command_of(load_predictor(path)) == {}
+    assert invoke("predict", path, folder / "table.csv").exit_code == 0
+
+
+# -- benchmarks --------------------------------------------------------------------------------------------------------
 
 
 def test_bench_prints_json_lines():
@@ -44,17 +569,47 @@ def test_bench_prints_json_lines():
 
 
 def test_bench_refuses_an_unknown_name():
-    result = CliRunner().invoke(termwise.cli.app, ["bench", "nope"])
+    result = invoke("bench", "nope")
     assert result.exit_code == 2
-    words = " ".join(result.output.replace("│", " ").split())
-    assert "must be 'all' or one of dask_scaling, forward, gpu, hagiwara," in words
-    assert "hagiwara2011, hong, out_of_core, recipe, ridge, streamed" in words
+    assert "must be 'all' or one of dask_scaling, forward, gpu, hagiwara," in words(result)
+    assert "hagiwara2011, hong, out_of_core, recipe, ridge, streamed" in words(result)
 
 
-def test_bench_passes_failure_on(monkeypatch, tmp_path):
-    (tmp_path / "broken.py").write_text("raise SystemExit(3)")
-    monkeypatch.setattr(termwise.cli, "benchmark_folder", lambda: tmp_path)
-    assert CliRunner().invoke(termwise.cli.app, ["bench"]).exit_code == 3
+@pytest.fixture
+def benchmarks(monkeypatch, tmp_path):
+    """A folder with a benchmark that says how it was called, and a study."""
+    monkeypatch.setattr(benches, "benchmark_folder", lambda: tmp_path)
+    (tmp_path / "told.py").write_text("import sys; open(__file__ + '.txt', 'w').write(' '.join(sys.argv[1:]))")
+    (tmp_path / "study.py").write_text('"""A paper, Table 1.\n\nSet TERMWISE_DATA."""\nraise SystemExit(4)')
+    return tmp_path
+
+
+def test_bench_leaves_repeats_to_the_benchmark(benchmarks):
+    assert invoke("bench", "told").exit_code == 0
+    assert (benchmarks / "told.py.txt").read_text() == ""
+    invoke("bench", "told", "--repeats", "2", "--small")
+    assert (benchmarks / "told.py.txt").read_text() == "--repeats 2 --small"
+
+
+def test_bench_passes_failure_on(benchmarks):
+    assert invoke("bench").exit_code == 4
+
+
+def test_reproduce(benchmarks, monkeypatch, tmp_path):
+    assert invoke("reproduce").output == "study          A paper, Table 1.\n"
+    assert "must be one of study, got 'told'." in words(invoke("reproduce", "told"))
+    monkeypatch.delenv("TERMWISE_DATA", raising=False)
+    result = invoke("reproduce", "study")
+    assert result.exit_code == 1
+    assert "TERMWISE_DATA must name the folder with the papers' data sets, but it is not set: export" in words(result)
+    monkeypatch.setenv("TERMWISE_DATA", str(tmp_path / "nowhere"))
+    assert "which is no folder: export" in words(invoke("reproduce", "study"))
+    monkeypatch.setenv("TERMWISE_DATA", str(tmp_path))
+    assert invoke("reproduce", "study").exit_code == 4
+
+
+def test_the_studies_there_are():
+    assert set(benches.studies(benches.benchmark_folder())) == {"hagiwara", "hagiwara2011", "hong", "recipe"}
 
 
 def test_without_the_framework_the_pip_line_is_printed(monkeypatch):
@@ -70,3 +625,7 @@ def test_without_the_framework_the_pip_line_is_printed(monkeypatch):
     monkeypatch.setattr("importlib.import_module", no_typer)
     with pytest.raises(SystemExit, match=r"pip install 'termwise\[cli\]'"):
         termwise.__main__.main()
+
+
+def test_the_benchmarks_travel_with_the_package():
+    assert Path(benches.benchmark_folder()).is_dir()

@@ -1,47 +1,26 @@
 """Sparse linear-in-the-parameters models with automatic model selection."""
 
-from termwise import basis, datasets
-from termwise._memory import memory_budget
-from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis
-from termwise.evidence import EvidenceForwardRegressor
-from termwise.files import RowFile, open_rows
-from termwise.flagship import TermwiseClassifier, TermwiseRegressor
-from termwise.forward import ForwardClassifier, ForwardRegressor
-from termwise.online import OnlineRidge
-from termwise.plots import ShapeDisplay
-from termwise.prefilter import PrefilterClassifier
-from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
-from termwise.search import CriterionSearch
-from termwise.selection import SelectionPath, forward_path
-from termwise.thresholding import OrthogonalThresholdRegressor
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from termwise._public import *  # noqa: F403
+    from termwise._public import __all__ as __all__
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AnovaBasis",
-    "BasisRidge",
-    "CriterionSearch",
-    "EvidenceForwardRegressor",
-    "ForwardClassifier",
-    "ForwardRegressor",
-    "FourierBasis",
-    "LagBasis",
-    "LocalRidge",
-    "LogisticBasis",
-    "OnlineRidge",
-    "OrthogonalThresholdRegressor",
-    "PrefilterClassifier",
-    "RadialBasis",
-    "RowFile",
-    "SelectionPath",
-    "ShapeDisplay",
-    "SmoothBasis",
-    "TermwiseClassifier",
-    "TermwiseRegressor",
-    "basis",
-    "datasets",
-    "forward_path",
-    "memory_budget",
-    "open_rows",
-    "reestimate_alpha",
-]
+
+def __getattr__(name: str) -> Any:
+    """Load the public names, listed in `_public`, once one of them is asked for: `termwise --help` does without."""
+    if name == "__all__" or not name.startswith("_"):
+        public = import_module("termwise._public")
+        globals().update({each: getattr(public, each) for each in public.__all__}, __all__=public.__all__)
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__getattr__("__all__"), "__all__", "__version__"]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from termwise._checks import import_optional
-
 
 def main() -> None:
     """Run the command line, or say how to install what it needs."""
     try:
-        import_optional("typer", "cli", "The command line")
-    except ImportError as error:
-        sys.exit(str(error))
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError:
+        from termwise._checks import import_optional
+
+        try:
+            import_optional("typer", "cli", "The command line")
+            import_optional("rich", "cli", "The command line")
+        except ImportError as error:
+            sys.exit(str(error))
     from termwise.cli import app
 
     app()

@@ -1,0 +1,503 @@
+"""Tables as people write them: every awkward file gives a good result, or an error that says what to do."""
+
+from __future__ import annotations
+
+import gzip
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from termwise.tables import fill_values, filled, inputs_for, pose, read_table
+from termwise.tables.layout import records
+from termwise.tables.notation import day_first, is_missing, is_number, to_float
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a file and read it as a table."""
+
+    def write(content, name="table.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return read_table(path, **options)
+
+    return write
+
+
+def values(table):
+    return {name: column.values.tolist() for name, column in table.columns.items()}
+
+
+NUMBERS = {"a": [1.5, 2.5], "b": [2.0, 1234.0]}
+
+# (name, content, columns, a note among others)
+GOOD = [
+    ("plain", "a,b\n1.5,2\n2.5,1234\n", NUMBERS, None),
+    ("byte order mark", b"\xef\xbb\xbfa,b\n1.5,2\n2.5,1234\n", NUMBERS, None),
+    ("semicolons and decimal commas", "a;b\n1,5;2\n2,5;1.234\n", NUMBERS, "numbers are written with decimal commas"),
+    ("decimal points behind semicolons", "a;b\n1.5;2\n2.5;1234\n", NUMBERS, "fields are separated by semicolons"),
+    ("thousands in quotation marks", 'a,b\n1.5,"2"\n2.5,"1,234"\n', NUMBERS, None),
+    ("spaces between thousands", "a;b\n1,5;2\n2,5;1\u00a0234\n", NUMBERS, None),
+    ("tabs", "a\tb\n1.5\t2\n2.5\t1234\n", NUMBERS, "fields are separated by tabs"),
+    ("bars", "a|b\n1.5|2\n2.5|1234\n", NUMBERS, "fields are separated by bars"),
+    ("spaces", "a b\n1.5   2\n2.5 1234\n", NUMBERS, "fields are separated by spaces"),
+    ("no names", "1.5,2\n2.5,1234\n", {"x0": [1.5, 2.5], "x1": [2.0, 1234.0]},
+     "no names in the first line: the columns are called x0 to x1"),
+    ("no names, a word", "1,u\n2,v\n", {"x0": [1.0, 2.0], "x1": ["u", "v"]}, "no names"),
+    ("one column", "a\n1\n2\n", {"a": [1.0, 2.0]}, None),
+    ("one row", "a,b\n1,2\n", {"a": [1.0], "b": [2.0]}, None),
+    ("quoted newlines", 'a,b\n"u\nv",1\n"w, x",2\n', {"a": ["u\nv", "w, x"], "b": [1.0, 2.0]}, None),
+    ("names twice", "a,a,b\n1,2,3\n4,5,6\n", {"a": [1, 4], "a (2)": [2, 5], "b": [3, 6]},
+     "a second column a is called a (2)"),
+    ("names that are not there", ",b\n0,2\n1,3\n", {"column 1": [0, 1], "b": [2, 3]}, None),
+    ("Windows", "größe,b\n1,ä\n2,ö\n".encode("cp1252"), {"größe": [1, 2], "b": ["ä", "ö"]}, "encoded in Windows-1252"),
+    ("UTF-16", "a,b\n1,ä\n2,ö\n".encode("utf-16"), {"a": [1, 2], "b": ["ä", "ö"]}, "encoded in utf-16"),
+    ("UTF-16 without a mark", "a,b\n1,2\n3,4\n".encode("utf-16-be"), {"a": [1, 3], "b": [2, 4]}, "utf-16-be"),
+    ("gzip", gzip.compress(b"a,b\n1.5,2\n2.5,1234\n"), NUMBERS, None),
+    ("old line ends", "a,b\r1.5,2\r2.5,1234\r", NUMBERS, None),
+    ("blank lines", "\na,b\n\n1.5,2\n\n2.5,1234\n\n", NUMBERS, None),
+    ("a delimiter at the end of rows", "a,b\n1.5,2,\n2.5,1234,\n", {**NUMBERS, "column 3": [None, None]}, None),
+    ("large numbers", "a,b\n1e300,12345678901234567890123\n2,3\n",
+     {"a": [1e300, 2], "b": [1.2345678901234568e22, 3]}, None),
+    ("infinite numbers", "a,b\ninf,1\n2,-Infinity\n", {"a": [np.inf, 2], "b": [1, -np.inf]}, None),
+    ("true and false", "a,b\ntrue,1\nFALSE,2\n", {"a": ["true", "FALSE"], "b": [1, 2]}, None),
+    ("a proper minus", "a,b\n\u22121,2\n3,4\n", {"a": [-1, 3], "b": [2, 4]}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "columns", "note"), [g[1:] for g in GOOD], ids=[g[0] for g in GOOD])
+def test_reads(written, content, columns, note):
+    table = written(content)
+    assert values(table) == columns
+    assert table.n_rows == len(next(iter(columns.values())))
+    assert note is None or any(note in each for each in table.notes)
+
+
+def test_missing_values_in_all_their_spellings(written):
+    table = written("a,b,c\n?,NA,x\n-,n/a,\n3,4,NULL\n.,#DIV/0!,missing\n")
+    assert np.array_equal(table.columns["a"].values, [np.nan, np.nan, 3, np.nan], equal_nan=True)
+    assert np.array_equal(table.columns["b"].values, [np.nan, np.nan, 4, np.nan], equal_nan=True)
+    assert table.columns["c"].values.tolist() == ["x", None, None, None]
+    assert table.columns["c"].missing.tolist() == [False, True, True, True]
+
+
+def test_short_rows_lack_values(written):
+    table = written("a,b\n1\n2,3\n")
+    assert table.columns["b"].missing.tolist() == [True, False]
+
+
+# (name, content, message)
+BAD = [
+    ("empty", "", r"is empty: it must hold a table, names in its first line and a row in each other\."),
+    ("blank", " \n\n", r"is empty: it must hold"),
+    ("names only", "a,b\n", r"has names of columns but no rows: add the rows\."),
+    ("ragged", "a,b\n1,2\n1,2,3\n",
+     r"must have 2 fields in each row, as in its first, got 3 in line 3: correct it, put "
+     r"quotation marks around fields that hold a delimiter, or remove lines above the names\."),
+    ("lines above the names", "made by hand\na,b\n1,2\n3,4\n", r"must have 1 fields in each row, .* got 2 in line 2"),
+    ("a quotation mark too few", 'a,b\n1,"u\n2,3\n', r"has a quotation mark in line 2 that is never closed: close or"),
+    ("web page", "<html></html>", r"looks like a web page or XML, not like a table: save the table as CSV"),
+    ("JSON", '[{"a": 1}]', r"looks like JSON, not like a table"),
+    ("Excel", b"\xd0\xcf\x11\xe0rest", r"looks like an Excel workbook, which is not read here: save the table as CSV"),
+    ("ZIP", b"PK\x03\x04rest", r"looks like an Excel workbook or a ZIP archive, not like a table: save"),
+    ("bytes", b"a\x00\x01b\x02", r"is not text \(it holds zero bytes\): save the table"),
+    ("half a gzip", gzip.compress(b"a,b\n1,2\n" * 99)[:25],
+     r"cannot be decompressed \(.*\): fetch or write it again\."),
+    ("no Parquet", b"PAR1PAR1", r"cannot be read as Parquet \(.*\): write it again\."),
+    ("no arrays", b"\x93NUMPYrest",
+     r"cannot be read as arrays of numbers or text \(.*\): save such arrays, not Python"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_refuses(written, content, message):
+    with pytest.raises(ValueError, match=message):
+        written(content)
+
+
+def test_files_that_are_none(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"must be a file, got a folder: name one of the files in it\."):
+        read_table(tmp_path)
+    with pytest.raises(ValueError, match=r"does not exist: check the name, and the folder it is in\."):
+        read_table(tmp_path / "nowhere.csv")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refused)
+    with pytest.raises(ValueError, match=r"cannot be read \(Permission denied\): check the file and its rights\."):
+        read_table(tmp_path / "secret.csv")
+
+
+def test_a_parser_that_gives_up(written, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("no idea")
+
+    monkeypatch.setattr(pd, "read_csv", broken)
+    with pytest.raises(ValueError, match=r"cannot be read as a table \(no idea\): check how it was written\."):
+        written("a,b\n1,2\n")
+
+
+# -- other files -------------------------------------------------------------------------------------------------------
+
+
+def test_parquet(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "a": [1.5, None, 3],
+            "n": pd.array([1, None, 3], dtype="Int64"),
+            "kind": pd.Categorical(["u", None, "v"]),
+            "on": [True, False, True],
+            "day": pd.to_datetime(["2021-01-02", None, "2021-01-04"]),
+            "list": [[1], [2], [3]],
+        }
+    )
+    frame.to_parquet(tmp_path / "table.csv")  # whatever it is called
+    table = read_table(tmp_path / "table.csv")
+    kinds = {name: column.kind for name, column in table.columns.items()}
+    assert kinds == {"a": "number", "n": "number", "kind": "text", "on": "text", "day": "date", "list": "other"}
+    assert table.columns["kind"].values.tolist() == ["u", None, "v"]
+    assert table.columns["on"].values.tolist() == ["True", "False", "True"]
+    assert table.columns["day"].values[0].startswith("2021-01-02")
+    assert table.where(1) == "row 2"
+    assert "neither numbers nor text" in table.columns["list"].trouble
+
+
+def test_no_columns(tmp_path):
+    pd.DataFrame(index=[1, 2]).to_parquet(tmp_path / "table.parquet", index=False)
+    with pytest.raises(ValueError, match=r"has no columns: check how it was written|no rows"):
+        read_table(tmp_path / "table.parquet")
+
+
+def test_numpy(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(3), y=np.arange(3), kind=np.array(["u", "v", "u"]))
+    table = read_table(tmp_path / "t.npz")
+    assert list(table.columns) == ["x0", "x1", "x2", "y", "kind"]
+    assert table.columns["kind"].kind == "text"
+    np.save(tmp_path / "t.npy", np.eye(2))
+    assert list(read_table(tmp_path / "t.npy").columns) == ["x0", "x1"]
+    np.save(tmp_path / "s.npy", np.array([(1, "u")], dtype=[("a", int), ("b", "U1")]))
+    assert values(read_table(tmp_path / "s.npy")) == {"a": [1.0], "b": ["u"]}
+    np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="cannot be read as arrays of numbers or text"):
+        read_table(tmp_path / "o.npy")
+    np.savez(tmp_path / "u.npz", X=np.eye(3), y=np.arange(4))
+    with pytest.raises(
+        ValueError, match=r"must hold vectors and matrices with a row for each sample, got X \(3, 3\), y"
+    ):
+        read_table(tmp_path / "u.npz")
+
+
+def test_many_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200_000, 3)).round(4), columns=list("aby"))
+    frame["kind"] = rng.choice(["u", "v"], len(frame))
+    frame["key"] = [f"k{i}" for i in range(len(frame))]
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    task = pose(read_table(tmp_path / "t.csv"), "y")
+    assert list(task.X.columns) == ["a", "b", "kind"]
+    assert np.array_equal(task.X["a"], frame["a"])
+
+
+# -- what columns hold -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "comma", "number"),
+    [("1,234", False, 1234), ("1,234", True, 1.234), ("1.234,5", True, 1234.5), ("1'000", False, 1000),
+     ("1 234 567", False, 1234567), (".5", False, 0.5), ("-1e-3", False, -1e-3), ("1,5e3", True, 1500),
+     ("12kg", False, None), ("1,23,4", False, None), ("", False, None), ("1.2.3", True, None)],
+)  # fmt: skip
+def test_notations(word, comma, number):
+    got = to_float(word, comma)
+    assert np.isnan(got) if number is None else got == number
+
+
+@given(st.floats(allow_nan=False))
+def test_every_number_is_read_as_python_writes_it(x):
+    assert is_number(repr(x))
+    assert to_float(repr(x), comma=False) == x
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_number_with_a_comma(x):
+    assert to_float(repr(x).replace(".", ","), comma=True) == x
+
+
+def test_words_for_nothing():
+    assert all(map(is_missing, ["", " ", "NA", "nan", "N/A", "?", "-", "#N/A", "null"]))
+    assert not any(map(is_missing, ["0", "no", "x"]))
+
+
+def test_the_first_day_or_month():
+    assert day_first(["3/4/2021", "13/4/2021"]) is True
+    assert day_first(["3/4/2021", "3/14/2021"]) is False
+    assert day_first(["3.4.2021"]) is True
+    assert day_first(["3/4/2021"]) is None
+    assert day_first(["2021-03-04"]) is True
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [["2021-01-02", "2021-02-03"], ["2021/01/02", "2021/02/03"], ["02.01.2021", "03.02.2021"],
+     ["1/2/2021 10:30", "2/3/2021 11:00"], ["2021-01-02T03:04:05Z", "2021-01-02T03:04:06.5+01:00"],
+     ["2 Jan 2021", "13 Feb 2021"], ["January 2, 2021", "Feb 3, 2021"], ["10:30", "11:30"]],
+)  # fmt: skip
+def test_dates_are_recognised(written, dates):
+    table = written("when|y\n" + "\n".join(f"{day}|1" for day in dates))
+    assert table.columns["when"].kind == "date"
+
+
+def test_stray_text_is_named_with_its_line(written):
+    table = written("a,b\n1,2\n3,4 kg\n5,6\n")
+    assert table.columns["b"].trouble == "'4 kg' in line 3 is no number, as most of the column are"
+    units = "\n".join(f"{i},{i} kg" for i in range(20))
+    assert written("a,b\n" + units).columns["b"].trouble == "'0 kg' in line 2 is a number with a unit"
+    assert not written("a,b\n1,1st\n2,2nd\n3,1st\n").columns["b"].trouble
+    assert not written("a,b\n1,u\n2,v\n3,17\n").columns["b"].trouble
+
+
+def test_columns_as_text(written):
+    table = written("zip,y\n01234,1\n99,2\n", as_text=["zip"])
+    assert table.columns["zip"].values.tolist() == ["01234", "99"]
+
+
+def test_very_long_fields_end_the_search_for_a_line():
+    text = "a\n" + "x" * 200_000 + "\nb\n"
+    assert [line for line, _ in records(text, ",")] == [1]
+
+
+def test_rows_beyond_what_can_be_located(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n" + "x" * 200_000 + ",1\n" + "1,2\n" * 9 + "1,2 kg\n")
+    assert "row 11" in read_table(tmp_path / "t.csv").columns["b"].trouble
+
+
+# -- what is to be learned ---------------------------------------------------------------------------------------------
+
+
+def text(columns, n=30):
+    """A table with these columns, functions of the row."""
+    rows = [",".join(str(f(i)) for f in columns.values()) for i in range(n)]
+    return ",".join(columns) + "\n" + "\n".join(rows) + "\n"
+
+
+def wave(i):
+    return round(float(np.sin(i)), 3)
+
+
+def test_useless_columns_are_named_and_left_out(written):
+    table = written(
+        text(
+            {
+                "id": lambda i: i + 1,
+                "a": wave,
+                "same": lambda i: 7,
+                "word": lambda i: "w",
+                "twin": wave,
+                "name": lambda i: f"n{i}",
+                "day": lambda i: f"2021-01-{i + 1:02}",
+                "nothing": lambda i: "",
+                "many": lambda i: f"m{i // 2}",
+                "year": lambda i: 1990 + i,
+                "y": lambda i: i % 7,
+            },
+            n=31,
+        )
+    )
+    task = pose(table, "y")
+    assert list(task.X.columns) == ["a", "many", "year"]
+    assert task.notes == [
+        "y has 7 values; --task classification takes them for classes",
+        "left out, identifiers: id",
+        "left out, the same in all rows: same, word",
+        "left out, the same as a: twin",
+        "left out, identifiers or free text, hardly ever repeated: name",
+        "left out, dates (--time orders by them): day",
+        "left out, empty: nothing",
+        "year counts the rows: --drop year unless that means something",
+    ]
+
+
+def test_too_many_categories_are_left_out(written):
+    task = pose(written(text({"a": wave, "kind": lambda i: f"k{i % 60}", "y": wave}, 200)), "y")
+    assert "left out, more than 50 categories: kind" in task.notes
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "labels"),
+    [(lambda i: "uv"[i % 2], "classification", {"u", "v"}), (lambda i: "uvw"[i % 3], "classification", {"u", "v", "w"}),
+     (lambda i: i % 2, "classification", {0, 1}), (lambda i: i % 2 + 0.5, "classification", {0.5, 1.5}),
+     (lambda i: i % 3, "regression", {0.0, 1.0, 2.0}), (lambda i: f"c{i % 14}", "classification", None)],
+)  # fmt: skip
+def test_kinds_of_targets(written, target, kind, labels):
+    task = pose(written(text({"a": wave, "y": target})), "y")
+    assert task.kind == kind
+    assert labels is None or set(task.y.tolist()) == labels
+
+
+def test_two_hundred_classes(written):
+    task = pose(written(text({"a": wave, "y": lambda i: f"c{i % 200}"}, 1000)), "y")
+    assert len(set(task.y)) == 200
+
+
+def test_the_task_may_be_said(written):
+    table = written(text({"a": wave, "y": lambda i: i % 2, "z": lambda i: i % 3}))
+    assert pose(table, "y", kind="regression").y.dtype == np.float64
+    assert pose(table, "z", kind="classification").y.dtype.kind == "i"
+
+
+def test_rows_without_a_target_are_left_out(written):
+    task = pose(written(text({"a": wave, "y": lambda i: "" if i % 10 == 3 else wave(i)})), "y")
+    assert len(task.y) == len(task.X) == 27
+    assert "3 rows without a value of y are left out" in task.notes
+
+
+def test_order_of_time(written):
+    table = written(text({"when": lambda i: f"{30 - i}/6/2021", "a": lambda i: i * i, "y": wave}))
+    task = pose(table, "y", time="when")
+    assert task.ordered
+    assert task.X["a"].tolist() == [i * i for i in range(29, -1, -1)]
+    assert "rows are in the order of when, which is no input itself" in task.notes
+    by_number = pose(written(text({"t": lambda i: -i, "a": wave, "y": wave})), "y", time="t")
+    assert by_number.y.tolist() == [wave(i) for i in range(29, -1, -1)]
+
+
+def test_gaps_are_filled_if_that_is_wanted(written):
+    table = written(
+        text({"a": lambda i: "" if i == 4 else i % 7, "k": lambda i: "" if i == 5 else "uvv"[i % 3], "y": wave})
+    )
+    said = (
+        r"missing values: a in 1 rows, first in line 6; k in 1 rows, first in line 7\. Fill them in, leave the columns"
+    )
+    with pytest.raises(ValueError, match=said):
+        pose(table, "y")
+    task = pose(table, "y", impute=True)
+    fill = fill_values(task.X)
+    assert fill == {"a": 3.0, "k": "v"}
+    X = filled(task.X, fill)
+    assert not X.isna().any().any()
+    assert X["a"][4] == 3
+    assert X["k"][5] == "v"
+
+
+# (name, columns, options, message)
+POSED_BADLY = [
+    ("a name nearly right", {"Price": wave, "a": wave}, {"target": "prise"},
+     r"has no column prise: did you mean Price\?"),
+    ("a name quite wrong", {"y": wave, "a": wave}, {"target": "zebra"}, r"has no column zebra: there are y, a\."),
+    ("drop nothing", {"y": wave, "a": wave}, {"drop": ["b"]}, r"has no column b: "),
+    ("dropped target", {"y": wave, "a": wave}, {"drop": ["y"]}, r"the target y must be a column of its own, got it as"),
+    ("several targets", {"y": wave, "a": wave, "y ": wave}, {}, r"has several columns y: rename all but the one"),
+    ("target of both kinds", {"a": wave, "y": lambda i: "x" if i == 5 else i}, {},
+     r"the target y must be numbers or classes, but 'x' in line 7 is no number, as most of the column are: correct"),
+    ("dates as target", {"a": wave, "y": lambda i: f"2021-01-{i + 1:02}"}, {},
+     r"the target y must be numbers or classes, got dates: name another column\."),
+    ("no target", {"a": wave, "y": lambda i: ""}, {}, r"the target y must be numbers or classes, got nothing at all"),
+    ("constant target", {"a": wave, "y": lambda i: 3}, {},
+     r"the target y must take different values, got 3\.0 in all rows"),
+    ("words to regress on", {"a": wave, "y": lambda i: "uv"[i % 2]}, {"kind": "regression"},
+     r"the target y must be numbers for --task regression, got text such as 'u': use --task classification\."),
+    ("names as target", {"a": wave, "y": lambda i: f"n{i}"}, {},
+     r"the target y must be numbers or classes that repeat, got 30 different texts in 30 rows: name another column"),
+    ("numbers as classes", {"a": wave, "y": lambda i: i}, {"kind": "classification"},
+     r"the target y must have classes that repeat for --task classification, got 30 different numbers: use --task"),
+    ("infinite target", {"a": wave, "y": lambda i: "inf" if i == 2 else i}, {},
+     r"y must be finite and below 1e\+100, got inf"),
+    ("infinite input", {"a": lambda i: "-inf" if i == 2 else i, "y": wave}, {},
+     r"a must be finite and below 1e\+100, got -inf in line 4: correct it, use other units, or leave it out: --drop"),
+    ("huge input", {"a": lambda i: "1e300" if i == 2 else i, "y": wave}, {}, r"below 1e\+100, got 1e\+300 in line 4"),
+    ("stray text", {"a": lambda i: "3 kg" if i == 2 else i, "b c": lambda i: "?!" if i == 3 else i, "y": wave}, {},
+     r"must hold numbers or categories, but a: '3 kg' in line 4 .*; b c: '\?!' in line 5 .* Correct this, or leave "
+     r"out: --drop a --drop \"b c\"\."),
+    ("nothing to learn from", {"y": wave}, {},
+     r"must have a column to predict from \(the target is the only one\): add"),
+    ("all constant", {"a": lambda i: 1, "b": lambda i: "u", "y": wave}, {},
+     r"must have a column to predict from \(left out, the same in all rows: a, b\)"),
+    ("time in words", {"a": wave, "t": lambda i: "u", "y": wave}, {"time": "t"},
+     r"--time t must be a column of dates or numbers, got text: name another one\."),
+    ("time with gaps", {"a": wave, "t": lambda i: "" if i == 4 else i, "y": wave}, {"time": "t"},
+     r"--time t must be there in every row, got nothing in line 6: fill it in\."),
+    ("day or month", {"a": wave, "t": lambda i: f"1/{i % 12 + 1}/2021", "y": wave}, {"time": "t"},
+     r"--time t must say which number is the day, got dates such as '1/1/2021': write them as 2021-12-31\."),
+    ("no such day", {"a": wave, "t": lambda i: f"2021-02-{i + 1:02}", "y": wave}, {"time": "t"},
+     r"--time t must be dates, got '2021-02-29' in line 30: correct it, or write dates as 2021-12-31\."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"), [b[1:] for b in POSED_BADLY], ids=[b[0] for b in POSED_BADLY]
+)
+def test_tasks_that_are_none(written, columns, options, message):
+    table = written(text(columns))
+    with pytest.raises(ValueError, match=message):
+        pose(table, **{"target": "y", **options})
+
+
+def test_too_few_rows(written):
+    with pytest.raises(ValueError, match=r"must have at least 5 rows with a target, got 3: add some\."):
+        pose(written("a,y\n1,2\n2,3\n5,4\n"), "y")
+
+
+# -- for a known model -------------------------------------------------------------------------------------------------
+
+
+def wanted(name, kind="number", categories=None, fill=None):
+    return SimpleNamespace(name=name, kind=kind, categories=categories, fill=fill)
+
+
+def test_inputs_of_a_model(written):
+    table = written("k,extra,a\n1,x,2\n2,y,\n", as_text=["k"])
+    X = inputs_for(table, [wanted("a", fill=5.0), wanted("k", "category", ["1", "2"])])
+    assert X["k"].tolist() == ["1", "2"]
+    assert X["a"].isna().tolist() == [False, True]
+    assert inputs_for(written("a,b\n,1\n,2\n"), [wanted("a", fill=1.0)])["a"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("b,k\n1,u\n", r"has no column a"),
+     ("x,z\n1,2\n", r"must have the columns the model was fitted with, but a, k are not"),
+     ("a,k\n1,w\n", r"must hold known categories in k, got 'w' in line 2: the fit had u, v\."),
+     ("a,k\nz,u\n", r"must hold numbers in a, as in the fit, but 'z' is none: correct it\."),
+     ("a,k\n1,u\n,u\n", r"must have a in every row, got nothing in line 3: fill it in, or fit the model with"),
+     ("a,k\ninf,u\n", r"a must be finite and below")],
+)  # fmt: skip
+def test_inputs_that_do_not_fit(written, content, message):
+    table = written(content, as_text=["k"])
+    with pytest.raises(ValueError, match=message):
+        inputs_for(table, [wanted("a"), wanted("k", "category", ["u", "v"])])
+
+
+# -- whatever comes ----------------------------------------------------------------------------------------------------
+
+FIELDS = st.one_of(
+    st.sampled_from(["", "1", "2.5", "-3", "1,5", "NA", "x", "y z", '"', '"a;b"', "2021-01-02", "inf", "1e400",
+                     "3 kg", "\t", "#"]),
+    st.text(alphabet="ab1.,;\"'|\n \u00e4", max_size=6),
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=12),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_no_text_gives_a_traceback(tmp_path_factory, rows, delimiter, header, impute):
+    content = ("y,a,b\n".replace(",", delimiter) if header else "") + "\n".join(delimiter.join(row) for row in rows)
+    path = tmp_path_factory.mktemp("any") / "t.csv"
+    path.write_text(content, encoding="utf-8")
+    try:
+        table = read_table(path)
+        task = pose(table, next(iter(table.columns)), impute=impute)
+    except ValueError:
+        return
+    X = filled(task.X, fill_values(task.X))
+    assert not X.isna().any().any()
+    assert len(X) == len(task.y)
