@@ -22,7 +22,17 @@ TIE = 1e-10  # relative difference below which two scores are the same
 
 @dataclass(frozen=True)
 class Choice:
-    """A candidate, its score, and how many candidates were verified exactly to find it."""
+    """What a rule has chosen.
+
+    Parameters
+    ----------
+    index : int
+        The candidate.
+    score : float
+        What the rule gives it; recorded in the path.
+    verified : int, default=0
+        How many candidates were verified exactly to find it.
+    """
 
     index: int
     score: float
@@ -30,37 +40,123 @@ class Choice:
 
 
 class Rule(ABC):
-    """Base of the rules; `end` says why the path ended when `choose` returned None."""
+    """What the next term is chosen by: derive from it and write `choose`, or from `ClosedForm` and write `scores`.
+
+    An instance goes wherever a rule's name does, `ForwardRegressor(rule=MyRule())` for example. It may remember what it
+    has seen of a path: every path works on a copy of its own.
+
+    Attributes
+    ----------
+    end : str
+        Why the path ended, if `choose` returned None.
+
+    See Also
+    --------
+    ClosedForm : A rule that is a score, which most are.
+    """
 
     name: ClassVar[str]
     end: ClassVar[str] = "no candidate is left that is not a combination of the chosen ones"
 
     @classmethod
     def build(cls, settings: Any, rows: Executor) -> Self:
-        """Make the rule for a path with these settings on these rows."""
+        """Make the rule for a path with these settings on these rows: for rules that go by a name.
+
+        Parameters
+        ----------
+        settings : Settings
+            How the path is to grow.
+        rows : Executor
+            The rows.
+        """
         return cls()
 
     @abstractmethod
     def choose(self, state: State) -> Choice | None:
-        """Return the next candidate."""
+        """Return the next candidate, or None to end the path.
+
+        Parameters
+        ----------
+        state : State
+            What is known of the model and of all candidates; see `ClosedForm`.
+        """
 
     def prepare(self, state: State) -> None:  # noqa: B027 - most have nothing to prepare
-        """Hear that the model has changed and `choose` is next: a device may be asked to go on without a pause."""
+        """Hear that the model has changed and `choose` is next: a device may be asked to go on without a pause.
+
+        Parameters
+        ----------
+        state : State
+            What is known of the model and of all candidates.
+        """
 
 
 class ClosedForm(Rule):
-    """A rule whose score is a closed form in the statistics; bigger is better."""
+    """A rule that is a score of all candidates, computed from the statistics; bigger is better.
+
+    Derive from it and write `scores`.
+
+    Notes
+    -----
+    `state` knows of every candidate g `c = g'P y` (p, q), `s = g'P g` (p,), `vv = g'P^2 g` (p,), `rv = y'P^2 g` (p, q),
+    `den = alpha + s` (p,), its squared length `norms` (p,) and whether it is `usable` (p,); of the model so far
+    `chosen`, `sse`, `cost`, `dof`, `alpha` and `n`. P turns targets into residuals. Candidates that are not usable are
+    never chosen, whatever their score. With arrays of PyTorch or CuPy the statistics are arrays of that library.
+
+    Examples
+    --------
+    Columns have prices, as sensors do: how much a candidate lowers the cost, for its price.
+
+    >>> import numpy as np
+    >>> from termwise import forward_path
+    >>> from termwise.selection import ClosedForm
+    >>> class PricedRule(ClosedForm):
+    ...     def __init__(self, prices):
+    ...         self.prices = prices
+    ...     def scores(self, state):
+    ...         return (state.c**2).sum(axis=1) / state.den / self.prices
+    >>> rng = np.random.default_rng(0)
+    >>> G = rng.normal(size=(200, 5))
+    >>> y = 2 * G[:, 0] + G[:, 3] + rng.normal(size=200)
+    >>> forward_path(G, y, rule="cost", max_terms=2).terms.tolist()
+    [0, 3]
+    >>> forward_path(G, y, rule=PricedRule(np.array([9, 1, 1, 1, 1])), max_terms=2).terms.tolist()
+    [3, 0]
+    """
 
     @abstractmethod
     def scores(self, state: State) -> Array:
-        """Score every candidate."""
+        """Score every candidate.
+
+        Parameters
+        ----------
+        state : State
+            What is known of the model and of all candidates.
+
+        Returns
+        -------
+        scores : array of shape (p,)
+            Bigger is better; minus infinity for what must not be taken.
+        """
 
     def accepts(self, score: float) -> bool:
-        """Whether the best score is worth taking."""
+        """Whether the best score is worth taking; if not, the path ends.
+
+        Parameters
+        ----------
+        score : float
+            The best of all scores.
+        """
         return True
 
     def choose(self, state: State) -> Choice | None:
-        """Return the best candidate by its score; of equal ones the first."""
+        """Return the best candidate by its score; of equal ones the first.
+
+        Parameters
+        ----------
+        state : State
+            What is known of the model and of all candidates.
+        """
         xp = namespace(state.s)
         scores = put(self.scores(state), ~state.usable, -np.inf)
         best = xp.max(scores)

@@ -1,0 +1,88 @@
+"""How the pages are built: `make docs`. Nothing is fetched from anywhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import termwise
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+# One thread for each example: several of them run at the same time.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+project = "termwise"
+author = "The termwise developers"
+copyright = f"2026, {author}"
+version = release = termwise.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+    "linked_names",
+    "mathml",
+    "own_members",
+]
+exclude_patterns = ["_build", "gallery/**.ipynb"]
+templates_path = ["_templates"]
+
+# Names in single quotes in docstrings become links where there is something of that name, and are code elsewhere.
+default_role = "py:obj"
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+toc_object_entries_show_parents = "hide"
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]  # the gallery's settings hold functions, which are not kept between builds
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"^(growth|local_ridge)\.py$",  # draw pictures for pages
+    "within_subsection_order": "FileNameSortKey",
+    "parallel": 2,
+    "abort_on_example_error": False,
+    "only_warn_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "min_reported_time": 0,
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+    "reference_url": {"termwise": None},
+    "doc_module": ("termwise",),
+    "backreferences_dir": "gallery/backreferences",
+    "inspect_global_variables": False,
+}
+
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = "termwise"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "friendly",
+    "pygments_dark_style": "github-dark",
+}
+html_sidebars = {page: [] for page in ("index", "which", "scaling", "export")}  # pages with nothing beside them
