@@ -6,13 +6,14 @@ FLOOR_VENV ?= .venv-floor
 # Two processes share the cores already: more threads in each would get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help demo test test-floor lint types bench clean
+.PHONY: help demo test test-floor lint types docs bench clean
 
 help:
-	@echo "make demo        fit a small model on data that ships with scikit-learn"
+	@echo "make demo        fit, predict, export and report on data that ship with scikit-learn"
 	@echo "make test        run the test suite"
 	@echo "make test-floor  run the test suite on the oldest supported scikit-learn, SciPy and NumPy"
 	@echo "make lint types  ruff and mypy"
+	@echo "make docs        build the documentation in docs/_build/html, running every example"
 	@echo "make bench       run every benchmark, one JSON object per line"
 
 $(VENV)/.ready: pyproject.toml
@@ -26,6 +27,10 @@ $(FLOOR_VENV)/.ready: pyproject.toml Makefile
 	$(PYTHON) -m venv $(FLOOR_VENV)
 	$(FLOOR_VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(FLOOR_VENV)/bin/python -m pip install --quiet --editable '.[cli,plots,test]' 'numpy==2.0.*' 'scipy==1.14.*' 'scikit-learn==1.7.*' 'pandas==2.2.*' 'polars==1.17.*' 'dask==2025.4.*' 'distributed==2025.4.*'
+	touch $@
+
+$(VENV)/.docs-ready: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 demo: $(VENV)/.ready
@@ -44,8 +49,11 @@ lint: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs-ready
+	$(BIN)/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
+
 bench: $(VENV)/.ready
 	$(BIN)/termwise bench all
 
 clean:
-	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build docs/gallery docs/reference
