@@ -118,6 +118,40 @@ def test_it_is_the_number_whose_best_brings_as_much_noise(case, rng):
     assert 0.5 < number / best_of_noise(unit_columns(G, np.ones(300), True), 1000, rng) < 2
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_many_more_candidates_than_samples_do_not_mislead(seed):
+    rng = np.random.default_rng(seed)
+    G = rng.normal(size=(150, 3000))
+    y = G[:, :6] @ [3.0, -3.0, 2.0, -2.0, 2.0, -2.0] + rng.normal(size=150)
+    sequential = ForwardRegressor(criterion="tcr_sequential").fit(G, y)
+    assert sorted(sequential.support_) == [0, 1, 2, 3, 4, 5]
+    default = ForwardRegressor().fit(G, y)
+    assert len(default.path_) <= 6 + 10 + 2
+    assert set(range(6)) <= set(default.support_)
+    assert (
+        ForwardRegressor(patience=None, max_terms=40).fit(G, y).n_terms_ > 2 * default.n_terms_
+    )  # leave-one-out falls
+
+
+def test_the_sequential_criterion_finds_little_in_noise():
+    """The threshold is the median of the best, or so: a first term passes now and then, more do not."""
+    sizes = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        path = forward_path(rng.normal(size=(80, 800)), rng.normal(size=80), criterion="tcr_sequential", patience=10)
+        sizes.append(path.choose("tcr_sequential"))
+    assert np.count_nonzero(sizes) <= 5
+    assert max(sizes) <= 3
+
+
+def test_a_path_that_is_misled_says_why_it_ends(rng):
+    G, y = rng.normal(size=(60, 600)), rng.normal(size=60)
+    path = forward_path(G, y, criterion="tcr", patience=5)
+    assert path.stop_reason == "none of the last 5 terms is significant by the error before them"
+    forced = forward_path(G, y, criterion="tcr", patience=5, include=np.arange(12))
+    assert len(forced) >= 17
+
+
 def test_tcr_effective_is_tcr_for_orthogonal_candidates(rng):
     for _ in range(5):
         G = orthonormal(rng, 120, 40)

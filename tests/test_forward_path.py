@@ -293,6 +293,12 @@ def test_sizes_by_hand(rng):
     left = [(20 - k + 1) * path.n_different / 20 for k in range(1, best + 1)]
     effective = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(left[k - 1])]
     assert path.choose("tcr_effective") == max(effective, default=0)
+    size = 0
+    while ahead := [
+        k for k in range(size + 1, min(size + 10, 15) + 1) if path.steps[k].reduction >= 2 * loo[size] * np.log(21 - k)
+    ]:
+        size = max(ahead)
+    assert path.choose("tcr_sequential") == size
     assert path.choose(None) == 15
     for name in SIZES:
         assert 0 <= path.choose(name) <= 15

@@ -35,6 +35,7 @@ WORDS = {
     "one_se": "one standard error",
     "tcr": "TCR",
     "tcr_effective": "TCR, effective",
+    "tcr_sequential": "TCR, sequential",
 }
 
 

@@ -16,6 +16,9 @@ from termwise.plots.style import COLOURS, DASHES, GREEN, GREY, new_axes, tidy
 STEEP = 6.0  # largest ratio of errors that is drawn to a linear scale
 
 
+RULE_MARKS = {"one_se": 5, "tcr": 8, "tcr_effective": 6, "tcr_sequential": 10}  # sizes of the marks, which may coincide
+
+
 class SelectionPathDisplay:
     """The path of a selection: every criterion against the number of terms, and what each term brought.
 
@@ -156,12 +159,13 @@ class SelectionPathDisplay:
 
     def _draw_rules(self, axes: Any) -> None:
         """Mark what rules keep that are no minimum of a curve: one standard error, TCR."""
-        for name in ("one_se", "tcr", "tcr_effective"):
+        place = axes.get_xaxis_transform()
+        for name, size in RULE_MARKS.items():
             if name in self.choices:
-                label = f"{WORDS[name]}: {self.choices[name]}"
-                place = axes.get_xaxis_transform()
-                axes.plot([self.choices[name]], [0.0], "v", color="0.25", transform=place, clip_on=False, label=label,
-                          markersize={"one_se": 5, "tcr": 8, "tcr_effective": 6}[name], fillstyle="none")  # fmt: skip
+                axes.plot(
+                    [self.choices[name]], [0.0], "v", color="0.25", transform=place, clip_on=False, fillstyle="none",
+                    label=f"{WORDS[name]}: {self.choices[name]}", markersize=size,
+                )  # fmt: skip
 
     def _draw_reductions(self, axes: Any) -> None:
         """Draw what each term brought, and what noise would bring."""

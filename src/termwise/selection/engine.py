@@ -39,6 +39,7 @@ STOPPED = "stopped by a callback"
 BEYOND_CACHES = 1 << 27  # bytes
 PROMISING = 64
 FEW = 16  # terms a path has, if it is not said how many
+CROWDED = 2  # candidates for each sample from which on the least leave-one-out error is no measure of the noise
 
 
 def forward_path(
@@ -86,10 +87,11 @@ def forward_path(
         What is penalised: the weights, or those of the orthogonalised terms (ROLS).
     max_terms : int or None, default=None
         Most terms; None: as many as the data can determine.
-    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective"} or None, default=None
+    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective", "tcr_sequential"}, default=None
         How many terms are wanted, for `patience` and `refine`; the path itself goes on. None: all of them.
     patience : int or None, default=None
-        End the path once the criterion's choice has not changed for that many terms.
+        End the path once the criterion's choice has not changed for that many terms. With "tcr" and at least two
+        candidates for each sample, also once that many terms in a row are of no significance to "tcr_sequential".
     max_seconds : float or None, default=None
         End the path after that time, with what there is.
     include : array-like of int, default=()
@@ -235,6 +237,8 @@ def grow_on(
             path.stop_reason = STOPPED
         elif _settled(sizes, len(forced), settings.patience):
             path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
+        elif _misled(path, len(forced), settings):
+            path.stop_reason = f"none of the last {settings.patience} terms is significant by the error before them"
     path._training = state.training(rows.model_rows())
     if settings.refine is None or path.stop_reason == STOPPED:
         return path
@@ -327,6 +331,14 @@ def _promising(state: State) -> NDArray[np.intp]:
 def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
     """Whether the choice has stayed the same for `patience` terms."""
     return patience is not None and len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1
+
+
+def _misled(path: SelectionPath, forced: int, settings: Settings) -> bool:
+    """Whether TCR, with many more candidates than samples, goes on only since leave-one-out falls with every term."""
+    if settings.patience is None or settings.criterion not in ("tcr", "tcr_effective"):
+        return False
+    ahead = len(path) - max(forced, choose_size(path, "tcr_sequential"))
+    return path.n_candidates >= CROWDED * path.n_samples and ahead >= settings.patience
 
 
 def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:

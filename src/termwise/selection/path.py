@@ -14,6 +14,8 @@ from termwise._arrays import Array, from_host, is_foreign
 from termwise._checks import check_number, import_optional
 from termwise.selection.criteria import CRITERIA
 
+STRETCH = 10  # terms that `tcr_sequential` looks ahead
+
 
 @dataclass(frozen=True)
 class Step:
@@ -192,7 +194,7 @@ class SelectionPath:
 
         Parameters
         ----------
-        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective"} or None
+        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective", "tcr_sequential"} or None
             None keeps all. "tcr_effective" needs a path that was grown for it, which looks at the candidates.
         """
         return choose_size(self, criterion)
@@ -256,14 +258,36 @@ def tcr_effective(path: SelectionPath) -> int:
     return _last_significant(path, path.n_different)
 
 
-def noise_reductions(path: SelectionPath, different: float) -> NDArray[np.float64]:
-    """Cost reduction that noise brings to terms 1, 2, ... of a path, the best of the different candidates left.
+def tcr_sequential(path: SelectionPath) -> int:
+    """As `tcr`, with `sigma^2` the leave-one-out error of the model before the terms in question.
 
-    `sigma^2 2 log(p - k + 1)` for `p` different candidates, `sigma^2` the least leave-one-out error along the path.
+    Of many more candidates than samples the best one takes some of the noise with it every time: leave-one-out falls
+    with every term, and its least value along the path says little of the noise. Here the next few terms are judged by
+    the error of the model kept so far, which grows up to the last significant one of them, until none is.
+    """
+    size, error, reduction = 0, path.column("loo"), path.column("reduction")
+    chances = np.append(0.0, luck(path, path.n_candidates))
+    while True:
+        ahead = slice(size + 1, size + 1 + STRETCH)
+        significant = np.flatnonzero(reduction[ahead] >= error[size] * chances[ahead])
+        if not len(significant):
+            return max(size, _least(path))
+        size += int(significant[-1]) + 1
+
+
+def luck(path: SelectionPath, different: float) -> NDArray[np.float64]:
+    """Cost reduction that noise of variance one brings to terms 1, 2, ... of a path: `2 log(p - k + 1)`.
+
+    Term k is the best of `p - k + 1` candidates, of which as many count as are different.
     """
     k = np.arange(1, len(path) + 1)
     left = (path.n_candidates - k + 1) * (different / max(path.n_candidates, 1))
-    return 2 * path.steps[_minimum("loo")(path)].loo * np.log(np.maximum(left, 1))
+    return 2 * np.log(np.maximum(left, 1))
+
+
+def noise_reductions(path: SelectionPath, different: float) -> NDArray[np.float64]:
+    """Cost reduction that noise brings to terms 1, 2, ... of a path; its variance is the least leave-one-out error."""
+    return path.steps[_minimum("loo")(path)].loo * luck(path, different)
 
 
 def _last_significant(path: SelectionPath, different: float) -> int:
@@ -271,8 +295,17 @@ def _last_significant(path: SelectionPath, different: float) -> int:
     best = _minimum("loo")(path)
     noise = noise_reductions(path, different)[:best]
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= noise)
-    least = 0 if path.fit_intercept else min(1, len(path))
-    return int(significant[-1]) + 1 if len(significant) else least
+    return int(significant[-1]) + 1 if len(significant) else _least(path)
 
 
-SIZES = {name: _minimum(name) for name in CRITERIA} | {"one_se": one_se, "tcr": tcr, "tcr_effective": tcr_effective}
+def _least(path: SelectionPath) -> int:
+    """Fewest terms a model can have."""
+    return 0 if path.fit_intercept else min(1, len(path))
+
+
+SIZES = {name: _minimum(name) for name in CRITERIA} | {
+    "one_se": one_se,
+    "tcr": tcr,
+    "tcr_effective": tcr_effective,
+    "tcr_sequential": tcr_sequential,
+}
