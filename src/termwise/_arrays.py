@@ -320,39 +320,48 @@ class Program:
 
     The first call is made as it is, since a library sets itself up then, and the next is recorded. What the function is
     given keeps its place in memory: things that are there already, and room for a few numbers that change from call to
-    call. So does what it returns.
+    call. So does what it returns, and the copy in this process of the last of that, if it is to be read.
     """
 
     def __init__(
-        self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray], first: bool = True
+        self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray], read: int, first: bool
     ) -> None:
         like, self.function, self.things, self.first = things[-1], function, things, first
         self.xp, self.shapes = namespace(like), [(v.shape, v.dtype == np.float64) for v in numbers]
-        size = sum(v.size for v in numbers)
-        room = self.xp.empty(size, dtype=self.xp.float64, pin_memory=True)  # which a device reads by itself
-        self.numbers, self.sent, self._room = self.xp.empty_like(room, device=like.device), room.numpy(), room
+        # memory of this process that a device reads from and writes to by itself
+        self._sent, self._seen = (
+            self.xp.empty(size, dtype=self.xp.float64, pin_memory=True) for size in (sum(v.size for v in numbers), read)
+        )
+        self.numbers, self.sent = self.xp.empty_like(self._sent, device=like.device), self._sent.numpy()
+        self.seen = self._seen.numpy() if read else None
         self.graph: Any = None
         self.answer: Any = None
 
     def __call__(self, numbers: list[NDArray]) -> Any:
         np.concatenate([v.ravel().view(np.float64) for v in numbers], out=self.sent)  # indices bit by bit
-        self.numbers.copy_(self._room, non_blocking=True)
         if self.first:
             self.first, self.answer = False, self._run()
+        else:
+            if self.graph is None:
+                self._record(self.xp)
+            self.graph.replay()
+        if self.seen is None:
             return self.answer
-        if self.graph is None:
-            self._record(self.xp)
-        self.graph.replay()
-        return self.answer
+        self.xp.cuda.current_stream().synchronize()
+        return *self.answer[:-1], self.seen.copy()
 
     def _run(self) -> Any:
+        self.numbers.copy_(self._sent, non_blocking=True)
         parts, start = [], 0
         for shape, floats in self.shapes:
             size = int(np.prod(shape))
             part = self.numbers[start : start + size]
             parts.append((part if floats else part.view(self.xp.int64)).reshape(shape))
             start += size
-        return self.function(*self.things, *parts)
+        answer = self.function(*self.things, *parts)
+        if self.seen is not None:
+            self._seen.copy_(answer[-1], non_blocking=True)
+        return answer
 
     def _record(self, xp: Any) -> None:
         self.graph, stream, here = xp.cuda.CUDAGraph(), xp.cuda.Stream(), xp.cuda.current_stream()
@@ -370,16 +379,23 @@ def recordable(like: Array) -> bool:
 
 
 def repeat(
-    programs: dict[Any, Program], function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray]
+    programs: dict[Any, Program],
+    function: Callable[..., Any],
+    things: tuple[Any, ...],
+    numbers: list[NDArray],
+    read: int = 0,
 ) -> Any:
     """`function(*things, *numbers)`, the numbers sent to where the things are (the last of which must be an array).
+
+    With `read` the last array of the answer, that many numbers in float64, is brought to this process.
 
     Where that pays, calls are recorded in `programs`; an answer then holds until the next call with the same things,
     and must have been read before that.
     """
     like = things[-1]
     if not recordable(like):
-        return function(*things, *send(like, *numbers))
+        answer = function(*things, *send(like, *numbers))
+        return (*answer[:-1], to_host(answer[-1])) if read else answer
     shapes = tuple(v.shape for v in numbers)
     key = (function, *(x if isinstance(x, int) else id(x) for x in things), *shapes)
     if key not in programs:
@@ -390,7 +406,7 @@ def repeat(
             *shapes,
         )
         moved = any(program.function is function for program in programs.values())  # and may again
-        programs[key] = Program(function, things, numbers, first=moved or kind not in _RUN_BEFORE)
+        programs[key] = Program(function, things, numbers, read, first=moved or kind not in _RUN_BEFORE)
         _RUN_BEFORE.add(kind)
     return programs[key](numbers)
 

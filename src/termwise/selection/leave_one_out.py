@@ -141,20 +141,22 @@ class Bounds:
         if block is None or extra is not None:
             self.values, self.beta, self.size, *_, self.found = repeat(state.programs, bound_all, things, numbers)
         else:
-            things = (block.G, block._Zt, block.root, block.share, block.r, block.gap, *things)
-            self.values, self.beta, self.size, found = repeat(state.programs, first_look, things, numbers)
-            self._read(to_host(found), count)
+            self._look(block, things, numbers, count)
         if extra is not None:
             self.values, self.found = self.values + extra, None
         self.floor = float(state.moments.wrr.sum()) * (1 - 64 * float(np.finfo(state.rows.dtype).eps))
 
-    def _read(self, found: Floats, count: int) -> None:
-        """Take apart what a device has found."""
-        sums, most = self.state.sums.shape[0], max(1, count - 1)
-        errors, gaps = found[len(found) - sums - 2 * most : len(found) - sums].reshape(2, -1)
-        self.exact = np.where(gaps < NO_GAP, np.inf, errors)
-        self.state.learn(found[len(found) - sums :])
-        self.found = found[: len(found) - sums - 2 * most].reshape(-1, count)
+    def _look(self, block: RowBlock, things: tuple[Any, ...], numbers: list[Floats], count: int) -> None:
+        """Bound all and verify the first, and learn the sums over the rows, in one go and one transfer."""
+        state = self.state
+        things = (block.G, block._Zt, block.root, block.share, block.r, block.gap, *things)
+        sizes = (2 + state.known_rows.shape[0]) * count, 2 * max(1, count - 1), state.sums.shape[0]
+        *looked, seen = repeat(state.programs, first_look, things, numbers, read=sum(sizes))
+        self.values, self.beta, self.size = looked
+        found, verified, sums = np.split(seen, np.cumsum(sizes[:2]))
+        errors, gaps = verified.reshape(2, -1)
+        self.exact, self.found = np.where(gaps < NO_GAP, np.inf, errors), found.reshape(-1, count)
+        state.learn(sums)
 
     def shortlist(self, count: int) -> tuple[Known, Floats]:
         """Return what is known of the candidates with the smallest bounds, and these."""
