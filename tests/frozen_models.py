@@ -134,6 +134,8 @@ def _unfitted() -> Any:
     yield "pipeline imputed", make_pipeline(SimpleImputer(), BasisRidge(RadialBasis(width=3.0))), numbers, Y
     yield "pipeline selected", make_pipeline(ForwardRegressor(AnovaBasis(n_centers=2)), BasisRidge()), X, y
     yield "pipeline of bases", make_pipeline(FourierBasis(1), ForwardClassifier()), X, TWO
+    yield "one scaled column", make_pipeline(StandardScaler(), ForwardRegressor(max_terms=1)), X, y
+    yield "one scaled input", make_pipeline(StandardScaler(), BasisRidge(LogisticBasis(n_units=3))), X[:, :1], Y
 
 
 UNFITTED = {name: rest for name, *rest in _unfitted()}

@@ -296,10 +296,14 @@ def test_notes(sample):
     X, y = sample
     frame = pd.DataFrame(X, columns=list("abcd")).assign(e=1.0, f=X[:, 0], g=1.0)
     facts = diagnostics.facts(ForwardRegressor().fit(frame, y), frame, y, notes=["two rows dropped"])
-    assert facts["notes"] == ["two rows dropped", "constant columns: e, g", "repeated columns: f = a"]
+    assert facts["notes"] == [
+        "two rows dropped",
+        "Constant columns, which tell nothing: e, g.",
+        "Repeated columns, of which any may stand for all: f = a.",
+    ]
     many = np.hstack([X, np.zeros((120, 20))])
     (note,) = diagnostics.facts(ForwardRegressor().fit(many, y), many, y)["notes"]
-    assert note.endswith("x14, x15 and 8 more")
+    assert note.endswith("x14, x15 and 8 more.")
     sparse = sp.csr_array(many)
     assert diagnostics.facts(ForwardRegressor().fit(sparse, y), sparse, y)["notes"] == []
 

@@ -42,7 +42,7 @@ from termwise import (
     TermwiseClassifier,
     load_predictor,
 )
-from termwise.basis import TableEncoder
+from termwise.basis import KERNELS, TableEncoder
 from termwise.program import document
 from termwise.program.chain import STEPS, Beside, Part
 from termwise.program.document import text_of
@@ -222,6 +222,22 @@ def test_narrow_takes_only_the_inputs_in_use():
     np.testing.assert_array_equal(narrow.predict(X[:, [1, 3]]), predictor.predict(X))
     case = table_model()
     np.testing.assert_array_equal(case.predictor.narrow().predict(FRAME), case.predictor.predict(FRAME))
+
+
+def test_a_kernel_of_ones_own_cannot_be_kept(monkeypatch):
+    monkeypatch.setitem(KERNELS, "exponential", lambda xp, m, **out: xp.exp(-xp.sqrt(-m)))
+    model = BasisRidge(RadialBasis("exponential", centers=5)).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"kernel must be one of 'gaussian', .*, got 'exponential': a kernel of one's own"
+    ):
+        _ = model.predictor_
+
+
+def test_a_narrow_model_without_terms_can_be_kept(tmp_path):
+    narrow = case_of("empty").predictor.narrow()
+    narrow.save(tmp_path / "m.json")
+    assert load_predictor(tmp_path / "m.json") == narrow
+    np.testing.assert_allclose(narrow.predict(X[:3, :1]), y.mean())
 
 
 def test_fill_stands_in_for_missing_values(tmp_path):

@@ -30,6 +30,7 @@ from termwise import (
     write_report,
 )
 from termwise.basis import TableEncoder
+from termwise.report.view import short
 
 pytestmark = pytest.mark.xdist_group("report")  # one browser for all
 
@@ -143,6 +144,37 @@ def test_models_of_all_kinds(model, rng):
         report.render(model)
 
 
+def test_a_model_without_terms_is_called_what_it_is(rng):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    model = ForwardRegressor().fit(X, y).at(0)
+    held_out = {"metric": "R2", "value": -0.02, "n": 9, "rmse": 12345.6}
+    page = Page(report.render(model, facts=diagnostics.facts(model, X, y, held_out=held_out)))
+    assert "No term: the model is the mean." in page.text
+    assert "explains nothing: it is no better than their mean; its root mean square error is 12,300." in page.text
+    assert "Standard errors" not in page.text
+    assert "several inputs together" not in page.text
+    assert "Observed and predicted" not in page.text
+
+
+def test_estimates_say_what_they_leave_out(rng):
+    X = rng.normal(size=(60, 3))
+    model = TermwiseRegressor(dictionary="linear", target="data").fit(X, X[:, 0] + rng.normal(size=60))
+    facts = diagnostics.facts(model, X, X[:, 0])
+    page = Page(report.render(model, facts=facts))
+    assert "as few terms as are about as good as the best" in page.text
+    assert f"{1 - model.trials_['linear'][model.n_terms_]:.3f}every choice repeated" in page.text
+    assert "weights without the sample, terms kept" in page.text
+    facts["model"]["size"] = 3
+    assert "as many terms as were asked for" in report.render(model, facts=facts)
+    forward = ForwardRegressor().fit(X, X[:, 0])
+    assert "some fit by chance" in report.render(forward, X=X, y=X[:, 0])
+
+
+def test_numbers_have_sensible_digits():
+    written = [short(value) for value in (None, 3, 12345, 12345.6, -0.00123456, 1.5e-9, 2.34567e8, 1.0)]
+    assert written == ["?", "3", "12,345", "12,350", "\u22120.001235", "1.5e\u221209", "2.346e+08", "1"]
+
+
 def test_a_title_of_its_own(classes):
     X, y = classes
     model = ForwardClassifier(criterion=None, max_terms=3).fit(X, y)
@@ -157,6 +189,7 @@ def test_a_predictor(classes, table, tmp_path):
     model = TermwiseClassifier(3, dictionary="linear").fit(X, y)
     bare = report.render(model.predictor_)
     assert "saved without facts" in bare
+    assert "candidates" not in Page(bare).text.split("{", 1)[0]
     carrying = model.predictor_.with_facts(diagnostics.facts(model, X, y))
     carrying.save(tmp_path / "model.json")
     loaded = termwise.load_predictor(tmp_path / "model.json")
@@ -368,3 +401,20 @@ def test_classes_penalties_and_searches(show, classes):
     css(browser, "#more")[0].click()
     assert len(css(browser, "#term-rows tr")) == 150
     assert len(css(browser, "#tried tbody tr")) == 2
+
+
+@in_browser
+def test_outputs_of_different_sizes_are_shown_one_at_a_time(show, rng):
+    X = rng.normal(size=(80, 2))
+    Y = pd.DataFrame({"small": 1e-3 * X[:, 0], "large": 1e3 * X[:, 1]})
+    model = ForwardRegressor(criterion=None, max_terms=2).fit(X, Y)
+    browser = show(report.render(model, X=X, y=Y))
+
+    def reaches():
+        return [line.rect["height"] for line in css(browser, "#effect-plots .line")]
+
+    assert len(reaches()) == 2
+    assert max(reaches()) > 80
+    css(browser, "#effect-output option")[1].click()
+    assert len(reaches()) == 2
+    assert max(reaches()) > 80

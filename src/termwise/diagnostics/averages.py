@@ -37,7 +37,7 @@ def average_effects(parts: Unwrapped, X: Any) -> list[list[Effect]]:
         values, codes = grid_of(U[:, columns], kinds)
         heights = np.array([outputs(parts, placed(some, columns, code)).mean(axis=0) for code in codes])
         deciles = np.quantile(U[:, columns[0]], DECILES) if kinds is None else np.empty(0)
-        effects.append([Effect((name,), (values,), h - h.mean(), spread(h), (deciles,)) for h in heights.T])
+        effects.append([Effect((name,), (values,), h - h.mean(), float(h.std()), (deciles,)) for h in heights.T])
     return effects
 
 
@@ -66,8 +66,3 @@ def outputs(parts: Unwrapped, U: Floats) -> Floats:
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         G = U[:, model._chosen] if basis is None else densify(basis.transform(U))
     return np.asarray(to_host(as_columns(model._outputs(G))))
-
-
-def spread(heights: Floats) -> float:
-    """Standard deviation of an effect over its values."""
-    return float(heights.std())

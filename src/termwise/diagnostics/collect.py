@@ -58,7 +58,7 @@ def facts(
     -------
     facts : dict
         "model" : what was fitted ("class", "task", "n", "d", "n_terms", "n_candidates", "dictionary", "alpha", "dof",
-        "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "intercept").
+        "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "intercept").
         "scores" : criteria, "loo_r2" or "loo_accuracy", "held_out".
         "baselines" : "name", "score" and "terms" of each.
         "criteria", "choices" : names of the criteria along the path, the size each would keep.
@@ -140,6 +140,7 @@ def model_facts(parts: Unwrapped, target: Any) -> dict[str, Any]:
         "classes": [str(one) for one in model.classes_] if parts.task == "classification" else None,
         "criterion": "cv" if hasattr(model, "trials_") else plain(getattr(model, "criterion", None)),
         "trial": trial_of(model) if hasattr(model, "trials_") else None,
+        "size": plain(getattr(model, "size", None)),
         "intercept": rounded(np.atleast_1d(to_host(model.intercept_))),
     }
 
@@ -299,8 +300,9 @@ def data_notes(parts: Unwrapped, X: Any) -> list[str]:
     first: dict[bytes, int] = {}
     repeated = [f"{names[j]} = {names[first[key]]}" for j, key in enumerate(map(bytes, np.ascontiguousarray(G.T)))
                 if first.setdefault(key, j) != j and not constant[j]]  # fmt: skip
-    listed = {"constant columns": [names[j] for j in np.flatnonzero(constant)], "repeated columns": repeated}
-    return [f"{what}: {listing(columns)}" for what, columns in listed.items() if columns]
+    same = [names[j] for j in np.flatnonzero(constant)]
+    told = [f"Constant columns, which tell nothing: {listing(same)}."] if same else []
+    return [*told, f"Repeated columns, of which any may stand for all: {listing(repeated)}."] if repeated else told
 
 
 def listing(names: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from termwise.diagnostics.comparison import in_this_process
 from termwise.diagnostics.plain import plain, rounded
 from termwise.diagnostics.shown import SHOWN
 from termwise.predictor import Predictor
-from termwise.program.document import VERSION
 
 
 def predictor_facts(predictor: Predictor) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def predictor_facts(predictor: Predictor) -> dict[str, Any]:
             "n": None,
             "d": len(predictor.inputs),
             "n_terms": predictor.n_terms,
-            "n_candidates": predictor.n_terms,
-            "dictionary": "saved",
+            "n_candidates": None,
+            "dictionary": None,
             "alpha": None,
             "dof": None,
             "noise": None,
@@ -52,7 +52,7 @@ def predictor_facts(predictor: Predictor) -> dict[str, Any]:
         "no_effects": "",
         "notes": ["Nothing is known of the fit: the predictor was saved without facts."],
         "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
-        "versions": {"format": str(VERSION)},
+        "versions": {"termwise": version("termwise")},
     }
 
 

@@ -77,6 +77,14 @@ class Graph:
         """Take some columns."""
         return self.node("Gather", z, self.constant(np.asarray(columns, dtype=np.int64)), axis=1)
 
+    def product(self, z: str, matrix: Any) -> str:
+        """Multiply rows by a matrix.
+
+        A single column is multiplied element by element: onnxruntime takes a scale in front of MatMul that is one
+        number into the MatMul, as an attribute in float32.
+        """
+        return self.node("Mul" if len(matrix) == 1 else "MatMul", z, self.constant(matrix))
+
 
 # -- steps -------------------------------------------------------------------------------------------------------------
 
@@ -104,7 +112,7 @@ def _(step: Clip, graph: Graph, z: str) -> str:
 
 @traced.register
 def _(step: Rotate, graph: Graph, z: str) -> str:
-    return graph.node("MatMul", graph.node("Sub", z, graph.constant(step.center)), graph.constant(step.matrix))
+    return graph.product(graph.node("Sub", z, graph.constant(step.center)), step.matrix)
 
 
 @traced.register
@@ -149,7 +157,7 @@ def _(step: Waves, graph: Graph, z: str) -> str:
 
 @traced.register
 def _(step: Logistic, graph: Graph, z: str) -> str:
-    along = graph.node("MatMul", z, graph.constant(step.directions.T))
+    along = graph.product(z, step.directions.T)
     return graph.node("Sigmoid", graph.node("Sub", graph.constant(step.offsets), along))
 
 
@@ -255,7 +263,7 @@ def combine(linear: Linear, graph: Graph, z: str) -> str:
     """Add the outputs, (n, q); without terms they are the same for all rows of z."""
     intercept = graph.constant(linear.intercept[None])
     if linear.names:
-        return graph.node("Add", graph.node("MatMul", z, graph.constant(linear.weights.T)), intercept)
+        return graph.node("Add", graph.product(z, linear.weights.T), intercept)
     rows = graph.node("Concat", graph.node("Shape", z, start=0, end=1), graph.constant(np.array([1])), axis=0)
     return graph.node("Expand", intercept, rows)
 

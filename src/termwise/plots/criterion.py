@@ -16,6 +16,7 @@ from termwise.plots.style import COLOURS, DASHES, new_axes, plain, tidy
 from termwise.ridge import BasisRidge
 
 HIGHEST, LOWEST = 8.0, 1.6  # shown, as multiples and fractions of the least leave-one-out error or GCV
+FEW = 8  # values of a parameter that are written under the axis
 
 
 class CriterionDisplay:
@@ -119,6 +120,9 @@ class CriterionDisplay:
             self._draw_curve(places, heights, name, colour, dash if numbers else "none")
         if numbers and places.min() > 0 and places.max() > 10 * places.min():
             self.ax_.set_xscale("log")
+            self.ax_.tick_params(axis="x", which="minor", labelbottom=False)  # between powers of ten they overlap
+            if len(values) <= FEW:
+                self.ax_.set_xticks(places, [f"{value:.3g}" for value in values])
         if not numbers:
             self.ax_.set_xticks(places, [plain(str(value)) for value in values])
             self.ax_.margins(x=0.3)

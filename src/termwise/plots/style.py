@@ -22,7 +22,7 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
 COLOURS = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK]
 DASHES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1))]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-GREY, MAP = "0.6", "PuOr_r"
+GREY, MAP = "0.6", "PuOr"  # orange for less, purple for more, as on the page about a model
 
 
 def plain(name: str) -> str:

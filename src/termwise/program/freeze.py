@@ -25,6 +25,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import to_host
+from termwise._checks import check_choice
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, TableEncoder
 from termwise.basis._terms import TakenColumns
 from termwise.program.chain import Beside, Part
@@ -33,6 +34,7 @@ from termwise.program.outputs import Labels, Linear
 from termwise.program.plain import plain_scalar
 from termwise.program.program import Program, check_lags
 from termwise.program.steps import (
+    SHIPPED,
     Anova,
     Clip,
     Columns,
@@ -252,6 +254,7 @@ def _(polynomials: PolynomialFeatures) -> list[Step]:
 
 @converted.register
 def _(basis: RadialBasis) -> list[Step]:
+    check_choice("kernel", basis.kernel, SHIPPED, remedy="a kernel of one's own cannot be kept in a file")
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
     if width.ndim < 2:

@@ -153,8 +153,8 @@ class Reading:
         return replace(self, sources=self.sources[columns], categories=self.categories[columns])
 
     def narrowed(self) -> Reading:
-        """Leave out inputs that are not looked at."""
-        used = self.used
+        """Leave out inputs that are not looked at, but for the first if none is: every table has a column."""
+        used = self.used or [0]
         return replace(self, inputs=tuple(self.inputs[j] for j in used), sources=np.searchsorted(used, self.sources))
 
     def filled(self, fill: Mapping[str, Any]) -> Reading:

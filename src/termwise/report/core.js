@@ -24,13 +24,16 @@ function fill(node, attributes, children) {
   return node;
 }
 
-function format(value, digits = 4) {
+// So many digits; in a table also the zeros at their end, so that numbers of one size stand one under the other.
+function format(value, digits = 4, zeros = false) {
   if (!isKnown(value)) return "–";
   if (value === 0 || Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "−");
   const size = Math.abs(value);
-  const exponential = () => value.toExponential(digits - 1).replace(/\.?0*e\+?/, "e");
-  const text = size >= 1e6 || size < 1e-4 ? exponential() : String(Number(value.toPrecision(digits)));
-  return text.replace(/-/g, "−");
+  const rounded = Number(value.toPrecision(digits));
+  const plain = () => (Math.abs(rounded) < 10 ** digits ? rounded.toPrecision(digits) : String(rounded));
+  const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 1) : plain();
+  const trimmed = zeros ? text : text.replace(/(\.\d*?)0+(?=e|$)/, "$1").replace(/\.(?=e|$)/, "");
+  return trimmed.replace("e+", "e").replace(/-/g, "−");
 }
 
 // A piece of a line as it is drawn, for a legend.
@@ -48,7 +51,7 @@ function ticksOf(low, high, count, least = 0) {
   const step = Math.max(least, power * (left > 7.07 ? 10 : left > 3.16 ? 5 : left > 1.41 ? 2 : 1));
   const first = Math.ceil(low / step - 1e-9), found = [];
   for (let k = first; k * step <= high + 1e-9 * step; k++) found.push(Number((k * step).toPrecision(12)));
-  return found;
+  return found.length < 2 && step > least ? ticksOf(low, high, 2 * count, least) : found;
 }
 
 function logTicks(low, high, count) {

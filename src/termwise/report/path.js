@@ -97,7 +97,7 @@ function setUpCharts() {
       { height: 190, label: "Leave-one-out error rate against the number of terms" });
   }
   if (has("reduction")) {
-    pathChart("what each term brought: drop of the squared error, and what noise would bring", [
+    pathChart("what each term brought (dashed: noise alone)", [
       { key: "reduction", label: "brought", style: { stroke: colours[2] } },
       { key: "threshold", label: "noise would bring", style: { stroke: colours[6], "stroke-dasharray": "5 4" } },
     ], { log: true, height: 210, label: "What each term brought beside what noise would bring" });
@@ -154,7 +154,9 @@ function drawTerms() {
   if (now) now.value = terms(state.size);
   const at = sizes.get(state.size);
   if (!at) return;
-  const which = state.size === chosen ? "The model" : `The model cut at ${terms(state.size)}`;
+  const mean = state.size ? "" : ", which is the mean";
+  const which = state.size === chosen ? `The model${mean}` : `The model cut at ${terms(state.size)}${mean}`;
+  byId("terms-told").closest("section").querySelector("table").hidden = !listed.length;
   byId("terms-told").textContent = `${which}: intercept ${format(at.intercept[state.output])}, ` +
     `effective parameters ${format(at.dof)}, leave-one-out error ${format(at.criteria.loo)}.`;
 }
@@ -163,14 +165,14 @@ function termRow(term) {
   return element("tr", {},
     element("td", { class: "order" }, term.order),
     element("th", { scope: "row", class: "name" }, term.name),
-    element("td", {}, format(term.weight)),
-    element("td", { class: "error" }, format(term.error, 3)),
-    element("td", { class: "interval" }, interval(term)));
+    element("td", {}, format(term.weight, 4, true)),
+    element("td", { class: "error" }, format(term.error, 3, true)),
+    element("td", { class: "interval" }, ...(isKnown(term.error) ? [interval(term)] : [])));
 }
 
 // The weight and two standard errors on either side, to a scale of its own.
 function interval({ weight, error }) {
-  const reach = 2 * (error || 0), most = Math.abs(weight) + reach || 1, X = (value) => 50 + 48 * value / most;
+  const reach = 2 * error, most = Math.abs(weight) + reach || 1, X = (value) => 50 + 48 * value / most;
   const thick = { "vector-effect": "non-scaling-stroke" };  // however the row is stretched
   const stroke = (kind, x1, x2, y1, y2) => shape("line", { class: kind, x1, x2, y1, y2, ...thick });
   return shape("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" },

@@ -2,50 +2,61 @@
 // -- effects --------------------------------------------------------------------------------------------------------
 
 const outputs = facts.model.outputs, many = outputs.length > 1;
-const picture = { output: 0 };  // whose pairs are shown
+const picture = { output: 0, height: 220 };  // the output that is shown
 const nameAt = (k) => (many ? outputs[k] : "effect");
-const effectLines = (effect, i) => effect.effect.map((heights, k) => [nameAt(k), format(heights[i], 3)]);
+const effectLines = (effect, i) => seen().map((k) => [nameAt(k), format(effect.effect[k][i], 3)]);
+
+// Scores of a few classes are of one size and go into one picture; other outputs are shown one at a time.
+const together = facts.model.task === "classification" && outputs.length <= colours.length;
+const seen = () => (together ? outputs.map((_, k) => k) : [picture.output]);
 
 function setUpEffects() {
-  const single = facts.effects.filter((one) => one.inputs.length === 1).flatMap((one) => one.effect.flat());
-  const limit = 1.05 * Math.max(...single.map(Math.abs), 1e-12);
   const most = 12, more = byId("more-effects");
   if (many) nameOutputs(byId("effect-outputs"));
-  facts.effects.slice(0, most).forEach((effect) => addEffect(effect, limit));
+  facts.effects.slice(0, most).forEach(addEffect);
   more.hidden = facts.effects.length <= most;
   more.textContent = `Show all ${facts.effects.length} effects`;
   more.addEventListener("click", () => {
     more.hidden = true;
-    facts.effects.slice(most).forEach((effect) => addEffect(effect, limit));
+    facts.effects.slice(most).forEach(addEffect);
   });
 }
 
 function nameOutputs(holder) {
-  holder.append(...outputs.map((name, k) => element("span", { class: "key" }, swatch(styleOf(k)), name)));
-  if (!facts.effects.some((one) => one.inputs.length === 2)) return;
-  const select = element("select", {}, ...outputs.map((name, k) => element("option", { value: k }, name)));
+  if (together) holder.append(...outputs.map((name, k) => element("span", { class: "key" }, swatch(styleOf(k)), name)));
+  if (together && !facts.effects.some((one) => one.inputs.length === 2)) return;
+  const select = element("select", { id: "effect-output" });
+  select.append(...outputs.map((name, k) => element("option", { value: k }, name)));
   select.addEventListener("change", () => { picture.output = Number(select.value); redraw(byId("effect-plots")); });
-  holder.append(element("label", {}, "Pairs for ", select));
+  holder.append(element("label", {}, together ? "Pairs for " : "Effects on ", select));
 }
 
-function addEffect(effect, limit) {
-  const chart = element("div", { class: "chart" }), strength = `strength ${format(Math.max(...effect.strength), 3)}`;
-  const title = element("h3", {}, effect.inputs.join("  ×  "));
-  const caption = element("figcaption", {}, title, element("span", { class: "note" }, strength));
-  byId("effect-plots").append(element("figure", {}, caption, chart));
+function addEffect(effect) {
+  const figure = byId("effect-plots").appendChild(element("figure"));
   const draw = effect.inputs.length === 2 ? drawSurface : effect.categories[0] ? drawBars : drawCurve;
-  drawIn(chart, (holder, width) => draw(holder, width, effect, limit));
+  drawIn(figure, (holder, width) => {
+    const strength = `strength ${format(Math.max(...seen().map((k) => effect.strength[k])), 3)}`;
+    const title = element("h3", {}, effect.inputs.join("  ×  ")), chart = element("div", { class: "chart" });
+    holder.append(element("figcaption", {}, title, element("span", { class: "note" }, strength)), chart);
+    draw(chart, width - 24, effect);
+  });
 }
 
-function drawCurve(holder, width, effect, limit) {
+// The largest effect of a single input on what is shown: all curves have this scale.
+function limit() {
+  const single = facts.effects.filter((one) => one.inputs.length === 1);
+  return 1.05 * Math.max(...single.flatMap((one) => seen().flatMap((k) => one.effect[k])).map(Math.abs), 1e-300);
+}
+
+function drawCurve(holder, width, effect) {
   const [name] = effect.inputs, [xs] = effect.values, x = [xs[0], xs[xs.length - 1]];
-  const axes = frame(holder, { width, height: 190, x, y: [-limit, limit], label: `Effect of ${name}` });
+  const axes = frame(holder, { width, height: picture.height, x, y: [-limit(), limit()], label: `Effect of ${name}` });
   const { svg, X, Y, left, right, bottom } = axes;
   svg.append(shape("line", { class: "zero", x1: left, x2: right, y1: Y(0), y2: Y(0) }));
   for (const decile of effect.deciles[0] || []) {
     svg.append(shape("line", { class: "tick", x1: X(decile), x2: X(decile), y1: bottom, y2: bottom - 6 }));
   }
-  effect.effect.forEach((heights, k) => svg.append(line(xs.map((at, i) => [X(at), Y(heights[i])]), styleOf(k))));
+  seen().forEach((k) => svg.append(line(xs.map((at, i) => [X(at), Y(effect.effect[k][i])]), styleOf(together ? k : 0))));
   const follow = follower(axes);
   onPointer(svg, (event, place) => {
     const i = nearest(xs, X.back(place));
@@ -54,12 +65,12 @@ function drawCurve(holder, width, effect, limit) {
   }, follow);
 }
 
-function drawBars(holder, width, effect, limit) {
-  const [name] = effect.inputs, kinds = effect.values[0].map(String), count = kinds.length, q = effect.effect.length;
-  const ranges = { x: [-0.5, count - 0.5], y: [-limit, limit], xNames: kinds };
-  const { svg, X, Y, left, right } = frame(holder, { width, height: 190, ...ranges, label: `Effect of ${name}` });
+function drawBars(holder, width, effect) {
+  const [name] = effect.inputs, kinds = effect.values[0].map(String), count = kinds.length, q = seen().length;
+  const ranges = { height: picture.height, x: [-0.5, count - 0.5], y: [-limit(), limit()], xNames: kinds };
+  const { svg, X, Y, left, right } = frame(holder, { width, ...ranges, label: `Effect of ${name}` });
   const wide = 0.7 * (X(1) - X(0)) / q;
-  effect.effect.forEach((heights, k) => heights.forEach((value, i) => svg.append(shape("rect", {
+  seen().forEach((output, k) => effect.effect[output].forEach((value, i) => svg.append(shape("rect", {
     x: X(i) - wide * q / 2 + k * wide, width: Math.max(wide - 1, 1), rx: 2, fill: styleOf(k).stroke,
     y: Math.min(Y(value), Y(0)), height: Math.max(Math.abs(Y(value) - Y(0)), 0.5),
   }))));
@@ -83,13 +94,13 @@ function drawSurface(holder, width, effect) {
   const heights = effect.effect[picture.output], most = Math.max(...heights.flat().map(Math.abs)) || 1;
   const ends = (values, kind) => (kind ? [-0.5, values.length - 0.5] : [values[0], values[values.length - 1]]);
   const { svg, X, Y, left, right, top, bottom } = frame(holder, {
-    width, height: 230, x: ends(xs, xKind), y: ends(ys, yKind), xTitle: across, yTitle: up, grid: false,
+    width, height: picture.height, x: ends(xs, xKind), y: ends(ys, yKind), xTitle: across, yTitle: up, grid: false,
     xNames: xKind ? xs.map(String) : null, yNames: yKind ? ys.map(String) : null,
     label: `Effect of ${across} and ${up}`,
   });
   svg.append(shape("image", {
-    href: painting(heights, most), x: left, y: top, width: right - left, height: bottom - top,
-    preserveAspectRatio: "none", style: xKind || yKind ? "image-rendering: pixelated" : "",
+    href: painting(spread(heights, xKind).map((column) => spread(column, yKind)), most),
+    x: left, y: top, width: right - left, height: bottom - top, preserveAspectRatio: "none",
   }));
   svg.append(shape("text", { x: right, y: 14, "text-anchor": "end" }, `±${format(most, 2)}`));
   const at = (values, kind, place) => (kind ? kindAt(values, place) : nearest(values, place));
@@ -100,6 +111,9 @@ function drawSurface(holder, width, effect) {
     tell(event, `${across} × ${up}`, lines);
   }, () => {});
 }
+
+// Many pixels for each category: a browser blurs what is between two pixels, and there is nothing between categories.
+const spread = (values, kind) => (kind ? values.flatMap((value) => Array(40).fill(value)) : values);
 
 function painting(heights, most) {
   const canvas = element("canvas"), m = heights.length, n = heights[0].length;

@@ -10,7 +10,17 @@ Facts = dict[str, Any]
 
 NAMES = WORDS | {"loo_error": "leave-one-out mistakes", "loo_error_rate": "leave-one-out mistakes"}
 METRICS = {"R2": "R²", "accuracy": "accuracy"}
+DICTIONARIES = {
+    "linear": "the inputs themselves",
+    "additive": "bumps and straight lines of single inputs",
+    "pairs": "bumps and straight lines of single inputs, and their products",
+    "smooth": "Gaussians of all inputs, and the inputs themselves",
+    "columns": "the columns themselves",
+}
 LISTED = 20  # rows of what was tried
+LARGE = 1e6  # from which on numbers are written with an exponent
+KEPT = "weights without the sample, terms kept"
+MINUS = "\u2212"
 
 
 def view(facts: Facts, data: Facts | None) -> dict[str, Any]:
@@ -31,7 +41,7 @@ def view(facts: Facts, data: Facts | None) -> dict[str, Any]:
         "weights_note": weights_note(facts),
         "effects": effects_words(facts),
         "confusion": confusion_words(facts),
-        "fit": fit_words(facts),
+        "fit": fit_words(facts) if shows_fit(facts) else "",
         "on_data": on_data_words(data),
         "tried": tried,
         "tried_told": tried_words(facts),
@@ -49,7 +59,7 @@ def sections(facts: Facts, data: Facts | None, bars: Any, tried: Any) -> list[tu
         ("path", "How many terms", facts.get("path")),
         ("terms", "Terms and weights", True),
         ("effects", "What each input does", facts.get("effects")),
-        ("fit", "Right and wrong" if facts.get("confusion") else "Observed and predicted", facts.get("fit")),
+        ("fit", "Right and wrong" if facts.get("confusion") else "Observed and predicted", shows_fit(facts)),
         ("penalty", "The penalty", facts.get("penalty")),
         ("tried", "What was tried", tried),
         ("notes", "Notes", True),
@@ -57,9 +67,19 @@ def sections(facts: Facts, data: Facts | None, bars: Any, tried: Any) -> list[tu
     return [(anchor, name) for anchor, name, there in named if there]
 
 
+def shows_fit(facts: Facts) -> bool:
+    """Whether observed and predicted values are worth a look: those of a mean are not."""
+    return bool(facts.get("confusion") or (facts.get("fit") and facts["model"]["n_terms"]))
+
+
 def short(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many significant digits."""
-    return "?" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
+    """Write a number with so many significant digits, without an exponent unless it is very large or very small."""
+    if value is None:
+        return "?"
+    if not isinstance(value, int):
+        value = float(f"{value:.{digits}g}")
+        value = int(value) if value.is_integer() and abs(value) < LARGE else value
+    return (f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}").replace("-", MINUS)
 
 
 def counted(number: int, what: str) -> str:
@@ -69,7 +89,7 @@ def counted(number: int, what: str) -> str:
 
 def per_cent(share: float | None) -> str:
     """Write a share."""
-    return "?" if share is None else f"{100 * share:.1f}\u00a0%"
+    return "?" if share is None else f"{100 * share:.1f}\u00a0%".replace("-", MINUS)
 
 
 # -- the beginning -----------------------------------------------------------------------------------------------------
@@ -78,9 +98,14 @@ def per_cent(share: float | None) -> str:
 def sentence(model: Facts) -> str:
     """Say what was fitted."""
     what = f"the classes of {model['target'] or 'y'}" if model["classes"] else model["target"] or "y"
-    made = f"{counted(model['n_terms'], 'term')} of {model['n_candidates']:,} candidates"
+    made = f"{what} from {counted(model['d'], 'input')} by {counted(model['n_terms'], 'term')}"
+    if model["n_candidates"] is None:
+        return f"{model['class']}: {made}."
+    kind = DICTIONARIES.get(model["dictionary"], model["dictionary"])
+    fewer = model["n_terms"] < model["n_candidates"]
+    chosen = f", chosen from {counted(model['n_candidates'], 'candidate')}" if fewer else ""
     samples = "" if model["n"] is None else f", fitted to {short(model['n'])} samples"
-    return f"{model['class']}: {what} from {counted(model['d'], 'input')} by {made} ({model['dictionary']}){samples}."
+    return f"{model['class']}: {made}{chosen} ({kind}){samples}."
 
 
 def cards(facts: Facts) -> list[dict[str, str]]:
@@ -92,13 +117,15 @@ def cards(facts: Facts) -> list[dict[str, str]]:
         found.append(
             (f"held-out {name}", score(held_out["metric"], held_out["value"]), f"{held_out['n']:,} samples not seen")
         )
-    if scores.get("loo_r2") is not None:
-        found.append(("leave-one-out R²", f"{scores['loo_r2']:.3f}", "each sample predicted without it"))
-    if scores.get("loo_accuracy") is not None:
-        found.append(("leave-one-out accuracy", per_cent(scores["loo_accuracy"]), "each sample predicted without it"))
-    found.append(("terms", short(model["n_terms"]), f"of {model['n_candidates']:,} candidates"))
+    if (repeated := cross_validated(facts)) is not None:
+        found.append(("cross-validated R²", score("R2", repeated), "every choice repeated without the sample"))
+    for key, metric in (("loo_r2", "R2"), ("loo_accuracy", "accuracy")):
+        if scores.get(key) is not None:
+            found.append((f"leave-one-out {METRICS[metric]}", score(metric, scores[key]), KEPT))
+    some = "" if model["n_candidates"] is None else f"of {counted(model['n_candidates'], 'candidate')}"
+    found.append(("terms", short(model["n_terms"]), some))
     if model["dof"] is not None:
-        found.append(("effective parameters", short(model["dof"], 3), f"penalty {short(model['alpha'], 2)}"))
+        found.append(("effective parameters", short(model["dof"], 3), penalty_words(model)))
     if model["noise"] is not None and not model["classes"]:
         found.append(("noise", short(model["noise"], 3), "standard deviation"))
     return [{"name": name, "value": value, "note": note} for name, value, note in found]
@@ -106,7 +133,22 @@ def cards(facts: Facts) -> list[dict[str, str]]:
 
 def score(metric: str, value: float) -> str:
     """Write a score."""
-    return per_cent(value) if metric == "accuracy" else f"{round(value, 3) + 0.0:.3f}"
+    return per_cent(value) if metric == "accuracy" else f"{round(value, 3) + 0.0:.3f}".replace("-", MINUS)
+
+
+def cross_validated(facts: Facts) -> float | None:
+    """Share of the variance explained in cross-validation that repeats every choice, at the size of the model."""
+    errors = {one["name"]: one["error"] for one in facts.get("trials", [])}.get(facts["model"].get("trial"), [])
+    size = facts["model"]["n_terms"]
+    known = not facts["model"]["classes"] and size < len(errors) and errors[size] is not None
+    return 1 - errors[size] if known else None
+
+
+def penalty_words(model: Facts) -> str:
+    """Say what holds the weights back."""
+    if (model.get("trial") or "").endswith(", ridge"):
+        return "of a fit to the ridge fit, both counted"
+    return "each weight has its own penalty" if model["alpha"] is None else f"penalty {short(model['alpha'], 2)}"
 
 
 # -- quality -----------------------------------------------------------------------------------------------------------
@@ -155,11 +197,9 @@ def quality(facts: Facts) -> str:
     if held_out["metric"] != "R2":
         return f"{where}, the {held_out['metric']} is {short(held_out['value'])}."
     told = f"{where}, the model explains {per_cent(held_out['value'])} of the variance"
-    told += (
-        f"; its errors are {short(held_out['rmse'], 3)} in the root mean square."
-        if held_out.get("rmse") is not None
-        else "."
-    )
+    if held_out["value"] <= 0:
+        told = f"{where}, the model explains nothing: it is no better than their mean"
+    told += "." if held_out.get("rmse") is None else f"; its root mean square error is {short(held_out['rmse'], 3)}."
     if held_out.get("coverage") is not None:
         told += (
             f" Intervals meant to hold {100 * held_out['nominal']:.0f} % of them hold {per_cent(held_out['coverage'])}."
@@ -191,10 +231,18 @@ def path_words(facts: Facts) -> str:
     )
     if "cv" in facts["criteria"]:
         told += (
-            " Cross-validation repeats every choice for samples left out and decided the size; the others look at the "
-            "weights alone and are optimistic."
+            " Cross-validation repeats every choice without the samples it predicts. The others take the terms as "
+            f"given and are optimistic. {size_words(facts['model'].get('size', 'small'))}"
         )
+    else:
+        told += " All take the terms as given: of many candidates some fit by chance, and the true error is larger."
     return told
+
+
+def size_words(size: str | int) -> str:
+    """Say how the size of a cross-validated model came about."""
+    told = {"small": "as few terms as are about as good as the best", "accurate": "as many terms as are best"}
+    return f"This model has {told.get(str(size), 'as many terms as were asked for')}."
 
 
 def terms_words(model: Facts) -> str:
@@ -206,6 +254,8 @@ def terms_words(model: Facts) -> str:
 
 def weights_note(facts: Facts) -> str:
     """Say what the error bars are and what they are not."""
+    if not facts["terms"]:
+        return ""
     if all(term["std_error"] is None for term in facts["terms"]):
         return "Standard errors are not known: the model has not kept its samples."
     told = (
@@ -240,7 +290,11 @@ def confusion_words(facts: Facts) -> str:
     confusion = facts.get("confusion")
     if not confusion:
         return ""
-    without = "Each sample is predicted by the model without it. " if confusion["how"] == "leave-one-out" else ""
+    without = (
+        "Each sample is predicted by the model without it, its terms kept. "
+        if confusion["how"] == "leave-one-out"
+        else ""
+    )
     return f"{without}Rows are observed classes, columns predicted ones."
 
 
@@ -249,7 +303,7 @@ def fit_words(facts: Facts) -> str:
     fit = facts.get("fit")
     if not fit:
         return ""
-    how = "by the model without it" if fit["loo"] else "by the model, which has seen it"
+    how = "by the model without it, its terms kept" if fit["loo"] else "by the model, which has seen it"
     some = (
         f" {len(fit['rows']):,} of {short(facts['model']['n'])} samples are shown."
         if len(fit["rows"]) < (facts["model"]["n"] or 0)
@@ -263,7 +317,7 @@ def on_data_words(data: Facts | None) -> str:
     if not data:
         return ""
     name = METRICS.get(data["metric"], data["metric"])
-    extra = f", errors of {short(data['rmse'], 3)} in the root mean square" if data.get("rmse") is not None else ""
+    extra = f", root mean square error {short(data['rmse'], 3)}" if data.get("rmse") is not None else ""
     return f"{name} {score(data['metric'], data['value'])} on the {data['n']:,} samples given to this report{extra}."
 
 
@@ -303,9 +357,9 @@ def tried_words(facts: Facts) -> str:
 def notes(facts: Facts) -> list[str]:
     """What a reader should know."""
     model, found = facts["model"], list(facts["notes"])
-    if model["stop_reason"]:
+    if model["stop_reason"] and not model.get("trial"):  # such a path is cut not far beyond the size that was chosen
         found.append(f"The path ended: {model['stop_reason']}.")
-    if facts.get("no_effects") and not facts["effects"]:
+    if facts.get("no_effects") and not facts["effects"] and model["n_terms"]:
         found.append("The effect of single inputs is not shown: the terms take several inputs together.")
     scores = {NAMES.get(name, name): value for name, value in facts["scores"].items() if isinstance(value, int | float)}
     told = ", ".join(f"{name} {short(value)}" for name, value in scores.items() if not name.startswith("loo_"))
