@@ -98,6 +98,14 @@ def test_names_say_what_and_where(X):
     assert AnovaBasis().set_output(transform="pandas").fit_transform(frame).columns[0] == "speed"
 
 
+def test_numbers_are_written_as_people_do():
+    assert distinct_labels(np.array([1966.2, 1974.0, 1981.7])) == ["1966", "1974", "1982"]
+    assert distinct_labels(np.array([123.4, 12_500.0, 98_765.4])) == ["123", "12500", "98770"]
+    assert distinct_labels(np.array([-0.45, 0.0012, 0.00012345, 46.3])) == ["-0.45", "0.0012", "0.00012", "46"]
+    assert distinct_labels(np.array([123_456.0, 123_457.0])) == ["123456", "123457"]
+    assert distinct_labels(np.array([1.2345e-7, 2.34567e6])) == ["1.2e-07", "2.346e+06"]
+
+
 def test_labels_have_as_few_digits_as_tell_them_apart():
     assert distinct_labels(np.array([-1.234, 0.0, -0.0 + 1 / 3, np.nan])) == ["-1.2", "0", "0.33"]
     assert distinct_labels(np.array([1000.1, 1000.2])) == ["1000.1", "1000.2"]
@@ -242,6 +250,22 @@ def test_no_large_temporary(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.1 * G.nbytes
+
+
+def test_a_wide_table_has_the_functions_of_its_parts_and_takes_little_memory(rng):
+    X = rng.normal(size=(60, 1500)).round(1)
+    tracemalloc.start()
+    wide = AnovaBasis(order=1).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * X.nbytes * 5  # a few matrices of the single functions, none with all pairs of them
+    parts = [AnovaBasis(order=2).fit(X[:, start : start + 20]) for start in range(0, 1500, 20)]  # by sums over pairs
+    alone = [part.inputs_[:, 1] < 0 for part in parts]
+    inputs = [part.inputs_[single, 0] + 20 * i for i, (part, single) in enumerate(zip(parts, alone, strict=True))]
+    bumps = [part.bumps_[single, 0] for part, single in zip(parts, alone, strict=True)]
+    np.testing.assert_array_equal(wide.inputs_[:, 0], np.concatenate(inputs))
+    np.testing.assert_array_equal(wide.bumps_[:, 0], np.concatenate(bumps))
+    np.testing.assert_array_equal(wide.widths_, np.concatenate([part.widths_ for part in parts]))
 
 
 @pytest.mark.parametrize("data", [np.full((8, 2), 0.1), np.ones((2, 1))])

@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,13 @@ from termwise import (
     TermwiseClassifier,
     TermwiseRegressor,
     forward_path,
+    memory_budget,
 )
 from termwise._arrays import evenly
+from termwise.flagship import dictionaries as made
 from termwise.flagship import honest
 from termwise.flagship import model as recipe
-from termwise.flagship.dictionaries import COARSE, best_width, dictionaries
+from termwise.flagship.dictionaries import COARSE, DICTIONARIES, PROMISING, ScreenedPairs, best_width, dictionaries
 from termwise.flagship.honest import (
     Trial,
     choose,
@@ -83,12 +86,19 @@ def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rule, rng):
         np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
-def test_folds_in_threads_give_the_same(rng, monkeypatch):
+def test_folds_in_threads_give_the_same(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     data = X, Y, np.ones(60), content_folds(X, 5, state())
     alone = out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH)
-    monkeypatch.setattr(honest, "MANY", 50)
-    np.testing.assert_array_equal(out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH), alone)
+    np.testing.assert_array_equal(out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH, 3), alone)
+
+
+def test_as_many_folds_at_once_as_the_memory_has_room_for():
+    assert honest.threads(honest.MANY, 10) == 1
+    with memory_budget(1):
+        assert honest.threads(1000, 100_000) == 1
+    with memory_budget(1e12):
+        assert honest.threads(1000, 10) == honest.cpu_count()
 
 
 def test_out_of_fold_never_leaves_the_targets_seen(rng):
@@ -318,6 +328,118 @@ def test_few_samples_are_folded_several_times_and_many_are_looked_at_further():
 
 def test_gaussians_grow_slowly_in_number():
     assert [number_of_centers(n) for n in (10, 1000, 32_000)] == [10, 1000, 2000]
+
+
+# -- wide tables -------------------------------------------------------------------------------------------------------
+
+
+def partners(rng, n=150, d=120, noise=0.2):
+    """Two inputs act alone, and one of them together with another that does not."""
+    X = rng.normal(size=(n, d))
+    return X, 2 * X[:, 3] - X[:, 50] + 2 * X[:, 3] * X[:, 110] + noise * rng.normal(size=n)
+
+
+def test_of_many_inputs_the_promising_ones_make_products(rng):
+    X, y = partners(rng)
+    fitted = ScreenedPairs().fit(X, y)
+    assert len(fitted.promising_) == PROMISING
+    assert {3, 50, 110} <= set(fitted.promising_)
+    assert set(np.unique(fitted.inputs_)) == {-1, *fitted.promising_}
+    narrow = AnovaBasis().fit(X[:, fitted.promising_])
+    np.testing.assert_array_equal(fitted.transform(X), narrow.transform(X[:, fitted.promising_]))
+    assert not hasattr(fitted, "_seen")
+
+
+def test_what_is_promising_equals_the_definition(rng):
+    X = rng.normal(size=(60, 12))
+    X[:, 5], X[:, 7] = 1.0, rng.integers(0, 2, size=60)
+    Y = np.column_stack([np.exp(X[:, 3]) + 2 * X[:, 3] * X[:, 11], X[:, 9] * X[:, 1] + X[:, 9]])
+    Y += rng.normal(size=Y.shape)
+    alone, columns = AnovaBasis(order=1, min_count=0).fit(X), np.delete(np.arange(12), 5)
+
+    def share(g):
+        return sum(np.corrcoef(g, target)[0, 1] ** 2 for target in Y.T)
+
+    own = [max(share(g) for g in alone.transform(X).T[alone.inputs_[:, 0] == j]) for j in columns]
+    leaders = columns[np.argsort(-np.array(own))[:2]]
+    others = np.setdiff1d(columns, leaders)
+    Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1)
+    together = [max(share(Z[:, i] * Z[:, j]) for i in leaders) for j in others]
+    expected = sorted([*leaders, *others[np.argsort(-np.array(together))[:2]]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made, "PROMISING", 4)
+        assert ScreenedPairs(min_count=0).fit(X, Y).promising_.tolist() == expected
+        again = np.repeat(np.arange(60), rng.integers(1, 4, size=60))  # written again, a sample changes nothing
+        assert ScreenedPairs(min_count=0).fit(X[again], Y[again]).promising_.tolist() == expected
+
+
+def test_screening_is_repeated_without_the_samples_it_is_judged_on(rng):
+    X, y = rng.normal(size=(80, 400)), rng.normal(size=80)
+    model = TermwiseRegressor(dictionary="pairs").fit(X, y)
+    assert all(
+        curve[1:].min() > 0.9 for curve in model.trials_.values()
+    )  # inputs chosen once by all would explain half
+
+
+def test_a_wide_table_is_fitted_in_little_memory(rng):
+    X = rng.normal(size=(60, 800))
+    y = 2 * X[:, 3] - X[:, 50] + 0.1 * rng.normal(size=60)
+    tracemalloc.start()
+    model = TermwiseRegressor(target="data").fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * 5 * X.nbytes  # some copies of all functions of single inputs; their pairs would be 128 MB
+    assert list(model.get_feature_names_out()) == ["x3", "x50"]
+    assert list(model.trials_) == list(DICTIONARIES)
+
+
+def test_products_are_found_in_a_wide_table(rng):
+    X, y = partners(rng)
+    model = TermwiseRegressor(3).fit(X, y)
+    assert model.dictionary_ == "pairs"
+    assert any("x3 " in name and "x110" in name for name in model.get_feature_names_out())
+    assert "dictionary: pairs of the 40 inputs of 120 that go best with the targets" in model.summary()
+
+
+def test_classes_of_a_wide_table(rng):
+    X, y = partners(rng, noise=0.5)
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=[f"gene {j}" for j in range(120)])
+    model = TermwiseClassifier(6, dictionary="pairs").fit(frame, np.digitize(y, [-1, 1]))
+    assert model.score(frame, np.digitize(y, [-1, 1])) > 0.7
+    assert any("gene 3 " in name and "gene 110 " in name for name in model.get_feature_names_out())
+    assert "of the 40 inputs of 120 that go best with the targets" in model.summary()
+
+
+def test_weights_are_repetitions_in_a_wide_table(rng):
+    X, y = partners(rng, n=60)
+    counts = rng.integers(0, 3, size=60)
+    weighted = TermwiseRegressor(3, dictionary="pairs").fit(X, y, sample_weight=counts)
+    rows = np.repeat(np.arange(60), counts)
+    written = TermwiseRegressor(3, dictionary="pairs").fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict(X), written.predict(X), atol=1e-8)
+
+
+def test_which_dictionaries_are_tried_of_how_many_inputs(rng, monkeypatch):
+    def tried(d, which="auto"):
+        X = rng.normal(size=(12, d))
+        return {name: type(basis) for name, basis in dictionaries(X, X[:, :1], np.ones(12), 12, which).items()}
+
+    everything = {"linear": AnovaBasis, "additive": AnovaBasis, "pairs": AnovaBasis, "smooth": SmoothBasis}
+    assert tried(63) == everything
+    assert list(tried(64)) == list(tried(made.MOST_PAIRED)) == ["linear", "additive", "smooth"]
+    assert tried(made.MOST_PAIRED, "pairs") == {"pairs": AnovaBasis}
+    assert tried(made.MOST_PAIRED + 1) == {**everything, "pairs": ScreenedPairs}
+    assert tried(made.MOST_PAIRED + 1, "pairs") == {"pairs": ScreenedPairs}
+    monkeypatch.setattr(made, "MOST_NEAR", 150)
+    assert list(tried(151)) == ["linear", "additive", "pairs"]
+    assert list(tried(151, "smooth")) == ["smooth"]
+
+
+def test_dictionaries_have_no_more_candidates_than_said(rng):
+    X = rng.normal(size=(40, 7))
+    for basis in (*dictionaries(X, X[:, :1], np.ones(40), 30, "auto").values(), ScreenedPairs()):
+        assert basis.fit(X, X[:, :1]).transform(X).shape[1] <= made.most_candidates(basis, 7)
+    assert made.most_candidates(AnovaBasis(), 7, stored=False) == 35
 
 
 # -- the ridge fit as the target ---------------------------------------------------------------------------------------

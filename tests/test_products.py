@@ -19,9 +19,10 @@ def problem(rng, n=70, d=4, dtype=np.float64):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_product_design_answers_as_the_matrix_does(rng, dtype, weighted):
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_product_design_answers_as_the_matrix_does(rng, dtype, weighted, order):
     X, _ = problem(rng, dtype=dtype)
-    basis = AnovaBasis().fit(X)
+    basis = AnovaBasis(order=order).fit(X)
     found, G = basis.design(X), basis.transform(X)
     stored = Dense(G.astype(np.float64))
     assert found.shape == G.shape
@@ -36,6 +37,7 @@ def test_a_product_design_answers_as_the_matrix_does(rng, dtype, weighted):
     np.testing.assert_allclose(found.squares(w), stored.squares(w), **tolerance)
     np.testing.assert_allclose(found.centred_squares(w, means), stored.centred_squares(w, means), **tolerance)
     np.testing.assert_allclose(found.gram(w), stored.gram(w), **tolerance)
+    np.testing.assert_allclose(found.fourths(w), (G**4.0).T @ (np.ones(70) if w is None else w), **tolerance)
     assert np.all(found.fourth_powers(w, means) >= stored.fourth_powers(w, means) * (1 - 1e-4))
     np.testing.assert_allclose(found.columns(EVERY), G, rtol=1e-6, atol=1e-7)
     chosen, rows = np.array([3, 0, 17]), np.array([5, 2])

@@ -20,6 +20,7 @@ Indices = NDArray[np.intp]
 FEW_PRODUCTS = 4  # terms for each single function, up to which their products may as well be stored
 SMALL_MATRIX = 1 << 21  # numbers that caches hold
 FLAT = 1e-12  # a share of a sum of squares below this is rounding
+WHOLE, PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 DIGITS = 9  # functions whose directions agree to this many are the same
 
 
@@ -76,6 +77,10 @@ class AnovaBasis(Basis):
     `RadialBasis` and `SmoothBasis` rest, mean little among many inputs of which few matter. Where three or more inputs
     act together it can only approximate.
 
+    With `order=1` fitting takes memory as the single functions do, n numbers each, and tens of thousands of inputs are
+    no trouble; with `order=2` there are so many products from about a hundred inputs on that it is better to choose
+    inputs first. `TermwiseRegressor` does so.
+
     Examples
     --------
     >>> import numpy as np
@@ -103,13 +108,8 @@ class AnovaBasis(Basis):
         scale = Scale.of(X).check()
         different = X[scale.rows].astype(np.float64, copy=False)
         self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
-        self.centers_ = np.full((X.shape[1], self.n_centers), np.nan)
-        self.widths_ = np.full(X.shape[1], np.nan)
-        for j in scale.varying:
-            centers = bump_centers(different[:, j], self.n_centers)
-            self.centers_[j, : len(centers)] = centers
-            spacing = np.diff(centers).mean() if len(centers) > 1 else scale.deviations[j]
-            self.widths_[j] = self.width * spacing if len(centers) else np.nan
+        self.centers_ = bump_centers(different, scale.ranges, self.n_centers)
+        self.widths_ = self.width * spacings(self.centers_, scale.deviations)
         self.inputs_, self.bumps_ = self._choose(different)
 
     def _check_params(self) -> None:
@@ -120,31 +120,34 @@ class AnovaBasis(Basis):
 
     def _choose(self, X: Floats) -> tuple[Indices, Indices]:
         """Return the inputs and the bumps of the functions worth having, the single ones first."""
-        there = np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
-        inputs, bumps = np.nonzero(there)
-        sums = PairSums.of(self._singles(X, inputs, bumps))
+        inputs, bumps = np.nonzero(self._there())
         m = len(inputs)
         first, second = np.arange(m), np.full(m, m)  # a single function is its product with the ones, which are last
         if self.order == 2:
             a, b = np.triu_indices(m, 1)
             pairs = inputs[a] != inputs[b]
             first, second = np.append(first, a[pairs]), np.append(second, b[pairs])
+        looks = Looks.of(ProductDesign(self._singles(X, inputs, bumps), first, second))
         plain = (second == m) & (bumps[first] == 0)
-        kept = plain | ((sums.counts[first, second] >= self.min_count) & ~sums.flat[first, second])
-        first, second = first[kept], second[kept]
-        fresh = sums.first_of_a_kind(first, second)
+        kept = np.flatnonzero(plain | ((looks.counts >= self.min_count) & ~looks.flat))
+        fresh = kept[first_of_a_kind(looks.marks[kept])]
         terms = np.column_stack([first[fresh], second[fresh]])
         return np.append(inputs, -1)[terms], np.append(bumps, -1)[terms]
+
+    def _there(self) -> NDArray[np.bool_]:
+        """Which functions every input has: itself, and each of its bumps."""
+        return np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
 
     def _singles(self, X: NDArray, inputs: Indices, bumps: Indices) -> NDArray:
         """Evaluate some single functions, and ones as the last column, in float64 but stored as X is."""
         places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
         units = np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])
-        Z = (X[:, inputs] - places) / units
         around = bumps > 0
-        Z[:, around] = np.exp(-(Z[:, around] ** 2))
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
-        S[:, :-1] = Z
+        for rows in row_blocks(*S.shape):
+            Z = (X[rows][:, inputs] - places) / units
+            Z[:, around] = np.exp(-(Z[:, around] ** 2))
+            S[rows, :-1] = Z
         return S
 
     def _evaluate(self, X: NDArray) -> NDArray:
@@ -204,11 +207,24 @@ def quantiles(count: int) -> Floats:
     return (np.arange(count) + 0.5) / max(1, count)
 
 
-def bump_centers(x: Floats, count: int) -> Floats:
-    """Return the values of x at its quantiles, each once; none if x has two values only."""
-    if len(np.unique(x)) < 3:
-        return np.empty(0)
-    return np.unique(np.quantile(x, quantiles(count), method="nearest"))
+def bump_centers(X: Floats, ranges: Floats, count: int) -> Floats:
+    """Return the values of every input at its quantiles, each once, ascending, (d, count); NaN where there are fewer.
+
+    An input with two values has none.
+    """
+    centers = np.quantile(X, quantiles(count), axis=0, method="nearest").T
+    centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
+    centers[np.all((ranges[0] == X) | (ranges[1] == X), axis=0)] = np.nan
+    return np.sort(centers, axis=1)  # NaN comes last
+
+
+def spacings(centers: Floats, deviations: Floats) -> Floats:
+    """Mean distance between the centres of every input: its deviation if there is one only, NaN if there is none."""
+    counts = np.sum(~np.isnan(centers), axis=1)
+    distances = np.where(counts == 1, deviations, np.nan)
+    for count in np.unique(counts[counts > 1]):
+        distances[counts == count] = np.diff(centers[counts == count, :count], axis=1).mean(axis=1)
+    return distances
 
 
 def distinct_labels(numbers: Floats) -> list[str]:
@@ -216,39 +232,42 @@ def distinct_labels(numbers: Floats) -> list[str]:
     numbers = numbers[~np.isnan(numbers)]
     labels: list[str] = []
     for digits in range(2, 18):
-        labels = [f"{number + 0.0:.{digits}g}" for number in numbers]
+        labels = [written(number + 0.0, digits) for number in numbers.tolist()]
         if len(set(labels)) == len(labels):
             break
     return labels
 
 
-class PairSums(NamedTuple):
-    """Sums over the samples for the product `g = a b` of any two columns, each for all of them by one matrix product.
+def written(number: float, digits: int) -> str:
+    """Write a number as people do: 1974 with all its digits, 12345 as 12350, and no exponent from 1e-4 to 1e6."""
+    whole = len(str(int(abs(number)))) if abs(number) < PLAIN else WHOLE
+    shown = max(digits, min(WHOLE, whole))
+    return f"{float(f'{number:.{shown}g}'):.{max(shown, 6)}g}"
 
-    For example `sum g^2 = sum a^2 b^2`, which is an entry of the product of the squared columns.
-    """
 
-    counts: Floats  # (m, m), (sum g^2)^2 / sum g^4
-    flat: NDArray[np.bool_]  # (m, m), whether g is constant
-    marks: NDArray[np.complex128]  # (m, m), g / |g| along two random directions: different for different functions
+class Looks(NamedTuple):
+    """What the values of every function on the samples tell about it."""
+
+    counts: Floats  # (sum g^2)^2 / sum g^4
+    flat: NDArray[np.bool_]  # whether it is constant
+    marks: NDArray[np.complex128]  # g / |g| along two random directions: different for different functions
 
     @classmethod
-    def of(cls, S: Floats) -> Self:
-        """Form the products."""
-        S2 = S * S
-        S4 = S2 * S2
-        total, squares, fourth = S.T @ S, S2.T @ S2, S4.T @ S4
+    def of(cls, G: ProductDesign) -> Self:
+        """Look at all functions at once."""
+        n = G.shape[0]
+        total, squares, fourth = G.products(np.ones(n)), G.squares(None), G.fourths(None)
         tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
-        u, v = np.random.default_rng(0).normal(size=(2, len(S)))
-        along = (S.T * u) @ S + 1j * ((S.T * v) @ S)
+        u, v = np.random.default_rng(0).normal(size=(2, n))
+        along: NDArray[np.complex128] = G.products(u) + 1j * G.products(v)
         return cls(
             counts=squares / np.maximum(fourth, tiny) * squares,
-            flat=squares - total**2 / len(S) <= FLAT * squares,
+            flat=squares - total**2 / n <= FLAT * squares,
             marks=along / np.sqrt(np.maximum(squares, tiny)),
         )
 
-    def first_of_a_kind(self, first: Indices, second: Indices) -> Indices:
-        """Positions of the products that are no multiple of an earlier one in the list."""
-        marks = self.marks[first, second]
-        signless = np.where(marks.real < 0, -marks, marks)
-        return np.sort(np.unique(signless.round(DIGITS), return_index=True)[1])
+
+def first_of_a_kind(marks: NDArray[np.complex128]) -> Indices:
+    """Positions of the functions that are no multiple of an earlier one."""
+    signless = np.where(marks.real < 0, -marks, marks)
+    return np.sort(np.unique(signless.round(DIGITS), return_index=True)[1])

@@ -38,7 +38,7 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
         dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
-        and the inputs themselves. "auto" tries them all.
+        and the inputs themselves. "auto" tries them all, but for what the notes on wide tables say.
     target : {"auto", "data", "ridge"}, default="auto"
         What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
         averages noise out. "auto" tries both; beyond 1,200 samples it is always the data.
@@ -76,6 +76,13 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     are an error that names the columns. With more than 4,000 samples the dictionary and the size are chosen on 4,000
     of them; with more than 20,000 the terms are chosen on 20,000. The weights always rest on all samples.
 
+    Tables may have tens of thousands of columns: time and memory grow with samples times columns. Of more than 100
+    inputs (each category is one) products are made of the 40 that go best with the targets: 20 that do so alone, and 20
+    for their product with one of these; two inputs that act only together may be missed. They are chosen anew without
+    the samples a choice is judged on, and `summary()` tells. "auto" does not try products of 64 to 100 inputs, which
+    are many and must be asked for, nor Gaussians of more than 3,000 inputs. Where the question is only which of many
+    columns matter, `dictionary="linear"` is quickest.
+
     Samples with equal inputs are left out together in cross-validation, so that repeats do not vouch for each other;
     only where there are fewer than 50 different inputs are they told apart by their targets as well.
 
@@ -111,7 +118,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
         How many terms: as few as are about as good as the best, as many as are best, or that many, if the
         dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
-        Candidates; see `TermwiseRegressor`.
+        Candidates; see `TermwiseRegressor`, also for which of them "auto" tries of wide tables.
     target : {"auto", "data", "ridge"}, default="auto"
         What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
         averages noise out. "auto" is the ridge fit: labels are noisy; beyond 1,200 samples it is always the data.

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from termwise._memory import budget
 from termwise.basis import evaluate, take
 from termwise.flagship.smoothing import RidgeStage
 from termwise.selection.criteria import excess
@@ -23,6 +24,7 @@ Folded = tuple[Floats, Floats, Floats, NDArray[np.intp]]  # inputs, targets, cou
 
 FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
 MANY = 500  # samples
+COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 DIGITS = 12  # of an error as a share of the variance
 
 
@@ -61,11 +63,19 @@ def folded(X: Floats, Y: Floats, counts: Floats, folds: int, rng: np.random.Rand
     return X[rows], Y[rows], np.where(often, counts / folds, counts)[rows], fold
 
 
-def out_of_fold(basis: Any, data: Folded, settings: Settings, targets: Sequence[str]) -> list[Floats]:
+def threads(n: int, p: int) -> int:
+    """How many folds of n samples and p candidates may be worked on side by side.
+
+    Of many samples the time goes into products, which threads do side by side; each has its design matrix.
+    """
+    return 1 if n <= MANY else int(np.clip(budget() // (COPIES * 8 * n * p), 1, cpu_count()))
+
+
+def out_of_fold(basis: Any, data: Folded, settings: Settings, targets: Sequence[str], at_once: int = 1) -> list[Floats]:
     """Predictions for every sample by models chosen without its fold, (k + 1, n, q), with the first 0 to k terms.
 
-    One for each target the terms may be chosen for. What goes beyond the targets seen is cut off: a single wild
-    extrapolation would decide.
+    One for each target the terms may be chosen for; so many folds are worked on at once. What goes beyond the targets
+    seen is cut off: a single wild extrapolation would decide.
     """
     assert settings.max_terms is not None
     X, Y, counts, fold = data
@@ -78,8 +88,7 @@ def out_of_fold(basis: Any, data: Folded, settings: Settings, targets: Sequence[
         return [np.clip(path, *limits) for path in paths]
 
     numbers = np.unique(fold)
-    # of many samples the time goes into products, which threads do side by side
-    jobs = Parallel(-1 if len(X) > MANY else 1, require="sharedmem")
+    jobs = Parallel(at_once, require="sharedmem")
     for number, answers in zip(numbers, jobs(map(delayed(predict), numbers)), strict=True):
         out = fold == number
         for place, predicted in zip(scores, answers, strict=True):
@@ -95,7 +104,7 @@ def _predictions(
     start = np.tile(counts @ Y / counts.sum(), (1, len(new), 1))
     if np.all(X[0] == X):  # no function can tell these samples apart
         return [start for _ in targets]
-    fitted = clone(basis).fit(X)
+    fitted = clone(basis).fit(X, Y)  # some choose their inputs by the targets, those of these samples
     G = fitted.transform(X) if "ridge" in targets else evaluate(fitted, X)
     aims = {"data": lambda: Y, "ridge": lambda: RidgeStage.of(G, Y, counts).signal}
     paths = [grow(G, aims[target](), counts, settings, one_output=False) for target in targets]

@@ -19,7 +19,7 @@ from termwise.basis import Basis, TableEncoder, evaluate, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.design import EVERY, Design
-from termwise.flagship.dictionaries import DICTIONARIES, dictionaries
+from termwise.flagship.dictionaries import DICTIONARIES, ScreenedPairs, dictionaries, most_candidates
 from termwise.flagship.honest import (
     Folded,
     Trial,
@@ -28,6 +28,7 @@ from termwise.flagship.honest import (
     folded,
     merged,
     out_of_fold,
+    threads,
 )
 from termwise.flagship.smoothing import RidgeStage
 from termwise.forward import ForwardModel
@@ -85,7 +86,11 @@ class TermwiseModel(ForwardModel):
 
     def _remarks(self) -> list[str]:
         tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in self.trials_.items())
+        terms = self.basis_[-1] if isinstance(self.basis_, Pipeline) else self.basis_
         aim = "" if self.target_ == "data" else ", aimed at the ridge fit to all its candidates"
+        if isinstance(terms, ScreenedPairs):
+            inputs = f"{len(terms.promising_)} inputs of {terms.n_features_in_:,}"
+            aim = f" of the {inputs} that go best with the targets{aim}"
         lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
         if self.categories_:
             known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
@@ -183,7 +188,8 @@ class TermwiseModel(ForwardModel):
         settings = replace(self._limited(min(most, self.max_terms, int(counts.sum()) // 3)), rule="cost")
         share = counts / counts.sum()
         variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
-        scores = zip(*(out_of_fold(basis, one, settings, targets) for one in data), strict=True)
+        at_once = threads(len(Y), most_candidates(basis, data[0][0].shape[1], stored="ridge" in targets))
+        scores = zip(*(out_of_fold(basis, one, settings, targets, at_once) for one in data), strict=True)
         trials = []
         for target, repeated in zip(targets, scores, strict=True):
             squares = np.mean([np.mean((Y - one) ** 2 / variance, axis=2) for one in repeated], axis=0)
@@ -226,7 +232,7 @@ class TermwiseModel(ForwardModel):
             return super()._fit_design(X, y, counts, min_samples)
         some = rows[evenly(len(rows), PATH_ROWS)]
         part = rows_of(X, some)
-        fitted = clone(self._prototype()).fit(part)
+        fitted = clone(self._prototype()).fit(part, y[some])
         path = grow(evaluate(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
         self.basis_ = take(fitted, np.sort(path.terms))
         return self._check_design(self.basis_.transform(X), min_samples)
