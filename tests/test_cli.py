@@ -171,7 +171,7 @@ def test_gaps(folder, tmp_path):
     assert "has missing values: a in 14 rows, first in line 2; kind in 11 rows" in words(result)
     result = invoke("fit", folder / "gaps.csv", "-t", "y", "--method", "forward", "--impute", "-o", tmp_path / "m.json")
     assert result.exit_code == 0, result.output
-    assert "a is missing in 14 rows, which take" in words(result)
+    assert "a is missing in 14 rows: " in words(result)
     result = invoke("predict", tmp_path / "m.json", folder / "gaps.csv")
     assert result.exit_code == 0
     assert len(result.stdout.split()) == 121
@@ -308,8 +308,37 @@ def test_series(folder, tmp_path):
     assert "must have level for some rows to go on from, got none: add" in words(
         invoke("predict", path, tmp_path / "none.csv")
     )
+    refused = invoke("fit", tmp_path / "gap.csv", "-t", "level", "--time", "day", "--basis", "lag")
+    assert "must have level up to some time and not after, got one in line" in words(refused)
     short = invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "50")
     assert "--lags must be at most a third of the 120 rows, got 50: use --lags 40." in words(short)
+
+
+def test_series_are_judged_in_the_order_of_time(folder, tmp_path):
+    path = tmp_path / "m.json"
+    invoke("fit", folder / "series.csv", "-t", "level", "--time", "day", "--basis", "lag", "--lags", 4, "-o", path)
+    series = pd.read_csv(folder / "series.csv")
+    series.assign(level=series["level"].where(series["day"].rank() <= 100)).to_csv(tmp_path / "part.csv", index=False)
+    X, y = using.samples_for(load_predictor(path), tmp_path / "part.csv")
+    assert y.tolist() == series.sort_values("day")["level"][:100].tolist()
+    assert np.corrcoef(load_predictor(path).predict(X)[4:], y[4:])[0, 1] > 0.99
+    page = invoke("report", path, tmp_path / "part.csv", "-o", tmp_path / "r.html", "--json")
+    assert json.loads(page.stdout)["rows"] == 100
+    said = re.search(
+        r"R2 (\S+) against", words(invoke("predict", path, folder / "series.csv", "-o", tmp_path / "p.csv"))
+    )
+    assert float(said[1]) > 0.99  # without the rows that have no past
+
+
+def test_series_with_gaps_in_an_input(folder, tmp_path):
+    series = pd.read_csv(folder / "series.csv").assign(wind=np.arange(120.0) % 7)
+    series.loc[::11, "wind"] = np.nan
+    series.to_csv(tmp_path / "t.csv", index=False)
+    options = "--time", "day", "--basis", "lag", "--lags", 4, "--impute", "-o", tmp_path / "m.json"
+    result = invoke("fit", tmp_path / "t.csv", "-t", "level", *options)
+    assert "wind is missing in 11 rows: 3 is put there" in words(result)
+    assert "on 23 rows held out" in words(result)
+    assert invoke("predict", tmp_path / "m.json", tmp_path / "t.csv").exit_code == 0
 
 
 # -- awkward files, through the command --------------------------------------------------------------------------------
@@ -328,7 +357,8 @@ AWKWARD = [
     ("ragged", "a,y\n1,2,3\n1,2\n", 1, "must have 2 fields in each row"),
     ("semicolons", "a;y\n" + "1,5;2\n2,25;4\n3,5;5,5\n" * 9, 0, "numbers are written with decimal commas"),
     ("byte order mark", "\ufeffa,y\n" + "1,2\n2,3\n4,4\n" * 9, 0, "regression of y"),
-    ("missing targets", "a,y\n" + "1,2\n2,\n4,4\n5,7\n" * 9, 0, "9 rows without a value of y are left out"),
+    ("missing targets", "a,y\n" + "1,2\n2,\n4,4\n5,7\n" * 9, 0, "left out, no value of y: 9 rows"),
+    ("per cent", "a,y\n" + "1%,$2\n2%,$3\n4%,$4\n" * 9, 0, "a is written with %, which is left out"),
     ("large numbers", "a,y\n" + "1e60,2e60\n2e60,3e60\n4e60,5e60\n" * 9, 0, "regression of y"),
     ("exact", "a,y\n" + "".join(f"{i},{3 * i}\n" for i in range(30)), 0, "a counts the rows: --drop a unless"),
     ("three classes", "a,y\n" + "".join(f"{i * 5 % 17},{'uvw'[i % 3]}\n" for i in range(30)), 0, "classification of y"),
@@ -346,9 +376,10 @@ def test_awkward_files(tmp_path, content, code, message):
     assert {each.name for each in tmp_path.iterdir()} <= {"t.csv", "m.json"}
 
 
-def test_files_that_are_none(folder, tmp_path, model):
+def test_files_that_are_none(folder, tmp_path, model, monkeypatch):
     assert "got a folder" in words(invoke("fit", folder, "-t", "y"))
     assert "does not exist" in words(invoke("fit", folder / "nowhere.csv", "-t", "y"))
+    assert "has no column nowhere" in words(invoke("fit", folder / "table.csv", "-t", "y", "--category", "nowhere"))
     assert "is no model file: give the file that" in words(
         invoke("predict", folder / "nowhere.json", folder / "table.csv")
     )
@@ -359,6 +390,13 @@ def test_files_that_are_none(folder, tmp_path, model):
     assert "is what is read: give another name with -o." in words(invoke("export", model, "--to", "json", "-o", model))
     result = invoke("predict", model, folder / "table.csv", "-o", folder / "table.csv")
     assert "is what is read" in words(result)
+
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    result = invoke("fit", folder / "table.csv", "-t", "y", "-o", tmp_path / "m.json")
+    assert "m.json cannot be written there (Permission denied): choose another folder." in words(result)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -434,6 +472,10 @@ def test_report(folder, model, classifier, tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("a,b,kind,y\n1,2,red,u\n")
     result = invoke("report", model, tmp_path / "t.csv", "-o", tmp_path / "r.html")
     assert "must hold numbers in the target y, as in the fit: correct it." in words(result)
+    (tmp_path / "t.csv").write_text("a,b,kind,label\n1,2,red,high\n1,2,red,highest\n")
+    result = invoke("report", classifier, tmp_path / "t.csv", "-o", tmp_path / "r.html")
+    assert "must hold classes of the fit in the target label, got 'highest' in line 3: correct or" in words(result)
+    assert "50.0% agree" in words(invoke("predict", classifier, tmp_path / "t.csv", "-o", tmp_path / "p.csv"))
 
 
 def test_export(model, tmp_path):
@@ -454,7 +496,7 @@ def test_demo(tmp_path):
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {"measured.csv", "new.csv", "predictions.csv", "model.json", "model.c", "report.html"}
     assert "$ termwise fit" in result.output
-    assert "bmi" in result.output
+    assert "x4" in result.output
     assert f"Open {tmp_path / 'demo' / 'report.html'}" in words(result)
     assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
 
@@ -544,6 +586,7 @@ def test_predictions_of_a_model_without_terms(tmp_path):
     result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "-o", path)
     assert "none: the model is the mean" in result.output
     assert len(invoke("predict", path, tmp_path / "t.csv").stdout.split()) == 41
+    assert invoke("report", path, tmp_path / "t.csv", "-o", tmp_path / "r.html").exit_code == 0
 
 
 def test_models_of_other_hands(tmp_path, folder):

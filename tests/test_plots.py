@@ -381,6 +381,8 @@ def test_criteria_against_what_was_searched(sample):
     tried = list(zip(search.results_["params"], search.results_["criterion_value"], strict=True))
     best = [min(v for params, v in tried if params["basis__width"] == w) for w in display.values]
     assert display.curves["criterion"].tolist() == best
+    wide = CriterionDisplay.from_estimator(CriterionSearch(BasisRidge(), {"alpha": [0.03, 1.0, 40.0]}).fit(X, y))
+    assert [tick.get_text() for tick in wide.ax_.get_xticklabels()] == ["0.03", "1", "40"]
     figure, axes = plt.subplots()
     kinds = CriterionDisplay.from_estimator(search, parameter="basis__kernel", ax=axes)
     assert kinds.figure_ is figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from types import SimpleNamespace
 
 import numpy as np
@@ -65,6 +66,18 @@ GOOD = [
      {"a": [1e300, 2], "b": [1.2345678901234568e22, 3]}, None),
     ("infinite numbers", "a,b\ninf,1\n2,-Infinity\n", {"a": [np.inf, 2], "b": [1, -np.inf]}, None),
     ("true and false", "a,b\ntrue,1\nFALSE,2\n", {"a": ["true", "FALSE"], "b": [1, 2]}, None),
+    ("three digits after a decimal comma", "a;b\n1,500;0,125\n2,500;1,000\n", {"a": [1.5, 2.5], "b": [0.125, 1]},
+     "numbers are written with decimal commas"),
+    ("only three digits after each comma", "a;b\n1,500;2,125\n2,500;1,000\n", {"a": [1.5, 2.5], "b": [2.125, 1]},
+     "numbers are written with decimal commas"),
+    ("only three digits after each point", "a;b\n1.500;2.125\n2.500;1.000\n", {"a": [1.5, 2.5], "b": [2.125, 1]},
+     None),
+    ("three digits behind tabs", "a\tb\n0,500\t2,125\n-0,125\t1,000\n", {"a": [0.5, -0.125], "b": [2.125, 1]}, None),
+    ("thousands twice", 'a;b\n"1,234,567";2\n"2,345";3\n', {"a": [1234567, 2345], "b": [2, 3]}, None),
+    ("per cent and currencies", "a;b;c\n5 %;$1,234.50;1,5 \u20ac\n12.5%;-$2;\u20ac3\n",
+     {"a": [5, 12.5], "b": [1234.5, -2], "c": [1.5, 3]}, None),
+    ("different currencies", "a,b\n$5,1\n\u20ac6,2\n", {"a": ["$5", "\u20ac6"], "b": [1, 2]}, None),
+    ("a sign inside", "a,b\n5$3,1\n6$2,2\n", {"a": ["5$3", "6$2"], "b": [1, 2]}, None),
     ("a proper minus", "a,b\n\u22121,2\n3,4\n", {"a": [-1, 3], "b": [2, 4]}, None),
 ]  # fmt: skip
 
@@ -75,6 +88,34 @@ def test_reads(written, content, columns, note):
     assert values(table) == columns
     assert table.n_rows == len(next(iter(columns.values())))
     assert note is None or any(note in each for each in table.notes)
+
+
+def test_lines_longer_than_the_sample(written):
+    names = [f"a rather long name of column {j}" for j in range(5000)]
+    rows = "".join(",".join(str(i + j) for j in range(5000)) + "\n" for i in range(3))
+    table = written(",".join(names) + "\n" + rows)
+    assert list(table.columns) == names
+    assert table.columns[names[-1]].values.tolist() == [4999, 5000, 5001]
+
+
+def test_names_that_are_numbers_are_found_by_what_is_asked_for(written):
+    content = "land,2019,2020\nu,1,2\nv,3,4\n"
+    assert list(written(content).columns) == ["x0", "x1", "x2"]
+    assert values(written(content, expected=["2020"])) == {"land": ["u", "v"], "2019": [1, 3], "2020": [2, 4]}
+
+
+def test_remarks(written):
+    table = written("zip code,price,n\n00501,$1,1\n10001,$2,2\n")
+    said = "has numbers that begin with zeros, as names do: --category 'zip code' takes them for names"
+    assert [column.remark for column in table.columns.values()] == [said, "is written with $, which is left out", ""]
+    words = written("zip code,n\n00501,1\n10001,2\n", as_text=["zip code"]).columns["zip code"]
+    assert words.values.tolist() == ["00501", "10001"]
+    assert not words.remark
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a,b\n1.5,2\n2.5,1234\n")))
+    assert values(read_table("-")) == NUMBERS
 
 
 def test_missing_values_in_all_their_spellings(written):
@@ -331,7 +372,7 @@ def test_too_many_categories_are_left_out(written):
 @pytest.mark.parametrize(
     ("target", "kind", "labels"),
     [(lambda i: "uv"[i % 2], "classification", {"u", "v"}), (lambda i: "uvw"[i % 3], "classification", {"u", "v", "w"}),
-     (lambda i: i % 2, "classification", {0, 1}), (lambda i: i % 2 + 0.5, "classification", {0.5, 1.5}),
+     (lambda i: i % 2, "classification", {0, 1}), (lambda i: i % 2 + 0.5, "regression", {0.5, 1.5}),
      (lambda i: i % 3, "regression", {0.0, 1.0, 2.0}), (lambda i: f"c{i % 14}", "classification", None)],
 )  # fmt: skip
 def test_kinds_of_targets(written, target, kind, labels):
@@ -354,7 +395,7 @@ def test_the_task_may_be_said(written):
 def test_rows_without_a_target_are_left_out(written):
     task = pose(written(text({"a": wave, "y": lambda i: "" if i % 10 == 3 else wave(i)})), "y")
     assert len(task.y) == len(task.X) == 27
-    assert "3 rows without a value of y are left out" in task.notes
+    assert "left out, no value of y: 3 rows" in task.notes
 
 
 def test_order_of_time(written):
@@ -371,9 +412,7 @@ def test_gaps_are_filled_if_that_is_wanted(written):
     table = written(
         text({"a": lambda i: "" if i == 4 else i % 7, "k": lambda i: "" if i == 5 else "uvv"[i % 3], "y": wave})
     )
-    said = (
-        r"missing values: a in 1 rows, first in line 6; k in 1 rows, first in line 7\. Fill them in, leave the columns"
-    )
+    said = r"missing values: a in 1 row, first in line 6; k in 1 row, first in line 7\. Fill them in, leave the columns"
     with pytest.raises(ValueError, match=said):
         pose(table, "y")
     task = pose(table, "y", impute=True)
@@ -383,6 +422,24 @@ def test_gaps_are_filled_if_that_is_wanted(written):
     assert not X.isna().any().any()
     assert X["a"][4] == 3
     assert X["k"][5] == "v"
+
+
+def test_one_value_and_gaps_tell_nothing(written):
+    table = written(
+        text({"a": wave, "b": lambda i: 3 if i == 2 else "", "k": lambda i: "" if i else "u", "y": lambda i: f"{i}%"})
+    )
+    task = pose(table, "y")
+    assert list(task.X.columns) == ["a"]
+    assert task.notes == [
+        "y is written with %, which is left out",
+        "left out, the same wherever there is a value: b, k",
+    ]
+
+
+def test_rows_in_which_all_is_missing_are_filled_too():
+    X = pd.DataFrame({"a": [np.nan, np.nan], "k": pd.Categorical([None, None], categories=["u", "v"])})
+    assert fill_values(X) == {"a": 0.0, "k": "u"}
+    assert not filled(X, fill_values(X)).isna().any().any()
 
 
 # (name, columns, options, message)
@@ -399,21 +456,25 @@ POSED_BADLY = [
      r"the target y must be numbers or classes, got dates: name another column\."),
     ("no target", {"a": wave, "y": lambda i: ""}, {}, r"the target y must be numbers or classes, got nothing at all"),
     ("constant target", {"a": wave, "y": lambda i: 3}, {},
-     r"the target y must take different values, got 3\.0 in all rows"),
+     r"the target y must take different values, got 3 in all rows"),
     ("words to regress on", {"a": wave, "y": lambda i: "uv"[i % 2]}, {"kind": "regression"},
      r"the target y must be numbers for --task regression, got text such as 'u': use --task classification\."),
     ("names as target", {"a": wave, "y": lambda i: f"n{i}"}, {},
      r"the target y must be numbers or classes that repeat, got 30 different texts in 30 rows: name another column"),
     ("numbers as classes", {"a": wave, "y": lambda i: i}, {"kind": "classification"},
      r"the target y must have classes that repeat for --task classification, got 30 different numbers: use --task"),
+    ("fractions as classes", {"a": wave, "y": lambda i: 1.5 + i % 2}, {"kind": "classification"},
+     r"must be text or whole numbers for --task classification, got 1\.5: --category y takes it for text"),
     ("infinite target", {"a": wave, "y": lambda i: "inf" if i == 2 else i}, {},
-     r"y must be finite and below 1e\+100, got inf"),
+     r"y must be finite and below 1e\+100, got inf in line 4: correct it, or use other units\."),
     ("infinite input", {"a": lambda i: "-inf" if i == 2 else i, "y": wave}, {},
      r"a must be finite and below 1e\+100, got -inf in line 4: correct it, use other units, or leave it out: --drop"),
     ("huge input", {"a": lambda i: "1e300" if i == 2 else i, "y": wave}, {}, r"below 1e\+100, got 1e\+300 in line 4"),
     ("stray text", {"a": lambda i: "3 kg" if i == 2 else i, "b c": lambda i: "?!" if i == 3 else i, "y": wave}, {},
      r"must hold numbers or categories, but a: '3 kg' in line 4 .*; b c: '\?!' in line 5 .* Correct this, or leave "
-     r"out: --drop a --drop \"b c\"\."),
+     r"out: --drop a --drop 'b c'\."),
+    ("tiny input", {"a": lambda i: f"{i}e-200", "y": wave}, {},
+     r"a must have values beyond 1e-100, got at most 2\.9e-199: use other units\."),
     ("nothing to learn from", {"y": wave}, {},
      r"must have a column to predict from \(the target is the only one\): add"),
     ("all constant", {"a": lambda i: 1, "b": lambda i: "u", "y": wave}, {},

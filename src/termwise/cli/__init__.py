@@ -42,7 +42,7 @@ BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "anova", "fou
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `termwise fit` wrote.", show_default=False)]
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or NPY; gzipped or not.",
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or NPY; gzipped or not; - is stdin.",
                                       show_default=False)]  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def fit(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Where to save the model, as JSON.")
     ] = None,
-    task: Annotated[TaskKind, typer.Option(help="auto: text and two values are classes.")] = TaskKind.auto,
+    task: Annotated[TaskKind, typer.Option(help="auto: text and two whole numbers are classes.")] = TaskKind.auto,
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
     basis: Annotated[BasisName, typer.Option(help="Candidate terms. none: columns; lag: the past.")] = BasisName.auto,
     size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="How many terms.")] = None,

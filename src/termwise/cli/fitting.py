@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from termwise.diagnostics import held_out_comparison
 from termwise.predictor import Predictor
 from termwise.program.document import write_atomically
 from termwise.report import render
-from termwise.tables import Task, fill_values, filled, pose, read_table
+from termwise.tables import Task, counted, fill_values, filled, in_order, known_past, pose, read_table
+from termwise.tables.task import known_column
 
 FEWEST_TO_HOLD_OUT = 20  # rows below which none can be spared
 SHOWN = 15  # terms
@@ -65,10 +67,13 @@ def run_fit(options: FitOptions, screen: Screen) -> dict[str, Any]:
     started = time.perf_counter()
     check_outputs(options)
     with screen.progress(f"reading {options.data.name}"):
-        table = read_table(options.data, as_text=options.category)
+        table = read_table(options.data, as_text=options.category, expected=[options.target])
+        for name in options.category:
+            known_column(table, name)
         task = series_task(table, options) if options.wish.basis == "lag" else plain_task(table, options)
     check_wish(options.wish, task.kind)
-    screen.say(f"{options.data}: {len(task.y)} rows, {task.X.shape[1]} inputs, {task.kind} of {task.target}")
+    size = f"{counted(len(task.y), 'row')}, {counted(task.X.shape[1], 'input')}"
+    screen.say(f"{options.data}: {size}, {task.kind} of {task.target}")
     notes = [*task.notes, *scaling_notes(task, options)]
     held_out, baselines = judge(task, options, screen, notes)
     samples = Samples.of(task)
@@ -79,7 +84,8 @@ def run_fit(options: FitOptions, screen: Screen) -> dict[str, Any]:
     with warnings_to(notes), screen.progress("collecting facts"):
         known = facts_of(model, samples.X, y, held_out=held_out, baselines=baselines, notes=list(dict.fromkeys(notes)),
                          reproduce=command_line(options))  # fmt: skip
-    known["command"] = {"target": task.target, "time": options.time, "lags": options.wish.basis == "lag"}
+    lags = options.wish.lags if options.wish.basis == "lag" else 0
+    known["command"] = {"target": task.target, "time": options.time, "lags": lags}
     predictor = Predictor.from_estimator(model).with_facts(known)
     predictor = predictor.with_fill(samples.fill) if options.impute else predictor
     show(known, screen)
@@ -104,6 +110,10 @@ def check_output(path: Path, inputs: list[Path]) -> None:
         raise ValueError(f"{path} must be in a folder that exists, got {path.absolute().parent}: create it first.")
     if any(path.exists() and each.exists() and path.samefile(each) for each in inputs):
         raise ValueError(f"{path} is what is read: give another name with -o.")
+    try:
+        tempfile.TemporaryFile(dir=path.absolute().parent).close()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written there ({error.strerror}): choose another folder.") from None
 
 
 def plain_task(table: Any, options: FitOptions, alone: bool = False) -> Task:
@@ -115,10 +125,11 @@ def plain_task(table: Any, options: FitOptions, alone: bool = False) -> Task:
 def series_task(table: Any, options: FitOptions) -> Task:
     """Rows in the order of time, with the target's own past among the inputs."""
     task = plain_task(table, options, alone=True)
+    known_past(table, task.target, in_order(table, options.time))
     words = [name for name in task.X.columns if str(task.X[name].dtype) == "category"]
     if words:
         raise ValueError(f"--basis lag must have inputs of numbers, got text in {', '.join(words)}: leave it out with "
-                         + " ".join(f"--drop {name}" for name in words) + ".")  # fmt: skip
+                         + " ".join(f"--drop {shlex.quote(name)}" for name in words) + ".")  # fmt: skip
     check_wish(options.wish, task.kind)
     longest = options.wish.lags
     if len(task.y) < 3 * longest:
@@ -132,8 +143,10 @@ def series_task(table: Any, options: FitOptions) -> Task:
 
 def lagged(task: Task, options: FitOptions) -> Task:
     """Write a series as rows that stand for themselves, its past as columns: any of them can be held out."""
-    basis = estimator_for(options.wish, task.kind, task.X, task.target).basis.fit(task.X)
-    G, y = basis.windows(task.X)
+    first, _ = split(task, options)
+    X = filled(task.X, fill_values(task.X.iloc[first]))
+    basis = estimator_for(options.wish, task.kind, X, task.target).basis.fit(X)
+    G, y = basis.windows(X)
     names = basis.get_feature_names_out()
     return replace(task, X=import_optional("pandas", "cli", "Reading tables").DataFrame(G, columns=names), y=y)
 
@@ -141,13 +154,14 @@ def lagged(task: Task, options: FitOptions) -> Task:
 def scaling_notes(task: Task, options: FitOptions) -> list[str]:
     """Say how columns become numbers of one scale."""
     notes = []
+    gaps = task.X.isna().sum()
     for name in task.X.columns:
         if str(task.X[name].dtype) == "category":
             kinds = list(map(str, task.X[name].cat.categories))
             notes.append(f"{name} is a category, a column of 0 and 1 for each of {', '.join(kinds)}")
-        gaps = int(task.X[name].isna().sum())
-        if gaps:
-            notes.append(f"{name} is missing in {gaps} rows, which take {shown(fill_values(task.X[[name]])[name])}")
+        if gaps[name]:
+            value = shown(fill_values(task.X[[name]])[name])
+            notes.append(f"{name} is missing in {counted(gaps[name], 'row')}: {value} is put there")
     plain = options.wish.method == "forward" and options.wish.basis in ("auto", "none")
     if not plain and options.wish.basis != "lag":
         notes.append("inputs are standardised inside the model: weights are for inputs of one scale")

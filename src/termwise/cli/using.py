@@ -15,8 +15,8 @@ from termwise.cli.screen import Screen, UsageError
 from termwise.predictor import Predictor, load_predictor
 from termwise.program.document import write_atomically
 from termwise.report import render
-from termwise.tables import Table, inputs_for, read_table
-from termwise.tables.task import moments
+from termwise.tables import Column, Table, counted, in_order, inputs_for, known_past, read_table
+from termwise.tables.reading import plainly
 
 FORMATS = (".csv", ".parquet", ".npz")
 
@@ -29,9 +29,10 @@ def load_model(path: Path) -> Predictor:
 
 
 def read_for(predictor: Predictor, path: Path) -> Table:
-    """Read a table, categories of the model as text."""
+    """Read a table, categories of the model as text, and classes if they are."""
     words = [each.name for each in predictor.inputs if each.kind == "category"]
-    return read_table(path, as_text=words)
+    words += [target_of(predictor)] * (answer_kind(predictor) == "text")
+    return read_table(path, as_text=words, expected=predictor.input_names)
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------
@@ -54,7 +55,8 @@ def run_predict(model: Path, data: Path, out: Path | None, proba: bool, screen: 
         write_atomically(out, serialised(columns, out.suffix))
     screen.notes(table.notes)
     where = "" if out is None else f" in {out}"
-    screen.say(f"{table.n_rows} predictions{where}{judged(predictor, table, columns['prediction'])}")
+    quality = judged(predictor, table, columns["prediction"])
+    screen.say(f"{counted(table.n_rows, 'prediction')}{where}{quality}")
     return {
         "command": "predict",
         "model": str(model),
@@ -70,6 +72,11 @@ def command_of(predictor: Predictor) -> dict[str, Any]:
     return (predictor.facts or {}).get("command") or {}
 
 
+def target_of(predictor: Predictor) -> str:
+    """Name of the column a model predicts; nothing if it was fitted elsewhere and is not known."""
+    return command_of(predictor).get("target") or (predictor.facts or {}).get("model", {}).get("target") or ""
+
+
 def used_inputs(predictor: Predictor) -> list[Any]:
     """Inputs that the terms look at; a table need not have the others."""
     used = set(predictor.used_inputs)
@@ -78,9 +85,7 @@ def used_inputs(predictor: Predictor) -> list[Any]:
 
 def predict_rows(predictor: Predictor, table: Table, proba: bool) -> dict[str, Any]:
     """Predict each row by itself."""
-    pd = import_optional("pandas", "cli", "Reading tables")
     X = inputs_for(table, used_inputs(predictor))
-    X = X if X.shape[1] else pd.DataFrame(index=range(table.n_rows))
     columns = {"prediction": predictor.predict(X)}
     if proba:
         chances = predictor.predict_proba(X)
@@ -90,39 +95,45 @@ def predict_rows(predictor: Predictor, table: Table, proba: bool) -> dict[str, A
 
 def predict_series(predictor: Predictor, table: Table) -> dict[str, Any]:
     """Predict each row of a series from those before it; where the series ends, go on from what is predicted."""
-    command = command_of(predictor)
-    target = command["target"]
-    X = inputs_for(table, used_inputs(predictor), exempt=[target])
-    order = np.argsort(moments(table, command["time"]), kind="stable") if command["time"] else np.arange(len(X))
-    X = X.iloc[order].reset_index(drop=True)
-    gaps = np.flatnonzero(X[target].isna()) if target in X else np.array([], dtype=int)
-    start = int(gaps[0]) if len(gaps) else len(X)
-    if len(gaps) != len(X) - start:
-        after = int(np.flatnonzero(~X[target].isna())[-1])
-        raise ValueError(f"{table.path} must have {target} up to some time and not after, got one in "
-                         f"{table.where(int(order[after]))} after a gap: fill the gap in.")  # fmt: skip
+    target = target_of(predictor)
+    X, order = series_inputs(predictor, table)
+    start = known_past(table, target, order) if target in X else len(X)
     if start == 0:
         raise ValueError(f"{table.path} must have {target} for some rows to go on from, got none: add its past.")
     predicted = np.empty(len(X))
     predicted[:start] = predictor.predict(X.iloc[:start])
-    if len(gaps):
+    if start < len(X):
         predicted[start:] = predictor.free_run(X, start)[start:]
     return {"prediction": predicted[np.argsort(order, kind="stable")]}
 
 
+def series_inputs(predictor: Predictor, table: Table) -> tuple[Any, Any]:
+    """Return the inputs of a series in the order of time, its target known or not, and that order."""
+    order = in_order(table, command_of(predictor)["time"])
+    X = inputs_for(table, used_inputs(predictor), exempt=[target_of(predictor)])
+    return X.iloc[order].reset_index(drop=True), order
+
+
 def judged(predictor: Predictor, table: Table, predicted: Any) -> str:
     """Say how good predictions are, if the table has the answers."""
-    from sklearn.metrics import accuracy_score, r2_score
+    from sklearn.metrics import r2_score
 
-    column = table.columns.get(command_of(predictor).get("target", ""))
-    wanted = "text" if predicted.dtype.kind not in "fiu" else "number"
-    if column is None or column.kind != wanted or column.missing.all():
+    column = table.columns.get(target_of(predictor))
+    if column is None or column.kind != answer_kind(predictor):
         return ""
     there = ~column.missing
+    command = command_of(predictor)
+    if command.get("lags"):  # the first rows have no past
+        there[in_order(table, command["time"])[: command["lags"]]] = False
     truth, predicted = column.values[there], predicted[there]
     if predictor.task == "classification":
-        return f"; {accuracy_score(truth.astype(predicted.dtype), predicted):.1%} agree with the table"
+        return f"; {np.mean(truth == predicted):.1%} agree with the table" if len(truth) else ""
     return f"; R2 {r2_score(truth, predicted):.3f} against the table" if len(truth) > 1 else ""
+
+
+def answer_kind(predictor: Predictor) -> str:
+    """What a column holds that can be compared with predictions."""
+    return "text" if predictor.classes and isinstance(predictor.classes[0], str) else "number"
 
 
 def serialised(columns: dict[str, Any], suffix: str) -> bytes:
@@ -163,23 +174,38 @@ def run_report(model: Path, data: Path | None, out: Path, screen: Screen) -> dic
 
 
 def samples_for(predictor: Predictor, data: Path) -> tuple[Any, Any]:
-    """Return inputs and targets of a table, where the target is there."""
+    """Return inputs and targets of a table, where the target is there; those of a series in the order of time."""
     pd = import_optional("pandas", "cli", "Reading tables")
-    facts = predictor.facts or {}
-    target = command_of(predictor).get("target") or facts.get("model", {}).get("target")
+    target = target_of(predictor)
     table = read_for(predictor, data)
-    column = table.columns.get(target) if target else None
+    column = table.columns.get(target)
     if column is None or column.missing.all():
         raise ValueError(f"{data} must have the target {target or 'by its name'}, to compare predictions with: add it, "
                          "or leave the table out.")  # fmt: skip
-    rows = np.flatnonzero(~column.missing)
-    X = inputs_for(table, used_inputs(predictor)).iloc[rows].reset_index(drop=True)
+    check_answers(predictor, table, column)
+    if command_of(predictor).get("lags"):
+        X, order = series_inputs(predictor, table)
+        rows = order[: known_past(table, target, order)]
+        X = X.iloc[: len(rows)]
+    else:
+        rows = np.flatnonzero(~column.missing)
+        X = inputs_for(table, used_inputs(predictor)).iloc[rows].reset_index(drop=True)
     y = column.values[rows]
-    if predictor.task == "classification":
-        y = np.asarray(y).astype(np.asarray(predictor.classes).dtype)
-    elif column.kind != "number":
-        raise ValueError(f"{data} must hold numbers in the target {target}, as in the fit: correct it.")
+    if predictor.classes:
+        y = y.astype(np.asarray(predictor.classes).dtype)
     return X, pd.Series(y, name=target)
+
+
+def check_answers(predictor: Predictor, table: Table, column: Column) -> None:
+    """Raise unless the target is such as the model predicts."""
+    target, classes = target_of(predictor), predictor.classes
+    if answer_kind(predictor) == "number" != column.kind:
+        raise ValueError(f"{table.path} must hold numbers in the target {target}, as in the fit: correct it.")
+    strange = ~column.missing & ~np.isin(column.values, list(classes)) if classes else np.zeros(1, dtype=bool)
+    if strange.any():
+        row = int(np.argmax(strange))
+        raise ValueError(f"{table.path} must hold classes of the fit in the target {target}, got "
+                         f"{plainly(column.values[row])!r} in {table.where(row)}: correct or remove it.")  # fmt: skip
 
 
 def run_export(model: Path, language: str | None, out: Path, screen: Screen) -> dict[str, Any]:

@@ -2,6 +2,18 @@
 
 from termwise.tables.inputs import inputs_for
 from termwise.tables.reading import Column, Table, read_table
-from termwise.tables.task import Task, fill_values, filled, pose
+from termwise.tables.task import Task, counted, fill_values, filled, in_order, known_past, pose
 
-__all__ = ["Column", "Table", "Task", "fill_values", "filled", "inputs_for", "pose", "read_table"]
+__all__ = [
+    "Column",
+    "Table",
+    "Task",
+    "counted",
+    "fill_values",
+    "filled",
+    "in_order",
+    "inputs_for",
+    "known_past",
+    "pose",
+    "read_table",
+]

@@ -43,7 +43,7 @@ def inputs_for(table: Table, inputs: Iterable[Any], exempt: Iterable[str] = ()) 
         if each.fill is None and each.name not in exempt:
             check_there(table, each.name, column)
         columns[each.name] = column.values if each.kind == "category" else numbers(column)
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns, index=range(table.n_rows))
 
 
 def numbers(column: Column) -> Any:

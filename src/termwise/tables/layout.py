@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ class Layout:
     names: list[str]
     comma: bool  # numbers have decimal commas
     switches: list[str]  # columns of true and false, as words
+    padded: list[str]  # columns of numbers such as 00501
     notes: list[str]
 
 
@@ -45,11 +47,14 @@ def records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             begins = reader.line_num + 1
 
 
-def sniff(sample: str, whole: bool) -> Layout:
-    """Tell the layout from the beginning of a table; unless that is all of it, its last record is not complete."""
+def sniff(sample: str, whole: bool, expected: Collection[str] = ()) -> Layout:
+    """Tell the layout from the beginning of a table; unless that is all of it, its last record is not complete.
+
+    A first line with one of the names expected has names, even if they are numbers, such as years.
+    """
     delimiter = find_delimiter(sample, whole)
     rows = first_records(sample, delimiter, whole)
-    header = has_header(rows)
+    header = bool({" ".join(field.split()) for field in rows[0]} & set(expected)) or has_header(rows)
     data = rows[1:] if header else rows
     width = max([len(rows[0]), *(len(row) for row in data)] if not header else [len(rows[0])])
     names, notes = clean_names(rows[0]) if header else ([f"x{j}" for j in range(width)], [])
@@ -58,13 +63,20 @@ def sniff(sample: str, whole: bool) -> Layout:
     extra = {len(row) for row in data} - {len(names)}
     if header and extra == {len(names) + 1} and all(len(row) == len(names) + 1 and not row[-1].strip() for row in data):
         names.append(unused(f"column {len(names) + 1}", names))  # a delimiter at the end of each row
-    fields = [field for row in data for field in row]
-    comma = sum(map(is_decimal_comma, fields)) > sum(map(is_decimal_point, fields))
+    comma = has_decimal_commas([field for row in data for field in row], delimiter)
     if delimiter != ",":
         notes.append(f"fields are separated by {DELIMITERS[delimiter]}")
     if comma:
         notes.append("numbers are written with decimal commas")
-    return Layout(delimiter, header, names, comma, switches(names, data), notes)
+    return Layout(
+        delimiter,
+        header,
+        names,
+        comma,
+        columns_with(re.compile("true|false", re.IGNORECASE), names, data),
+        columns_with(re.compile(r"0\d+"), names, data),
+        notes,
+    )
 
 
 def first_records(sample: str, delimiter: str, whole: bool) -> list[list[str]]:
@@ -111,6 +123,17 @@ def has_header(rows: list[list[str]]) -> bool:
     return not numeric or any(not is_number(first[j]) and not is_missing(first[j]) for j in numeric)
 
 
+def has_decimal_commas(fields: list[str], delimiter: str) -> bool:
+    """Whether commas are decimal marks, as most numbers say that do not fit both notations, as 1,234 does.
+
+    If none says so semicolons do: who has decimal commas needs them.
+    """
+    commas, points = sum(map(is_decimal_comma, fields)), sum(map(is_decimal_point, fields))
+    if commas == points and delimiter == ";":
+        return any("," in field and is_number(field) for field in fields)
+    return commas > points
+
+
 def clean_names(fields: list[str]) -> tuple[list[str], list[str]]:
     """Return names that are there and different, and notes on what was done to get them."""
     names: list[str] = []
@@ -136,11 +159,8 @@ def unused(name: str, names: list[str]) -> str:
     return name
 
 
-def switches(names: list[str], data: list[list[str]]) -> list[str]:
-    """Return the columns that say true or false, which are words like any others."""
-    found = []
-    for j, name in enumerate(names):
-        values = {row[j].strip().lower() for row in data if j < len(row)}
-        if values & {"true", "false"}:
-            found.append(name)
-    return found
+def columns_with(word: re.Pattern[str], names: list[str], data: list[list[str]]) -> list[str]:
+    """Return the columns in which some field is such a word."""
+    return [
+        name for j, name in enumerate(names) if any(j < len(row) and word.fullmatch(row[j].strip()) for row in data)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ INFINITE = r"[-+]?(?:inf(?:inity)?|Inf(?:inity)?|INF(?:INITY)?|\u221e)"
 def pattern(mark: str, group: str) -> re.Pattern[str]:
     """Numbers with this decimal mark and this sign between thousands."""
     plain = rf"(?:\d+{mark}?\d*|{mark}\d+)"
-    grouped = rf"\d{{1,3}}(?:[{group}{GAP}]\d{{3}})+(?:{mark}\d*)?"
+    grouped = rf"[1-9]\d{{,2}}(?:[{group}{GAP}]\d{{3}})+(?:{mark}\d*)?"  # 0,125 has no thousands
     return re.compile(rf"[-+]?(?:{grouped}|{plain}){EXPONENT}|{INFINITE}")
 
 
@@ -42,6 +42,8 @@ DAY_OR_MONTH = re.compile(YEAR_LAST, re.IGNORECASE)
 MOST_GRADES = 12  # different numbers with a "unit" that may still be names, such as 1st, 2nd, 3rd
 ENOUGH = 2_000  # different words that tell what a column holds
 MINUS = str.maketrans({"\u2212": "-"})
+SIGNS = "%$\u20ac\u00a3\u00a5"  # of per cent and currencies, before or after a number
+SIGN = re.compile(rf"^([-+]?)[{SIGNS}]\s?|\s?[{SIGNS}]$")
 
 
 def is_missing(word: str) -> bool:
@@ -49,21 +51,35 @@ def is_missing(word: str) -> bool:
     return word.strip().lower() in WORDS_FOR_MISSING
 
 
+def bare(word: str) -> str:
+    """Return a word as a number is written, without its sign of per cent or a currency."""
+    return SIGN.sub(r"\1", word.strip().translate(MINUS), count=1)
+
+
+def common_sign(words: Sequence[str]) -> str:
+    """Return the sign of per cent or a currency that all words have; nothing if there is none."""
+
+    def has(word: str, sign: str) -> bool:
+        return word.endswith(sign) or word.lstrip("+-\u2212").startswith(sign)
+
+    return next((sign for sign in SIGNS if all(has(word, sign) for word in words)), "")
+
+
 def is_number(word: str) -> bool:
     """Whether a field is a number in some notation."""
-    word = word.strip().translate(MINUS)
+    word = bare(word)
     return bool(WITH_POINT.fullmatch(word) or WITH_COMMA.fullmatch(word))
 
 
 def is_decimal_comma(word: str) -> bool:
     """Whether a field is a number if, and only if, its comma is a decimal mark."""
-    word = word.strip().translate(MINUS)
+    word = bare(word)
     return bool(WITH_COMMA.fullmatch(word)) and not WITH_POINT.fullmatch(word)
 
 
 def is_decimal_point(word: str) -> bool:
     """Whether a field is a number if, and only if, its point is a decimal mark."""
-    word = word.strip().translate(MINUS)
+    word = bare(word)
     return bool(WITH_POINT.fullmatch(word)) and not WITH_COMMA.fullmatch(word)
 
 
@@ -85,6 +101,7 @@ class Reading:
     numbers: NDArray[np.float64]  # one for each word, NaN where it is none
     strange: NDArray[np.bool_]  # words that spoil what would be a column of numbers
     why: str = ""  # what is wrong with them
+    sign: str = ""  # of per cent or a currency, which all words have
 
 
 def read_words(words: Sequence[str], counts: NDArray[np.int64], comma: bool) -> Reading:
@@ -93,6 +110,11 @@ def read_words(words: Sequence[str], counts: NDArray[np.int64], comma: bool) -> 
     Numbers if all are in one notation; where both fit, as in 1,234, `comma` decides, the notation of the other columns.
     If half of the rows are numbers the rest is a mistake, if fewer, numbers are names as good as others.
     """
+    sign = common_sign(words)
+    if sign:
+        reading = read_words([bare(word) for word in words], counts, comma)
+        if reading.kind == "number":
+            return replace(reading, sign=sign)
     if len(words) > ENOUGH:  # names and dates are told by some of them
         some = np.linspace(0, len(words) - 1, ENOUGH).astype(int)
         guess = read_words([words[i] for i in some], counts[some], comma)

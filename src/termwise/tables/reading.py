@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import shlex
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from termwise._checks import import_optional
 from termwise.tables.layout import Layout, clean_names, records, sniff, unused
 from termwise.tables.notation import MISSING, is_missing, read_words
-from termwise.tables.source import SAMPLE, decode, kind_of, read_bytes
+from termwise.tables.source import beginning, decode, kind_of, read_bytes
 
 NOTHING: Any = None  # what stands where text is missing
 
@@ -27,6 +28,7 @@ class Column:
     kind: str  # "number", "date", "text", "empty" or "other"
     values: NDArray
     trouble: str = ""  # why it cannot be used, if it is neither numbers nor categories
+    remark: str = ""  # what should be known before it is used
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -59,16 +61,19 @@ class Table:
     where: Callable[[int], str] = lambda row: f"row {row + 1}"
 
 
-def read_table(path: str | Path, as_text: Iterable[str] = ()) -> Table:
+def read_table(path: str | Path, as_text: Iterable[str] = (), expected: Iterable[str] = ()) -> Table:
     r"""Read a table as a person wrote it.
 
     Parameters
     ----------
     path : str or Path
         A CSV file (fields separated by commas, semicolons, tabs, bars or, for numbers, spaces; in UTF-8, UTF-16 or
-        Windows-1252), Parquet, NPZ or NPY; gzipped or not. What it is, its content says, not its name.
+        Windows-1252), Parquet, NPZ or NPY; gzipped or not. What it is, its content says, not its name. "-" is the
+        standard input.
     as_text : iterable of str, default=()
         Columns whose values are names even if they look like numbers.
+    expected : iterable of str, default=()
+        Names of columns that are asked for: a first line that has one of them has names, whatever they look like.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def read_table(path: str | Path, as_text: Iterable[str] = ()) -> Table:
     raw = read_bytes(path)
     kind = kind_of(raw, path)
     if kind == "text":
-        return read_text(raw, path, set(as_text))
+        return read_text(raw, path, set(as_text), set(expected))
     frame, notes = read_parquet(raw, path) if kind == "parquet" else read_numpy(raw, path, kind)
     names, more = clean_names([str(name) for name in frame])
     columns = {
@@ -113,11 +118,11 @@ def checked(table: Table) -> Table:
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
-def read_text(raw: bytes, path: Path, as_text: set[str]) -> Table:
+def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str]) -> Table:
     """Read a table of text: look at its beginning, then have pandas read all of it."""
     raw, encoding = decode(raw, path)
-    whole = len(raw) <= SAMPLE
-    layout = sniff(raw[:SAMPLE].decode("utf-8", errors="ignore"), whole)
+    sample = beginning(raw)
+    layout = sniff(sample.decode("utf-8", errors="ignore"), len(sample) == len(raw), expected)
     notes = list(layout.notes)
     if encoding not in ("utf-8", "utf-8-sig"):
         notes.append(f"the text is encoded in {encoding}")
@@ -127,6 +132,12 @@ def read_text(raw: bytes, path: Path, as_text: set[str]) -> Table:
         return line_of(raw, layout, row)
 
     columns = {name: typed(frame[name], name in as_text, where, layout.comma) for name in layout.names}
+    for name in layout.padded:
+        if columns[name].kind == "number":
+            hint = (
+                f"has numbers that begin with zeros, as names do: --category {shlex.quote(name)} takes them for names"
+            )
+            columns[name] = replace(columns[name], remark=hint)
     return checked(Table(path, columns, len(frame), notes, where))
 
 
@@ -261,7 +272,8 @@ def text_column(series: Any, as_text: bool, where: Callable[[int], str], comma: 
     if reading.kind == "number":
         numbers = np.full(len(words) + 1, np.nan)
         numbers[kept] = reading.numbers
-        return number_column(numbers[codes])
+        remark = f"is written with {reading.sign}, which is left out" if reading.sign else ""
+        return replace(number_column(numbers[codes]), remark=remark)
     if not reading.strange.any():
         return Column(reading.kind, text)
     row = int(np.flatnonzero(np.isin(codes, kept[reading.strange]))[0])

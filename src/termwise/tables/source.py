@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -21,17 +22,19 @@ UNREADABLE = {
 }
 MARKUP = {"<": "a web page or XML", "{": "JSON", "[": "JSON"}  # what text that is no table begins with
 REMEDY = "save the table as CSV (UTF-8), Parquet or NPZ"
-SAMPLE = 65_536  # characters that are looked at to tell how a table is written
+SAMPLE = 65_536  # characters that are looked at to tell how a table is written,
+LINES = 10  # or these, where they are longer
+STDIN = Path("-")
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return what is in a file, decompressed if it is gzipped."""
+    """Return what is in a file, decompressed if it is gzipped; a file called - is the standard input."""
     if path.is_dir():
         raise ValueError(f"{path} must be a file, got a folder: name one of the files in it.")
-    if not path.exists():
+    if path != STDIN and not path.exists():
         raise ValueError(f"{path} does not exist: check the name, and the folder it is in.")
     try:
-        raw = path.read_bytes()
+        raw = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
         raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror or error}): check the file and its rights.") from None
@@ -82,6 +85,14 @@ def decode(raw: bytes, path: Path) -> tuple[bytes, str]:
     if encoding == "utf-8":
         return raw, encoding
     return text.removeprefix("\ufeff").encode("utf-8", errors="replace"), encoding
+
+
+def beginning(raw: bytes) -> bytes:
+    """Return the first of a table's lines."""
+    end = 0
+    for _ in range(LINES):
+        end = raw.find(b"\n", end) + 1 or len(raw)
+    return raw[: max(end, SAMPLE)]
 
 
 def encoding_of(raw: bytes) -> str:

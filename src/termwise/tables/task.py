@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from termwise._checks import import_optional
 from termwise.tables.notation import day_first
-from termwise.tables.reading import Column, Table
+from termwise.tables.reading import Column, Table, plainly
 
 MOST_CATEGORIES = 50  # names of a column beyond which they are texts or identifiers
 ALL_DIFFERENT = 20  # rows from which on names that hardly ever repeat are identifiers
@@ -72,7 +73,7 @@ def pose(
     target : str
         Name of the column to predict.
     kind : {"auto", "regression", "classification"}, default="auto"
-        What the target is to be taken for; "auto": text and two values are classes.
+        What the target is to be taken for; "auto": text and two whole numbers are classes.
     drop : iterable of str, default=()
         Columns that are no inputs.
     time : str or None, default=None
@@ -103,9 +104,9 @@ def pose(
     if target in drop or target == time:
         raise ValueError(f"the target {target} must be a column of its own, got it as --drop or --time as well.")
     y, kind, notes = read_target(table, target, kind)
-    rows = np.flatnonzero(~table.columns[target].missing)
+    rows = in_order(table, time)
+    rows = rows[~table.columns[target].missing[rows]]
     if time is not None:
-        rows = rows[np.argsort(moments(table, time)[rows], kind="stable")]
         notes.append(f"rows are in the order of {time}, which is no input itself")
     inputs = {name: column for name, column in table.columns.items() if name not in left_out}
     X, remarks = read_inputs(table, inputs, rows, impute, alone)
@@ -115,12 +116,10 @@ def pose(
 def known_column(table: Table, name: str) -> Column:
     """Return a column by its name, or say what the names are."""
     if name not in table.columns:
-        names = list(table.columns)
-        lower = {each.lower(): each for each in names}
-        close = [lower[each] for each in get_close_matches(name.strip().lower(), lower, n=1, cutoff=0.6)]
-        hint = f"did you mean {close[0]}" if close else f"there are {listed(names, 12)}"
-        raise ValueError(f"{table.path} has no column {name}: {hint}?" if close else f"{table.path} has no column "
-                         f"{name}: {hint}.")  # fmt: skip
+        lower = {each.lower(): each for each in table.columns}
+        close = get_close_matches(name.strip().lower(), lower, n=1, cutoff=0.6)
+        hint = f"did you mean {lower[close[0]]}?" if close else f"there are {listed(list(table.columns), 12)}."
+        raise ValueError(f"{table.path} has no column {name}: {hint}")
     return table.columns[name]
 
 
@@ -128,6 +127,11 @@ def listed(names: Sequence[str], most: int = SAID) -> str:
     """Write names one after the other, not too many."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(number: int, thing: str) -> str:
+    """Write a number of things."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 # -- the target --------------------------------------------------------------------------------------------------------
@@ -139,7 +143,8 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
     if f"{target} (2)" in table.columns:
         raise ValueError(f"{table.path} has several columns {target}: rename all but the one that is the target.")
     if column.trouble:
-        raise ValueError(f"the target {target} must be numbers or classes, but {column.trouble}: correct it.")
+        raise ValueError(f"the target {target} must be numbers or classes, but {column.trouble}: correct it, or take "
+                         f"all for classes: --category {shlex.quote(target)}.")  # fmt: skip
     if column.kind not in ("number", "text"):
         what = {"date": "dates", "empty": "nothing at all"}.get(column.kind, "something else")
         raise ValueError(f"the target {target} must be numbers or classes, got {what}: name another column.")
@@ -149,13 +154,15 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
             f"{table.path} must have at least {FEWEST_ROWS} rows with a target, got {len(there)}: add some."
         )
     gone = len(column.values) - len(there)
-    notes = [f"{gone} rows without a value of {target} are left out"] * bool(gone)
+    notes = [f"left out, no value of {target}: {counted(gone, 'row')}"] * bool(gone)
+    notes += [f"{target} {column.remark}"] * bool(column.remark)
     different = np.unique(there) if column.kind == "number" else np.unique(there.astype(str))
     if len(different) < 2:
-        raise ValueError(f"the target {target} must take different values, got {different[0]} in all rows: there is "
-                         "nothing to learn.")  # fmt: skip
+        raise ValueError(f"the target {target} must take different values, got {plainly(different[0])} in all rows: "
+                         "there is nothing to learn.")  # fmt: skip
     if column.kind == "number":
         check_sizes(table, {target: column})
+        check_units({target: column})
         return number_target(column, target, kind, different, notes)
     if kind == "regression":
         raise ValueError(f"the target {target} must be numbers for --task regression, got text such as "
@@ -172,7 +179,7 @@ def number_target(
     """Decide whether numbers are numbers or classes."""
     whole = bool(np.all(different == np.round(different)))
     if kind == "auto":
-        kind = "classification" if len(different) == 2 else "regression"
+        kind = "classification" if whole and len(different) == 2 else "regression"
         if kind == "classification":
             notes.append(f"{target} has two values and is taken for classes; --task regression takes it for numbers")
         elif whole and len(different) <= FEW_VALUES:
@@ -182,7 +189,10 @@ def number_target(
     if len(different) > np.sum(~column.missing) / 2 and len(different) > 2:
         raise ValueError(f"the target {target} must have classes that repeat for --task classification, got "
                          f"{len(different)} different numbers: use --task regression.")  # fmt: skip
-    return (np.nan_to_num(column.values).astype(int) if whole else column.values), kind, notes
+    if not whole:
+        raise ValueError(f"the target {target} must be text or whole numbers for --task classification, got "
+                         f"{plainly(different[0])}: --category {shlex.quote(target)} takes it for text.")  # fmt: skip
+    return np.nan_to_num(column.values).astype(int), kind, notes
 
 
 def moments(table: Table, name: str) -> NDArray[np.float64]:
@@ -195,6 +205,22 @@ def moments(table: Table, name: str) -> NDArray[np.float64]:
         first = int(np.flatnonzero(column.missing)[0])
         raise ValueError(f"--time {name} must be there in every row, got nothing in {table.where(first)}: fill it in.")
     return column.values if column.kind == "number" else dates(table, name, column)
+
+
+def in_order(table: Table, time: str | None) -> NDArray[np.intp]:
+    """Return the rows in the order of time; without one, as they are."""
+    return np.arange(table.n_rows) if time is None else np.argsort(moments(table, time), kind="stable")
+
+
+def known_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
+    """Return how many rows of a series have a target, those up to some time; rows cannot be left out of a past."""
+    missing = known_column(table, target).missing[order]
+    past = int(np.argmax(missing)) if missing.any() else len(missing)
+    if not missing[past:].all():
+        after = past + int(np.argmin(missing[past:]))
+        raise ValueError(f"{table.path} must have {target} up to some time and not after, got one in "
+                         f"{table.where(int(order[after]))} after a gap: fill the gap in.")  # fmt: skip
+    return past
 
 
 def dates(table: Table, name: str, column: Column) -> NDArray[np.float64]:
@@ -227,10 +253,12 @@ def read_inputs(
     troubled = {name: column.trouble for name, column in columns.items() if column.trouble}
     if troubled:
         said = "; ".join(f"{name}: {trouble}" for name, trouble in list(troubled.items())[:SAID])
-        options = " ".join(f"--drop {quoted(name)}" for name in troubled)
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in troubled)
         raise ValueError(f"{table.path} must hold numbers or categories, but {said}. Correct this, or leave out: "
                          f"{options}.")  # fmt: skip
-    check_sizes(table, {name: column for name, column in columns.items() if column.kind == "number"})
+    numbers = {name: column for name, column in columns.items() if column.kind == "number"}
+    check_sizes(table, numbers, optional=True)
+    check_units(numbers)
     taken, notes = useful(columns, rows)
     if not taken and not alone:
         why = "; ".join(notes) or "the target is the only one"
@@ -239,20 +267,25 @@ def read_inputs(
     return pd.DataFrame({name: series(column) for name, column in taken.items()}, index=range(len(rows))), notes
 
 
-def quoted(name: str) -> str:
-    """Write a name as the shell takes it."""
-    return name if re.fullmatch(r"[\w.+-]+", name) else f'"{name}"'
-
-
-def check_sizes(table: Table, columns: dict[str, Column]) -> None:
-    """Raise on numbers that cannot be computed with."""
+def check_sizes(table: Table, columns: dict[str, Column], optional: bool = False) -> None:
+    """Raise on numbers that cannot be computed with; optional columns may be left out."""
     for name, column in columns.items():
         large = np.flatnonzero(np.abs(column.values) > LARGEST)
         if len(large):
+            drop = f"use other units, or leave it out: --drop {shlex.quote(name)}"
             raise ValueError(
                 f"{name} must be finite and below {LARGEST:g}, got {column.values[large[0]]:g} in "
-                f"{table.where(int(large[0]))}: correct it, use other units, or leave it out: --drop {quoted(name)}."
+                f"{table.where(int(large[0]))}: correct it, {drop if optional else 'or use other units'}."
             )
+
+
+def check_units(columns: dict[str, Column]) -> None:
+    """Raise on columns to learn from whose squares would all be zero."""
+    for name, column in columns.items():
+        largest = np.nanmax(np.abs(column.values))
+        if 0 < largest < 1 / LARGEST:
+            raise ValueError(f"{name} must have values beyond {1 / LARGEST:g}, got at most {largest:g}: use other "
+                             "units.")  # fmt: skip
 
 
 def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.intp], impute: bool) -> None:
@@ -261,7 +294,7 @@ def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.in
     holes = {name: found for name, found in holes.items() if len(found)}
     if holes and not impute:
         said = "; ".join(
-            f"{name} in {len(found)} rows, first in {table.where(int(found.min()))}"
+            f"{name} in {counted(len(found), 'row')}, first in {table.where(int(found.min()))}"
             for name, found in list(holes.items())[:SAID]
         )
         more = f"; and {len(holes) - SAID} more columns" * (len(holes) > SAID)
@@ -286,7 +319,8 @@ def useful(columns: dict[str, Column], rows: NDArray[np.intp]) -> tuple[dict[str
             taken[name] = column
     notes = [f"left out, {reason}: {listed(names)}" for reason, names in reasons.items()]
     counters = [name for name, column in taken.items() if is_counter(column)]
-    notes += [f"{name} counts the rows: --drop {quoted(name)} unless that means something" for name in counters]
+    notes += [f"{name} counts the rows: --drop {shlex.quote(name)} unless that means something" for name in counters]
+    notes += [f"{name} {column.remark}" for name, column in taken.items() if column.remark]
     return taken, notes
 
 
@@ -297,13 +331,14 @@ def why_useless(name: str, column: Column) -> str:
     if column.kind == "date":
         return "dates (--time orders by them)"
     there = column.values[~column.missing]
+    same = "the same wherever there is a value" if column.missing.any() else "the same in all rows"
     if column.kind == "number":
-        if np.all(there == there[0]) and not column.missing.any():
-            return "the same in all rows"
+        if np.all(there == there[0]):
+            return same
         return "identifiers" if IDENTIFIER.fullmatch(name) and is_counter(column) else ""
     different = len(set(there))
-    if different == 1 and not column.missing.any():
-        return "the same in all rows"
+    if different == 1:
+        return same
     if different > ALL_DIFFERENT and different > len(there) / 2:
         return "identifiers or free text, hardly ever repeated"
     return f"more than {MOST_CATEGORIES} categories" if different > MOST_CATEGORIES else ""
@@ -332,11 +367,22 @@ def series(column: Column) -> Any:
 
 
 def fill_values(X: Any) -> dict[str, Any]:
-    """Return what to put where a value is missing: the median of a number, the most frequent category."""
-    return {
-        name: float(X[name].median()) if X[name].dtype.kind == "f" else str(X[name].mode().iloc[0])
-        for name in X.columns
-    }
+    """Return what to put where a value is missing: the median of a number, the most frequent category.
+
+    Of a column that is all missing, as some rows of a table may have it, nothing is known: any value does.
+    """
+    empty = X.isna().all()
+    return {name: (anything if empty[name] else typical)(X[name]) for name in X.columns}
+
+
+def typical(series: Any) -> Any:
+    """Return the median of numbers, the most frequent category."""
+    return float(series.median()) if series.dtype.kind == "f" else str(series.mode().iloc[0])
+
+
+def anything(series: Any) -> Any:
+    """Return some value a column could have."""
+    return 0.0 if series.dtype.kind == "f" else str(series.cat.categories[0])
 
 
 def filled(X: Any, values: dict[str, Any]) -> Any:
