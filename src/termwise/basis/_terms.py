@@ -80,7 +80,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             Which functions to keep.
         """
         check_is_fitted(self)
-        chosen = check_indices("indices", indices, len(getattr(self, self._per_term[0])), what="function")
+        chosen = check_indices("indices", indices, getattr(self, self._per_term[0]).shape[0], what="function")
         restricted = copy.copy(self)
         for name in self._per_term:
             setattr(restricted, name, at(getattr(self, name), chosen))
