@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from termwise._arrays import evenly, is_foreign, rows_of, to_host
+from termwise._arrays import densify, evenly, is_foreign, rows_of, to_host
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.table import is_frame
 from termwise.diagnostics.unwrap import Unwrapped, first_step, record_of, unwrap
@@ -80,6 +80,8 @@ def held_out_comparison(
     G, G_test = rows_of(plain_table(G), rows), plain_table(G_test)
     if G.shape[0] * G.shape[1] > MOST_NUMBERS:
         return held_out, []
+    if y.ndim > 1:  # the lasso of several outputs takes no sparse matrices before scikit-learn 1.8
+        G, G_test = densify(G), densify(G_test)
     part = {"rows": len(rows)} if len(rows) < len(y) else {}
     baselines = []
     for name, (title, simple) in simple_models(parts.task, y, hasattr(G, "toarray")).items():
