@@ -80,7 +80,7 @@ def held_out_comparison(
     G, G_test = rows_of(plain_table(G), rows), plain_table(G_test)
     if G.shape[0] * G.shape[1] > MOST_NUMBERS:
         return held_out, []
-    if y.ndim > 1:  # the lasso of several outputs takes no sparse matrices before scikit-learn 1.8
+    if y.ndim > 1:  # older lassos of several outputs take no sparse matrices
         G, G_test = densify(G), densify(G_test)
     part = {"rows": len(rows)} if len(rows) < len(y) else {}
     baselines = []
