@@ -206,7 +206,7 @@ class SelectionPath:
 
     def to_frame(self) -> Any:
         """Return the path as a pandas data frame, one row per step."""
-        pandas = import_optional("pandas", "test", "to_frame")
+        pandas = import_optional("pandas", "cli", "to_frame")
         return pandas.DataFrame([vars(step) for step in self.steps])
 
 
