@@ -496,7 +496,7 @@ def test_demo(tmp_path):
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {"measured.csv", "new.csv", "predictions.csv", "model.json", "model.c", "report.html"}
     assert "$ termwise fit" in result.output
-    assert "x4" in result.output
+    assert "x1 and x2" in result.output.split("What the model found to act")[1]
     assert f"Open {tmp_path / 'demo' / 'report.html'}" in words(result)
     assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
 

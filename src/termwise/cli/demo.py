@@ -12,7 +12,9 @@ from sklearn.datasets import make_friedman1
 from termwise.cli.fitting import FitOptions, run_fit
 from termwise.cli.screen import Screen
 from termwise.cli.using import run_export, run_predict, run_report
+from termwise.predictor import load_predictor
 
+BAR = 30  # characters of the longest bar
 KNOWN, NEW = 400, 100  # rows the model is fitted to, and rows it is asked about
 QUESTION = f"""Ten inputs, measured {KNOWN} times with noise; five of them matter:
 y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5. The model is told nothing of that."""
@@ -37,8 +39,21 @@ def run_demo(folder: Path | None, screen: Screen) -> dict[str, Any]:
     exported = run_export(model, "c", source, screen)
     announce(screen, f"termwise report {model} -o {report}")
     run_report(model, None, report, screen)
-    screen.say(f"\n{fit['n_terms']} terms, {exported['bytes']:,} bytes of C, nothing tuned by hand. Open {report}")
+    screen.say("")
+    screen.table("What the model found to act, and how strongly", ["inputs", "deviation", ""], strengths(model))
+    screen.say(f"{fit['n_terms']} terms, {exported['bytes']:,} bytes of C, nothing tuned by hand. Open {report}")
     return {"command": "demo", "folder": str(folder), "report": str(report), "fit": fit}
+
+
+def strengths(model: Path) -> list[tuple[str, str, str]]:
+    """Inputs and pairs of inputs of a saved model, with the deviation of what they add, as a number and as a bar."""
+    effects = (load_predictor(model).facts or {})["effects"]
+    most = max(effect["strength"][0] for effect in effects)
+    return [
+        (" and ".join(effect["inputs"]), f"{effect['strength'][0]:.2f}", ("█" * bar).ljust(BAR, "░"))
+        for effect in effects
+        if (bar := round(BAR * effect["strength"][0] / most))
+    ]
 
 
 def friedman() -> pd.DataFrame:
