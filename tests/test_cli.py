@@ -501,6 +501,29 @@ def test_demo(tmp_path):
     assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
 
 
+def test_a_terminal_without_the_letters_of_a_name(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"größe": rng.normal(size=60), "b": rng.normal(size=60)})
+    table.assign(y=table["größe"] * 2).to_csv(tmp_path / "t.csv", index=False)
+    command = [
+        sys.executable,
+        "-m",
+        "termwise",
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--method",
+        "forward",
+        "--no-hold-out",
+    ]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout
+    assert b"gr??e" in shown or b"gr?e" in shown
+    asked = subprocess.run([*command, "--json"], cwd=tmp_path, env=environment, capture_output=True, check=True).stdout
+    assert json.loads(asked)["terms"][0]["name"] == "größe"
+
+
 # -- how commands end --------------------------------------------------------------------------------------------------
 
 

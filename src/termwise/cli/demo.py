@@ -40,17 +40,18 @@ def run_demo(folder: Path | None, screen: Screen) -> dict[str, Any]:
     announce(screen, f"termwise report {model} -o {report}")
     run_report(model, None, report, screen)
     screen.say("")
-    screen.table("What the model found to act, and how strongly", ["inputs", "deviation", ""], strengths(model))
+    screen.table("What the model found to act, and how strongly", ["inputs", "deviation", ""], strengths(model, screen))
     screen.say(f"{fit['n_terms']} terms, {exported['bytes']:,} bytes of C, nothing tuned by hand. Open {report}")
     return {"command": "demo", "folder": str(folder), "report": str(report), "fit": fit}
 
 
-def strengths(model: Path) -> list[tuple[str, str, str]]:
+def strengths(model: Path, screen: Screen) -> list[tuple[str, str, str]]:
     """Inputs and pairs of inputs of a saved model, with the deviation of what they add, as a number and as a bar."""
     effects = (load_predictor(model).facts or {})["effects"]
+    full, empty = "█░" if screen.console.encoding.startswith("utf") else "#."
     most = max(effect["strength"][0] for effect in effects)
     return [
-        (" and ".join(effect["inputs"]), f"{effect['strength'][0]:.2f}", ("█" * bar).ljust(BAR, "░"))
+        (" and ".join(effect["inputs"]), f"{effect['strength'][0]:.2f}", (full * bar).ljust(BAR, empty))
         for effect in effects
         if (bar := round(BAR * effect["strength"][0] / most))
     ]

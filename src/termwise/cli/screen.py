@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import sys
 import warnings
@@ -46,6 +47,9 @@ class Screen:
         from rich.console import Console
 
         self.quiet = quiet
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal without the letters of a name is no reason to end
         self.console = Console(stderr=aside, quiet=quiet, highlight=False, soft_wrap=True)
         self.errors = Console(stderr=True, quiet=quiet, highlight=False)
 
@@ -72,7 +76,8 @@ class Screen:
 
     def answer(self, record: dict[str, Any]) -> None:
         """Print the one JSON object that scripts read, on stdout."""
-        print(json.dumps(record, allow_nan=False, ensure_ascii=False))
+        ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+        print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
 
     @contextmanager
     def progress(self, title: str, estimator: Any = None) -> Iterator[None]:
