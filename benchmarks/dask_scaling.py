@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -160,11 +162,7 @@ def main() -> None:
     if options.peak:
         peak_memory(options.peak[0], int(options.peak[1]), int(options.peak[2]))
         return
-    try:
-        from importlib.metadata import version
-
-        import distributed  # noqa: F401
-    except ImportError:
+    if find_spec("distributed") is None:
         report(skipped="Dask is not installed: pip install 'termwise[dask]'")
         return
     scale = 20 if options.small else 1

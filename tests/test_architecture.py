@@ -67,6 +67,7 @@ ORDER = [
     "selection.kfold",
     "selection.loo_error",
     "selection.settings",
+    "selection.ending",
     "selection.swap",
     "selection.engine",
     "selection",

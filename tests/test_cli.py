@@ -545,7 +545,7 @@ def test_interrupted_fits_leave_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no head")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no `head` to close the pipe early")
 def test_a_broken_pipe_is_quiet(tmp_path, model, folder):
     table = pd.concat([pd.read_csv(folder / "table.csv")] * 200)
     table.to_csv(tmp_path / "t.csv", index=False)

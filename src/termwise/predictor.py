@@ -168,8 +168,6 @@ class Predictor:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Predictor) and self.to_dict() == other.to_dict()
 
-    __hash__ = None  # type: ignore[assignment]
-
     # -- predicting ----------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> NDArray:

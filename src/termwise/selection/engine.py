@@ -28,6 +28,7 @@ from termwise.files import RowFile, beyond_memory
 from termwise.selection.criteria import CRITERIA
 from termwise.selection.dask import Reading, dask_blocks
 from termwise.selection.different import number_of_different
+from termwise.selection.ending import at_a_limit, out_of_patience
 from termwise.selection.executor import Executor, local_blocks
 from termwise.selection.path import SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, ClosedForm, CostRule, Rule
@@ -39,7 +40,6 @@ STOPPED = "stopped by a callback"
 BEYOND_CACHES = 1 << 27  # bytes
 PROMISING = 64
 FEW = 16  # terms a path has, if it is not said how many
-CROWDED = 2  # candidates for each sample from which on the least leave-one-out error is no measure of the noise
 
 
 def forward_path(
@@ -212,7 +212,7 @@ def grow_on(
     _record(path, state, Choice(-1, np.nan), 0.0, started)
     sizes: list[int] = []
     while not path.stop_reason:
-        path.stop_reason = _reason_to_stop(path, limit, settings, started)
+        path.stop_reason = at_a_limit(path, limit, settings, started)
         if path.stop_reason:
             break
         choice = Choice(int(forced[len(path)]), np.nan) if len(path) < len(forced) else rule.choose(state)
@@ -233,12 +233,8 @@ def grow_on(
             rule.prepare(state)
         _record(path, state, choice, reduction, started)
         sizes.append(choose_size(path, settings.criterion))
-        if callback is not None and callback(path):
-            path.stop_reason = STOPPED
-        elif _settled(sizes, len(forced), settings.patience):
-            path.stop_reason = f"the choice of {settings.criterion!r} has not changed for {settings.patience} terms"
-        elif _misled(path, len(forced), settings):
-            path.stop_reason = f"none of the last {settings.patience} terms is significant by the error before them"
+        stopped = callback is not None and callback(path)
+        path.stop_reason = STOPPED if stopped else out_of_patience(path, sizes, len(forced), settings)
     path._training = state.training(rows.model_rows())
     if settings.refine is None or path.stop_reason == STOPPED:
         return path
@@ -328,19 +324,6 @@ def _promising(state: State) -> NDArray[np.intp]:
     return smallest(to_host(put(-CostRule().scores(state), ~state.usable, 0.0)), PROMISING)[0]
 
 
-def _settled(sizes: list[int], forced: int, patience: int | None) -> bool:
-    """Whether the choice has stayed the same for `patience` terms."""
-    return patience is not None and len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1
-
-
-def _misled(path: SelectionPath, forced: int, settings: Settings) -> bool:
-    """Whether TCR, with many more candidates than samples, goes on only since leave-one-out falls with every term."""
-    if settings.patience is None or settings.criterion not in ("tcr", "tcr_effective"):
-        return False
-    ahead = len(path) - max(forced, choose_size(path, "tcr_sequential"))
-    return path.n_candidates >= CROWDED * path.n_samples and ahead >= settings.patience
-
-
 def _read(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
     """Validate; rows of weight zero are left out, sparse rows become sparse columns."""
     unseen = isinstance(G, Design | RowFile)  # its numbers are checked as they are computed or read
@@ -393,16 +376,6 @@ def _record(path: SelectionPath, state: State, choice: Choice, reduction: float,
             **values,
         )
     )
-
-
-def _reason_to_stop(path: SelectionPath, limit: int, settings: Settings, started: float) -> str:
-    """Say why no further term is to be taken, if that is so."""
-    if len(path) >= limit:
-        most = settings.max_terms
-        return f"max_terms={most} reached" if limit == most else "as many terms as the data can determine"
-    if settings.max_seconds is not None and time.perf_counter() - started > settings.max_seconds:
-        return f"max_seconds={settings.max_seconds:g} are over"
-    return ""
 
 
 def _reestimate(state: State) -> float:
