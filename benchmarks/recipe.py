@@ -18,14 +18,14 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from _timing import emit, machine
 from hong import PAPER
 from joblib import Parallel, delayed
 from sklearn import datasets as ready
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
@@ -64,26 +64,6 @@ TABLES = {
 # -- who is compared ---------------------------------------------------------------------------------------------------
 
 
-class Pooled(BaseEstimator):
-    """The mean of the models from the two best dictionaries."""
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose them by the flagship's own cross-validation."""
-        best = TermwiseRegressor().fit(X, y)
-        least: dict[str, float] = {}
-        for title, curve in best.trials_.items():
-            name = title.split(",")[0]
-            least[name] = min(curve.min(), least.get(name, np.inf))
-        second = min((name for name in least if name != best.dictionary_), key=lambda name: least[name])
-        self.models_ = [best, TermwiseRegressor(dictionary=second).fit(X, y)]
-        self.n_terms_ = sum(model.n_terms_ for model in self.models_)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Average."""
-        return np.mean([model.predict(X) for model in self.models_], axis=0)
-
-
 def kernel_ridge(d: int) -> Any:
     """Kernel ridge regression, width and penalty by five-fold cross-validation."""
     grid = {
@@ -107,7 +87,8 @@ def flagship() -> dict[str, Any]:
         **{f"only {name}": TermwiseRegressor(dictionary=name) for name in ("linear", "additive", "pairs", "smooth")},
         "target data": TermwiseRegressor(target="data"),
         "target ridge": TermwiseRegressor(target="ridge"),
-        "two dictionaries pooled": Pooled(),
+        "accurate, target data": TermwiseRegressor("accurate", target="data"),
+        "accurate, target ridge": TermwiseRegressor("accurate", target="ridge"),
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 
 from termwise import (
@@ -31,6 +31,7 @@ from termwise import (
     SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
+    UnionBasis,
 )
 from termwise.basis import TableEncoder
 from termwise.predictor import Predictor
@@ -61,10 +62,23 @@ BASES: dict[str, Any] = {
     "logistic": LogisticBasis(n_units=15),
     "lag": LagBasis([1, 3], input_lags=[0, 2]),
     "polynomials": PolynomialFeatures(2),
+    "union": UnionBasis([AnovaBasis(n_centers=2, min_count=5), SmoothBasis([0.5, 2.0], centers=8), FourierBasis(1)]),
     "standard": make_pipeline(StandardScaler(), RadialBasis(width=2.0, centers=20)),
     "min-max": make_pipeline(MinMaxScaler(clip=True), AnovaBasis(n_centers=2, order=1)),
     "robust, max-abs": make_pipeline(RobustScaler(), "passthrough", MaxAbsScaler(), FourierBasis(n_harmonics=1)),
 }
+TABLE_OF_UNIONS = make_pipeline(
+    TableEncoder(),
+    UnionBasis([UnionBasis([AnovaBasis(min_count=5), RadialBasis(width=6.0)]), SmoothBasis(0.7, linear=False)]),
+)
+FEATURE_UNION = FeatureUnion(
+    [
+        ("left out", "drop"),
+        ("scaled", make_pipeline(StandardScaler(), SmoothBasis(centers=9), MinMaxScaler())),
+        ("as they are", "passthrough"),
+        ("others", FeatureUnion([("squares", PolynomialFeatures(2)), ("waves", FourierBasis(2))])),
+    ]
+)
 REGRESSORS = [
     BasisRidge(),
     LocalRidge(),
@@ -134,12 +148,17 @@ def _unfitted() -> Any:
     yield "pipeline imputed", make_pipeline(SimpleImputer(), BasisRidge(RadialBasis(width=3.0))), numbers, Y
     yield "pipeline selected", make_pipeline(ForwardRegressor(AnovaBasis(n_centers=2)), BasisRidge()), X, y
     yield "pipeline of bases", make_pipeline(FourierBasis(1), ForwardClassifier()), X, TWO
+    yield "table of unions", ForwardRegressor(TABLE_OF_UNIONS, max_terms=12, criterion=None), FRAME, Y_FRAME
+    yield "lags of unions", BasisRidge(make_pipeline(LagBasis(2), UnionBasis([AnovaBasis(2), LogisticBasis(5)]))), X, y
+    constant = FeatureUnion([("one", PolynomialFeatures(0)), ("inputs", "passthrough")])
+    yield "constant beside columns", BasisRidge(constant, alpha=0.1, fit_intercept=False), X, y
+    yield "feature union", BasisRidge(FEATURE_UNION), X, Y
     yield "one scaled column", make_pipeline(StandardScaler(), ForwardRegressor(max_terms=1)), X, y
     yield "one scaled input", make_pipeline(StandardScaler(), BasisRidge(LogisticBasis(n_units=3))), X[:, :1], Y
 
 
 UNFITTED = {name: rest for name, *rest in _unfitted()}
-NAMES = [*UNFITTED, "empty", "empty of a table"]
+NAMES = [*UNFITTED, "empty", "empty of a table", "empty of a union"]
 
 
 @cache
@@ -149,6 +168,8 @@ def case_of(name: str) -> Case:
         return Case(name, ForwardRegressor().fit(X, y).at(0), X)
     if name == "empty of a table":
         return Case(name, ForwardClassifier(TableEncoder()).fit(FRAME, THREE).at(0), FRAME)
+    if name == "empty of a union":
+        return Case(name, ForwardRegressor(BASES["union"]).fit(X, y).at(0), X)
     model, table, targets = UNFITTED[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: any weights will do

@@ -417,6 +417,52 @@ def ridge_then_few_hat(G, H, first, second):
     return (eye - projection(G, second)) @ (eye - projection(H, first))
 
 
+def member_fit(weight, columns, alpha, ridge, Y):
+    """Weighted fit of penalised least squares to the targets, or to their ridge fit on other columns at a penalty."""
+    signal = Y if ridge is None else predict(ridge[0], weights(ridge[0], Y, ridge[1]))
+    return weight * predict(columns, weights(columns, signal, alpha))
+
+
+def pool_then_few(G, members, Y, second):
+    """Predictions without each sample: a mean of models (see `member_fit`), then least squares on G of what it fits."""
+    predictions = np.empty_like(Y)
+    for k in range(len(Y)):
+        others, mean = np.arange(len(Y)) != k, 0.0
+        for weight, columns, alpha, ridge in members:
+            rest = None if ridge is None else (ridge[0][others], ridge[1])
+            mean = mean + member_fit(weight, columns[others], alpha, rest, Y[others])
+        predictions[k] = predict(G[k : k + 1], weights(G[others], mean, second))[0]
+    return predictions
+
+
+def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
+    """Predictions (k + 1, n, q) without each fold, for the mean of models: (weight, basis, target, size)."""
+    from sklearn.base import clone
+
+    from termwise import forward_path
+
+    scores = np.full((most + 1, *Y.shape), np.nan)
+    for number in set(fold):
+        inside = fold != number
+        seen, new, mean = [], [], 0.0
+        for weight, basis, target, size in members:
+            fitted = clone(basis).fit(X[inside])
+            G = fitted.transform(X[inside])
+            aim = Y[inside] if target == "data" else ridge_signal(G, Y[inside], counts[inside])
+            path = forward_path(G, aim, rule="cost", alpha=alpha, max_terms=size, sample_weight=counts[inside])
+            seen.append(G[:, path.terms])
+            new.append(fitted.transform(X[~inside])[:, path.terms])
+            mean = mean + weight * predict(seen[-1], weights(seen[-1], aim, alpha, counts=counts[inside]))
+        G, new = np.hstack(seen), np.hstack(new)
+        path = forward_path(G, mean, rule="cost", alpha=alpha, max_terms=most, sample_weight=counts[inside])
+        for k in range(most + 1):
+            terms = path.terms[:k]
+            w = weights(G[:, terms], mean, alpha, counts=counts[inside])
+            low, high = Y[inside].min(axis=0), Y[inside].max(axis=0)
+            scores[k, ~inside] = np.clip(predict(new[:, terms], w), low, high)
+    return scores
+
+
 def ridge_signal(G, Y, counts):
     """Fit of ridge regression to all columns, brought to one size, at the best leave-one-out penalty."""
     from termwise import BasisRidge

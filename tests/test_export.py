@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from frozen_models import FRAME, NAMES, TWO, N, X, Y, all_cases, case_of, y
 from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
 from termwise import (
@@ -29,6 +29,7 @@ from termwise import (
     RadialBasis,
     SmoothBasis,
     TermwiseClassifier,
+    UnionBasis,
 )
 from termwise.basis import KERNELS, TableEncoder
 from termwise.export import c, graph, python
@@ -362,6 +363,10 @@ def pipelines():
     yield "columns", BasisRidge(), Y
     yield "gaussians", make_pipeline(StandardScaler(), ForwardRegressor(RadialBasis(width=2.0))), y
     yield "smooth", make_pipeline(SmoothBasis(centers=9), ForwardRegressor()), y
+    union = UnionBasis([AnovaBasis(2), SmoothBasis(centers=9)])
+    yield "union", make_pipeline(union, ForwardRegressor()), y
+    sides = FeatureUnion([("components", PCA(2)), ("union", union)], transformer_weights={"union": 2.0})
+    yield "union of features", make_pipeline(sides, BasisRidge()), y
     yield "components", make_pipeline(PCA(3), BasisRidge(AnovaBasis(n_centers=2))), Y
     yield "two classes", make_pipeline(StandardScaler(), AnovaBasis(n_centers=2), ForwardClassifier()), TWO
     yield "truth values", make_pipeline(LogisticBasis(9), TermwiseClassifier(3, dictionary="linear")), y > 0

@@ -32,6 +32,7 @@ from termwise.flagship import honest
 from termwise.flagship import model as recipe
 from termwise.flagship.dictionaries import COARSE, DICTIONARIES, PROMISING, ScreenedPairs, best_width, dictionaries
 from termwise.flagship.honest import (
+    Folding,
     Trial,
     choose,
     choose_for_labels,
@@ -45,7 +46,6 @@ from termwise.flagship.model import BEYOND, SMALL, first_look, number_of_centers
 from termwise.flagship.smoothing import RidgeStage
 from termwise.labels import misclassified
 from termwise.ridge.spectrum import Spectrum
-from termwise.selection.engine import Settings
 from termwise.solution import Rows, pose
 from termwise.two_stages import leave_one_out_scores
 
@@ -72,25 +72,25 @@ def state(seed=0):
 
 @pytest.mark.parametrize("basis", [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0)], ids=repr)
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize(("weighted", "rule"), [(False, "cost"), (True, "cost"), (True, "loo")])
-def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rule, rng):
+@pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
+def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
     X = rng.normal(size=(45, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
     fold = content_folds(X, 4, state())
     most = 12  # plain columns end earlier: the last prediction is repeated
-    both = out_of_fold(basis, (X, Y, counts, fold), Settings(rule, 1e-6, max_terms=most), BOTH)
+    both = out_of_fold(basis, (X, Y, counts, fold), most, BOTH)
     for target, found in zip(BOTH, both, strict=True):
-        expected = oracles.out_of_fold(basis, X, Y, counts, fold, rule, 1e-6, most, target)
-        assert found.shape == (most + 1, 45, outputs)
-        np.testing.assert_allclose(found, expected, atol=1e-7)
+        expected = oracles.out_of_fold(basis, X, Y, counts, fold, "cost", 1e-6, most, target)
+        assert found.scores.shape == (most + 1, 45, outputs)
+        np.testing.assert_allclose(found.scores, expected, atol=1e-7)
 
 
 def test_folds_in_threads_give_the_same(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     data = X, Y, np.ones(60), content_folds(X, 5, state())
-    alone = out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH)
-    np.testing.assert_array_equal(out_of_fold(AnovaBasis(), data, Settings("cost", 1e-6, max_terms=5), BOTH, 3), alone)
+    for alone, together in zip(*(out_of_fold(AnovaBasis(), data, 5, BOTH, threads) for threads in (1, 3)), strict=True):
+        np.testing.assert_array_equal(together.scores, alone.scores)
 
 
 def test_as_many_folds_at_once_as_the_memory_has_room_for():
@@ -105,16 +105,16 @@ def test_out_of_fold_never_leaves_the_targets_seen(rng):
     X = np.append(rng.normal(size=30), 50.0)[:, None]
     Y = X.copy()
     data = X, Y, np.ones(31), np.arange(31) // 30
-    for scores in out_of_fold(AnovaBasis(), data, Settings("loo", 1e-6, max_terms=1), BOTH):
-        assert scores[1, 30, 0] == Y[:30].max()
+    for folding in out_of_fold(AnovaBasis(), data, 1, BOTH):
+        assert folding.scores[1, 30, 0] == Y[:30].max()
 
 
 def test_a_fold_without_which_nothing_varies_is_predicted_by_the_mean(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
     data = X, Y, np.ones(20), X[:, 0].astype(int)
-    for scores in out_of_fold(AnovaBasis(), data, Settings("loo", 1e-6, max_terms=2), BOTH):
-        np.testing.assert_allclose(scores[:, :10, 0], Y[10:].mean())
-        np.testing.assert_allclose(scores[:, 10:, 0], Y[:10].mean())
+    for folding in out_of_fold(AnovaBasis(), data, 2, BOTH):
+        np.testing.assert_allclose(folding.scores[:, :10, 0], Y[10:].mean())
+        np.testing.assert_allclose(folding.scores[:, 10:, 0], Y[:10].mean())
 
 
 def test_folds_depend_on_the_content_of_rows_alone(rng):
@@ -176,16 +176,22 @@ def test_what_comes_less_often_than_there_are_folds_is_in_one_of_them():
 # -- choosing ----------------------------------------------------------------------------------------------------------
 
 
+def shown(name, squares, counts, **more):
+    """A trial that has shown these squared errors at every size."""
+    some = Trial(name, "data", [], np.zeros((len(counts), 1)), np.asarray(counts, dtype=float))
+    vars(some).update(squares=squares, **more)  # in place of what would be computed when it is asked for
+    return some
+
+
 def trial(name, *errors, n=8, seed=0):
     """A trial whose errors at every size scatter around the ones given, with these as their means."""
     noise = np.random.default_rng(seed).normal(size=(len(errors), n))
-    squares = np.array(errors)[:, None] + 0.1 * (noise - noise.mean(axis=1, keepdims=True))
-    return Trial(name, "data", squares, np.full(n, 1 / n), float(n))
+    return shown(name, np.array(errors)[:, None] + 0.1 * (noise - noise.mean(axis=1, keepdims=True)), np.ones(n))
 
 
 def test_errors_and_their_excess_equal_the_definition(rng):
     squares, counts = rng.uniform(size=(6, 12)), rng.integers(1, 5, size=12)
-    some = Trial("some", "data", squares, counts / counts.sum(), float(counts.sum()))
+    some = shown("some", squares, counts)
     np.testing.assert_allclose(some.errors, [np.repeat(row, counts).mean() for row in squares])
     mean, spread = some.excess(squares[3])
     expected = [oracles.paired_standard_error(row, squares[3], counts) for row in squares]
@@ -203,8 +209,7 @@ def test_accurate_has_the_smallest_error_and_a_number_is_taken_at_its_word():
 
 
 def test_ties_go_to_the_first_dictionary_and_the_fewest_terms():
-    flat = Trial("flat", "data", np.full((4, 5), 0.3), np.full(5, 0.2), 5.0)
-    other = Trial("other", "ridge", np.full((2, 5), 0.3), np.full(5, 0.2), 5.0)
+    flat, other = (shown(name, np.full((k, 5), 0.3), np.ones(5)) for name, k in (("flat", 4), ("other", 2)))
     for size in ("small", "accurate"):
         assert choose([flat, other], size, SMALL) == (flat, 0)
     assert choose([other, flat], 1, SMALL) == (other, 1)
@@ -222,6 +227,15 @@ def test_small_is_the_first_size_within_the_tolerance():
     assert choose([some], "small", (1e6, 0.0))[1] == 0
 
 
+def test_small_has_the_fewest_terms_of_all_that_was_tried():
+    good, other = trial("good", 1.0, 0.5, 0.3, 0.2, n=50), trial("other", 1.0, 0.205, 0.205, n=50)
+    assert choose([good, other], "accurate", (0.0, 0.03)) == (good, 3)
+    assert choose([good, other], "small", (0.0, 0.03)) == (other, 1)
+    assert choose([good, other], "small", (0.0, 0.02)) == (good, 3)
+    same = trial("same", 1.0, 0.201, n=50)
+    assert choose([good, other, same], "small", (0.0, 0.03)) == (same, 1)  # of equally many terms the better ones
+
+
 def test_contenders_are_those_the_best_has_not_beaten():
     good, close, poor = (trial(str(seed), 1.0, error, n=200, seed=seed) for seed, error in enumerate((0.2, 0.22, 0.5)))
     more, spread = close.excess(good.squares[1])
@@ -234,21 +248,20 @@ def test_contenders_are_those_the_best_has_not_beaten():
 
 
 def test_trials_of_several_foldings_are_averaged(rng):
-    parts = rng.uniform(size=(3, 4, 9))
-    share, wrong = np.full(9, 1 / 9), (parts > 0.5).astype(float)
-    first = Trial("some", "data", parts[0], share, 9.0, wrong[0])
-    rest = Trial("some", "data", parts[1:].mean(axis=0), share, 9.0, wrong[1:].mean(axis=0))
-    together = first.averaged(rest, 2)
-    np.testing.assert_allclose(together.squares, parts.mean(axis=0))
-    np.testing.assert_allclose(together.wrong, wrong.mean(axis=0))
-    assert Trial("some", "data", parts[0], share, 9.0).averaged(rest, 2).wrong is None
+    Y, counts = np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0), rng.integers(1, 4, size=9).astype(float)
+    scores = rng.normal(size=(3, 4, 9, 1))
+    first, *rest = (Trial("some", "data", [Folding(one, [])], Y, counts) for one in scores)
+    together = first.more(rest[0]).more(rest[1])
+    variance = np.repeat(Y[:, 0], counts.astype(int)).var()
+    np.testing.assert_allclose(together.squares, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
+    np.testing.assert_allclose(together.wrong, np.mean((scores[..., 0] >= 0) != (Y[:, 0] > 0), axis=0))
 
 
 def labelled(name, errors, rates, n=100, seed=0):
     """A trial with these mean squared errors and these rates of wrong labels."""
     one = trial(name, *errors, n=n, seed=seed)
     wrong = np.array([np.arange(n) < round(rate * n) for rate in rates], dtype=float)
-    return Trial(name, "ridge", one.squares, one.share, one.n, wrong)
+    return shown(name, one.squares, one.counts, wrong=wrong)
 
 
 def test_labels_go_by_their_rate_among_plausible_models():
@@ -468,7 +481,10 @@ def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
     np.testing.assert_allclose(stage.signal, fixed.predict(H), atol=1e-8)
     smoother = stage.V @ (stage.V * counts[:, None]).T + counts / counts.sum()
     np.testing.assert_allclose(smoother @ Y, stage.signal, atol=1e-8)
-    np.testing.assert_allclose(stage.leverage[:, -1], np.diagonal(smoother) / counts, atol=1e-10)
+    less = np.minimum(counts, 1.0) * stage.residual[:, -1]  # what leaving a repeat of a sample out takes away
+    change = stage.change(outputs - 1)
+    np.testing.assert_allclose(change.shift + change.U @ change.A.T, smoother / counts * less, atol=1e-10)
+    np.testing.assert_allclose(change.own, np.diagonal(smoother) / counts * less, atol=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(40, 6), (40, 100)])
@@ -513,7 +529,8 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
     assert model.target_ == "ridge"
     stage, G = model._stage, model.basis_.transform(X)
     H = oracles.standardised(G, counts)
-    scores = leave_one_out_scores(stage, model.path_.training(), Rows(counts.astype(float), True))
+    data = model.path_.training()
+    scores = leave_one_out_scores(stage, Rows(counts.astype(float), True), data.Z, data.Y, data.Y_mean)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for k in range(4):
         few, all_, targets = oracles.repeat(counts, G[:, model.path_.terms[:k]], H, Y)
@@ -719,15 +736,13 @@ def test_what_is_tried_and_taken_is_told(rng, capsys):
     assert capsys.readouterr().out == ""
     model = TermwiseRegressor(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0].strip(",") for line in lines[:8:2]] == ["linear", "additive", "pairs", "smooth"]
+    assert [line.split()[0].strip(",:") for line in lines[:8:2]] == ["linear", "additive", "pairs", "smooth"]
     assert [line.split()[1] for line in lines[1:8:2]] == ["ridge"] * 4
-    pattern = r"pairs, ridge    cross-validated error 0\.\d+ of the variance with \d+ terms"
+    pattern = r"pairs, ridge: cross-validated error 0\.\d+ of the variance with \d+ terms"
     assert re.fullmatch(pattern, lines[5])
     last = [line for line in lines if line.startswith("pairs  ")][-1]
     curve = model.trials_["pairs"]
-    assert (
-        last == f"pairs           cross-validated error {curve.min():.4g} of the variance with {curve.argmin()} terms"
-    )
+    assert last == f"pairs: cross-validated error {curve.min():.4g} of the variance with {curve.argmin()} terms"
     assert len(lines) >= 8 + len(model.path_)
     assert lines[-1].split()[:2] == [str(len(model.path_)), "candidate"]
 
@@ -754,7 +769,7 @@ BAD = [
      r"dictionary must be one of 'auto', 'linear', 'additive', 'pairs', 'smooth', got 'deep': 'auto' tries them all\."),
     ({"dictionary": AnovaBasis()}, ValueError, r"dictionary must be one of .*, got AnovaBasis\(\)"),
     ({"target": "noise"}, ValueError,
-     r"target must be one of 'auto', 'data', 'ridge', got 'noise': 'auto' tries both\."),
+     r"target must be one of 'auto', 'data', 'ridge', 'pooled', got 'noise': 'auto' tries them all\."),
     ({"target": None}, ValueError, r"target must be one of .*, got None"),
     ({"max_terms": 0}, ValueError, r"max_terms must be a whole number >= 1, got 0: 150 is plenty for a small model\."),
     ({"max_terms": None}, TypeError, r"max_terms must be a whole number >= 1, got None"),
@@ -787,7 +802,7 @@ def test_weights_are_repetitions(n, seed):
     assert (weighted.dictionary_, weighted.n_terms_) == (repeated.dictionary_, repeated.n_terms_)
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
     assert weighted.target_ == repeated.target_
-    assert all(len(curve) > first_look(n) for curve in weighted.trials_.values())
+    assert all(len(curve) > first_look(n) for title, curve in weighted.trials_.items() if "pooled" not in title)
     assert set(weighted.trials_) == set(repeated.trials_)
     for title, curve in weighted.trials_.items():
         np.testing.assert_allclose(curve, repeated.trials_[title], rtol=1e-5)

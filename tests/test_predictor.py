@@ -606,7 +606,7 @@ MORE_DAMAGES = [
         "lags",
         LagBasis(2),
         lambda data: data["predictor"]["steps"].append({"step": "lags", "columns": [*range(8)], "lags": [1] * 8}),
-        r"predictor\.steps must have one step of lags at most, and no chain within a chain, got more",
+        r"predictor\.steps must have one step of lags at most, and none beside others, got more",
     ),
 ]  # fmt: skip
 
@@ -733,7 +733,7 @@ ERRORS = [
     ("not even an estimator", lambda: Predictor.from_estimator(make_pipeline(StandardScaler()).fit(X)), TypeError,
      r"estimator must be one of termwise's, .* got StandardScaler"),
     ("unknown transformer", lambda: BasisRidge(PowerTransformer()).fit(X, y).predictor_, TypeError,
-     r"a Predictor cannot be made of PowerTransformer: it knows AnovaBasis, .*TableEncoder, selectors of columns, and "
+     r"a Predictor cannot be made of PowerTransformer: it knows AnovaBasis, .*UnionBasis, selectors of columns, and "
      r"pipelines of these\. Other transformers can be converted together with the model by termwise\.export\.onnx\."),
     ("a basis changed", lambda: BasisRidge(Twice(centers=3)).fit(X, y).predictor_, TypeError,
      r"a Predictor cannot be made of Twice"),
@@ -745,7 +745,7 @@ ERRORS = [
      r"SimpleImputer must fill NaN in columns of numbers and add no indicator, got other settings"),
     ("encoder behind", late_encoder, TypeError,
      r"TableEncoder must be the first step of a pipeline if it has categories, got it later\."),
-    ("lags of lags", nested, ValueError, r"estimator must have one step of lags at most, and no chain within a chain"),
+    ("lags of lags", nested, ValueError, r"estimator must have one step of lags at most, and none beside others"),
     ("categories of dates", odd_categories, TypeError,
      r"categories of when must be texts, numbers or truth values to be kept in a file, got Timestamp\(.*\) of type "
      r"Timestamp: convert them with astype\(str\) before the fit\."),

@@ -70,6 +70,12 @@ def directions(one, m=None):
     return np.column_stack([np.full(len(V), 1 / np.sqrt(one.n)), V]) if one.h0 else V
 
 
+def two_stage_scores(stage, path, rows):
+    """Predictions without each sample by both stages, along a path."""
+    data = path.training()
+    return leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)
+
+
 def moons(n=80, seed=0, noise=0.3):
     return make_moons(n, noise=noise, random_state=seed)
 
@@ -135,7 +141,7 @@ def test_rows_that_count_for_less_than_one_are_left_out_as_a_whole(lambda_2, rng
     assert one.violations(t, lambda_2) == pytest.approx(counts[~kept].sum() / counts.sum())
     stage = StageOne([one], np.array([t]), np.array([lambda_2]), y[:, None], counts)
     path = forward_path(G, stage.signal, rule="sse", alpha=0, max_terms=2, fit_intercept=False, sample_weight=counts)
-    scores = leave_one_out_scores(stage, path.training(), Rows(counts, False))
+    scores = two_stage_scores(stage, path, Rows(counts, False))
     m, terms = one.active(t), G[:, path.terms] * root[:, None]
     expected = oracles.two_stage_leave_one_out(terms, H[:, :m], labels, one.sign[:m], t, lambda_2, False)
     np.testing.assert_allclose(scores[2, :, 0], expected / root, rtol=1e-8, atol=1e-10)
@@ -332,7 +338,7 @@ def test_leave_one_out_over_both_stages_equals_refits(intercept, lambda_2, weigh
     model = PrefilterClassifier(RadialBasis(width=1.5), lambda_2=lambda_2, fit_intercept=intercept, max_terms=4)
     model.fit(X, y, sample_weight=counts)
     stage, G = model._stage, RadialBasis(width=1.5).fit_transform(X)
-    scores = leave_one_out_scores(stage, model.path_.training(), Rows(counts.astype(float), intercept))
+    scores = two_stage_scores(stage, model.path_, Rows(counts.astype(float), intercept))
     assert scores.shape == (len(model.path_) + 1, n, 1 if classes == 2 else classes)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for j, (one, t) in enumerate(zip(stage.filters, stage.t, strict=True)):
@@ -359,7 +365,7 @@ def test_samples_that_a_term_sits_on_alone_are_predicted_by_the_mean():
         one = filtered(G, y, intercept)
         stage = StageOne([one], np.array([one.size[-1] / 2]), np.zeros(1), y[:, None], np.ones(20))
         path = forward_path(G, stage.signal[:, 0], rule="sse", alpha=0, fit_intercept=intercept)
-        scores = leave_one_out_scores(stage, path.training(), Rows(np.ones(20), intercept))
+        scores = two_stage_scores(stage, path, Rows(np.ones(20), intercept))
         taken = path.terms.tolist().index(3) + 1
         np.testing.assert_allclose(scores[taken:, 7, 0], stage.level[0], rtol=1e-9, atol=1e-12)
 

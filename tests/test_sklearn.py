@@ -31,6 +31,7 @@ from termwise import (
     SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
+    UnionBasis,
 )
 
 ESTIMATORS = [
@@ -61,6 +62,7 @@ ESTIMATORS = [
     SmoothBasis(widths=[0.5, 2.0], centers=5, linear=False),
     AnovaBasis(),
     AnovaBasis(n_centers=2, order=1, min_count=0),
+    UnionBasis([AnovaBasis(), SmoothBasis(linear=False)]),
 ]
 
 

@@ -5,7 +5,7 @@ import termwise.datasets as datasets
 import termwise.diagnostics as diagnostics
 import termwise.report as report
 from termwise._memory import memory_budget
-from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis
+from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.evidence import EvidenceForwardRegressor
 from termwise.files import RowFile, open_rows
 from termwise.flagship import TermwiseClassifier, TermwiseRegressor
@@ -45,6 +45,7 @@ __all__ = [
     "SmoothBasis",
     "TermwiseClassifier",
     "TermwiseRegressor",
+    "UnionBasis",
     "basis",
     "datasets",
     "diagnostics",

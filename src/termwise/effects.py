@@ -23,10 +23,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import densify, is_foreign, to_host
 from termwise._checks import check_number, check_table
-from termwise.basis import AnovaBasis, SmoothBasis, TableEncoder
+from termwise.basis import AnovaBasis, SmoothBasis, TableEncoder, UnionBasis
 from termwise.model import TermModel
 
 Floats = NDArray[np.float64]
+Terms = AnovaBasis | SmoothBasis | UnionBasis  # bases that may have functions of few inputs only
 Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their categories if they have some
 
 # Steps that change the unit of each column on its own: effects are shown in the units before them.
@@ -76,7 +77,7 @@ class Parts:
     model: TermModel
     head: list[Any]
     scalers: list[Any]
-    basis: AnovaBasis | SmoothBasis | None  # of the chosen terms; None if they are columns
+    basis: Terms | None  # of the chosen terms; None if they are columns
     weights: Floats
     intercept: float
     blocks: Blocks
@@ -95,7 +96,7 @@ class Parts:
         basis = model.basis_
         steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
         steps = [step for step in steps if step is not None and step != "passthrough"]
-        terms = steps.pop().take(model._chosen) if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis) else None
+        terms = steps.pop().take(model._chosen) if steps and isinstance(steps[-1], Terms) else None
         cut = len(steps)
         while cut and isinstance(steps[cut - 1], SCALERS):
             cut -= 1
@@ -148,10 +149,7 @@ class Parts:
 
     def _term_columns(self) -> NDArray[np.intp]:
         """The column, or two, of each term; -1 for none."""
-        if isinstance(self.basis, AnovaBasis):
-            return self.basis.inputs_
-        columns = self.model._chosen if self.basis is None else self.basis.columns_
-        return np.column_stack([columns, np.full(len(columns), -1)])
+        return alone(self.model._chosen) if self.basis is None else inputs_of(self.basis)
 
     def _columns(self, X: Any) -> Floats:
         """Columns of a table, in the units they are drawn in."""
@@ -195,7 +193,7 @@ class Parts:
         """What the basis knows of the samples it was fitted to."""
         ends = np.empty((2, 0))
         if self.basis is not None:
-            ends = self.basis.ranges_
+            ends = ranges_of(self.basis)
             with warnings.catch_warnings():  # what a scaler cannot undo comes back as NaN, which is looked for below
                 warnings.simplefilter("ignore")
                 for scaler in reversed(self.scalers):
@@ -224,17 +222,41 @@ def check_output(output: int | None, count: int) -> int:
     return int(check_number("output", output, low=0, below=count, integer=True, remedy="say which output to draw"))
 
 
-def check_separable(terms: AnovaBasis | SmoothBasis | None, head: list[Any]) -> None:
+def check_separable(terms: Terms | None, head: list[Any]) -> None:
     """Raise unless every term is a function of one input or two."""
-    mixed = isinstance(terms, SmoothBasis) and (terms.columns_ < 0).any()
     opaque = terms is None and head and not isinstance(head[-1], TableEncoder)
-    if mixed or opaque:
-        culprit = type(terms if mixed else head[-1]).__name__
+    mixed = head[-1:] if opaque else mixed_in(terms)
+    if mixed:
         raise ValueError(
-            f"estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of {culprit}, "
-            "which take all inputs together: the effect of single inputs cannot be separated. See averages over the "
-            "other inputs with scikit-learn's PartialDependenceDisplay."
+            "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
+            f"{type(mixed[0]).__name__}, which take all inputs together: the effect of single inputs cannot be "
+            "separated. See averages over the other inputs with scikit-learn's PartialDependenceDisplay."
         )
+
+
+def mixed_in(basis: Any) -> list[Any]:
+    """Return what of a basis has functions of more than two inputs."""
+    if isinstance(basis, UnionBasis):
+        return [mixed for part in basis.bases_ for mixed in mixed_in(part)]
+    plain = isinstance(basis, SmoothBasis) and (basis.columns_ >= 0).all()
+    return [] if basis is None or plain or isinstance(basis, AnovaBasis) else [basis]
+
+
+def inputs_of(basis: Any) -> NDArray[np.intp]:
+    """The input, or two, of each function of a basis, (p, 2); -1 for none."""
+    if isinstance(basis, UnionBasis):
+        return np.vstack([inputs_of(part) for part in basis.bases_])[basis.places_]
+    return basis.inputs_ if isinstance(basis, AnovaBasis) else alone(basis.columns_)
+
+
+def alone(columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Columns of which each is all that a function is of, (p, 2)."""
+    return np.column_stack([columns, np.full(len(columns), -1)])
+
+
+def ranges_of(basis: Any) -> Floats:
+    """Lowest and highest value of each input of a basis, which the bases of a union share."""
+    return ranges_of(basis.bases_[0]) if isinstance(basis, UnionBasis) else basis.ranges_
 
 
 def name_inputs(model: TermModel, head: list[Any], tail: list[Any]) -> Blocks:

@@ -6,6 +6,7 @@ from termwise.basis.lag import LagBasis
 from termwise.basis.radial import KERNELS, RadialBasis
 from termwise.basis.smooth import SmoothBasis
 from termwise.basis.table import TableEncoder
+from termwise.basis.union import UnionBasis
 from termwise.basis.waves import FourierBasis, LogisticBasis
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "RadialBasis",
     "SmoothBasis",
     "TableEncoder",
+    "UnionBasis",
     "can_stream",
     "evaluate",
     "take",

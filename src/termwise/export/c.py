@@ -224,7 +224,7 @@ def _(step: Beside, c: Dialect, name: str) -> str:
     for p, part in enumerate(step.parts):
         sizes = [len(part.columns), *(one.n_terms for one in part.steps)]
         inner += [written(one, c, f"{name}_{p}_{i}") for i, one in enumerate(part.steps)]
-        lines += ["{", f"    $real a0[{sizes[0]}];"]
+        lines += ["{", f"    $real a0[{sizes[0] or 1}];"]  # a constant needs no columns
         lines += [f"    for (int i = 0; i < {sizes[0]}; ++i) a0[i] = z[@columns_{p}[i]];"]
         for i, size in enumerate(sizes[1:]):
             lines += [f"    $real a{i + 1}[{size}];", f"    {c.name}_{name}_{p}_{i}(a{i}, a{i + 1});"]

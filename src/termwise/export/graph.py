@@ -164,8 +164,10 @@ def _(step: Logistic, graph: Graph, z: str) -> str:
 @traced.register
 def _(step: Powers, graph: Graph, z: str) -> str:
     """One factor after the other: most products have few."""
-    terms = graph.node("Mul", graph.columns(z, np.zeros(step.n_terms, dtype=np.intp)), graph.constant(0.0))
-    terms = graph.node("Add", terms, graph.constant(1.0))
+    shape = graph.node(
+        "Concat", graph.node("Shape", z, start=0, end=1), graph.constant(np.array([step.n_terms])), axis=0
+    )
+    terms = graph.node("Expand", graph.constant(np.ones((1, 1))), shape)
     most = int((step.powers > 0).sum(axis=1).max(initial=0))
     order = np.argsort(step.powers == 0, axis=1, kind="stable")  # the columns in each product come first
     for place in range(most):

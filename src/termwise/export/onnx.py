@@ -13,7 +13,16 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from termwise._checks import import_optional
-from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, TableEncoder
+from termwise.basis import (
+    AnovaBasis,
+    FourierBasis,
+    LagBasis,
+    LogisticBasis,
+    RadialBasis,
+    SmoothBasis,
+    TableEncoder,
+    UnionBasis,
+)
 from termwise.basis._terms import TakenColumns
 from termwise.evidence import EvidenceForwardRegressor
 from termwise.export.graph import (
@@ -61,6 +70,7 @@ BASES: tuple[type, ...] = (
     SmoothBasis,
     TableEncoder,
     TakenColumns,
+    UnionBasis,
 )
 
 

@@ -135,4 +135,4 @@ def best_width(X: Floats, Y: Floats, counts: Floats) -> float:
         return round(share, DIGITS)  # where nothing generalises all widths are equally bad: rounding must not decide
 
     best = min(COARSE, key=error)
-    return min((best, best / np.sqrt(2), best * np.sqrt(2)), key=error)
+    return min((best, best / 2**0.5, best * 2**0.5), key=error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from termwise._arrays import as_columns
 from termwise.flagship.honest import Trial, choose_for_labels
 from termwise.flagship.model import TermwiseModel
-from termwise.labels import LabelModel, misclassified
+from termwise.labels import LabelModel
 
 Floats = NDArray[np.float64]
 
@@ -27,21 +26,23 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     """A small regression model from a table, with nothing to tune.
 
     Standardises the inputs, tries dictionaries of candidate terms from plain columns to products of two and Gaussians,
-    chooses terms one by one by exact leave-one-out, and sets their penalty by leave-one-out. Which dictionary, and how
-    many terms, is decided by cross-validation that repeats every choice, so that no choice is judged by the samples it
-    was made on.
+    chooses terms one by one, for the targets, for a smooth fit to them or for the mean of several models, and sets
+    their penalty by leave-one-out. Which dictionary, aimed at what, and how many terms, is decided by cross-validation
+    that repeats every choice, so that no choice is judged by the samples it was made on.
 
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        How many terms: as few as are about as good as the best, as many as are best, or that many, if the
-        dictionary has them.
+        How many terms: as few as are about as good as the best, within half a standard error or three percent; as many
+        as are best; or that many, if the dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
         and the inputs themselves. "auto" tries them all, but for what the notes on wide tables say.
-    target : {"auto", "data", "ridge"}, default="auto"
-        What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
-        averages noise out. "auto" tries both; beyond 1,200 samples it is always the data.
+    target : {"auto", "data", "ridge", "pooled"}, default="auto"
+        What the terms are chosen for and fitted to: the targets themselves; the ridge fit to all candidates, which
+        averages noise out; or the mean of several models that differ in dictionary and target, which takes the best of
+        each. "auto" tries them all; "pooled" takes the mean unless it saves less than a hundredth of the error. The
+        ridge fit is for up to 1,200 samples, the mean for up to 4,000; beyond it is the targets.
     max_terms : int, default=150
         Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
@@ -52,13 +53,17 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     Attributes
     ----------
     dictionary_ : str
-        The dictionary chosen.
-    target_ : {"data", "ridge"}
-        What the terms were chosen for and fitted to: the targets themselves, or the ridge fit to all candidates of
-        the dictionary, from which noise is averaged out.
+        The dictionary chosen; of a mean all that have terms in it, such as "pairs and smooth", but for those whose
+        functions are in another one.
+    target_ : {"data", "ridge", "pooled"}
+        What the terms were chosen for and fitted to.
+    pool_ : list of named tuples
+        The models whose mean was aimed at: `name` of the dictionary, `target`, `size` and `weight`; empty if it was
+        not a mean.
     trials_ : dict
-        For each dictionary tried, aimed at the targets or at their ridge fit ("pairs" and "pairs, ridge"), the
-        cross-validated error with 0, 1, 2, ... terms, as a share of the variance.
+        For each dictionary tried, aimed at the targets or at their ridge fit ("pairs" and "pairs, ridge"), and for the
+        mean of several ("pairs and smooth, pooled"), the cross-validated error with 0, 1, 2, ... terms, as a share of
+        the variance.
     categories_ : dict
         The categories of each categorical column.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_, effective_dof_, noise_variance_
@@ -88,10 +93,13 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
 
     Terms chosen for noisy targets fit some of the noise, the more the richer the dictionary. Ridge regression on all
     candidates averages it out, and a few terms that reproduce its fit inherit that; where few candidates matter among
-    very many, it is poor and the targets are the better guide. With `target_ == "ridge"` leave-one-out residuals,
-    effective parameters and error bars go through both stages. Intervals take the leave-one-out residuals exactly and
-    what leaving a sample out does elsewhere to first order. As always, error bars say how the weights scatter, not how
-    far a penalty has shrunk them.
+    very many, it is poor and the targets are the better guide. Models from different dictionaries err in different
+    places: their mean, with the weights under which it predicts best what they have not seen, errs less than the best
+    of them, and few of their terms reproduce it. "small" takes terms of one input or two, which can be drawn, if some
+    such model is good enough; `dictionary="pairs"` always does. With a `target_` that is not the
+    data, leave-one-out residuals, effective parameters and error bars go through both stages. Intervals take the
+    leave-one-out residuals exactly and what leaving a sample out does elsewhere to first order. As always, error bars
+    say how the weights scatter, not how far a penalty has shrunk them.
 
     Examples
     --------
@@ -119,9 +127,10 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
         dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates; see `TermwiseRegressor`, also for which of them "auto" tries of wide tables.
-    target : {"auto", "data", "ridge"}, default="auto"
-        What the terms are chosen for and fitted to: the targets themselves, or the ridge fit to all candidates, which
-        averages noise out. "auto" is the ridge fit: labels are noisy; beyond 1,200 samples it is always the data.
+    target : {"auto", "data", "ridge", "pooled"}, default="auto"
+        What the terms are chosen for and fitted to; see `TermwiseRegressor`. "auto" is the ridge fit, since labels are
+        noisy, or the mean of several of these unless the model is to be small; beyond 1,200 samples there is no ridge
+        fit, beyond 4,000 no mean.
     max_terms : int, default=150
         Most terms; a `size` that is a number must not be larger.
     random_state : int, RandomState instance or None, default=0
@@ -133,7 +142,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     ----------
     classes_ : ndarray
         The labels.
-    dictionary_, target_, trials_, categories_
+    dictionary_, target_, pool_, trials_, categories_
         As in `TermwiseRegressor`.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
         As in `ForwardClassifier`.
@@ -154,10 +163,11 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     _sharpness: float
 
     def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
-        return choose_for_labels(trials, self.size, PLAUSIBLE, FEWER)
+        alone = [trial for trial in trials if not trial.members]
+        return choose_for_labels(alone if alone and self.size == "small" else trials, self.size, PLAUSIBLE, FEWER)
 
-    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats:
-        return np.mean([misclassified(scores, Y) for scores in repeated], axis=0)
+    def _reach(self, trials: list[Trial]) -> tuple[Trial, int]:
+        return self._choose(trials)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Self
 
 import numpy as np
-import scipy.linalg as sla
 from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise._memory import budget
-from termwise.basis import evaluate, take
+from termwise.basis import Basis, evaluate
+from termwise.flagship.nested import Nested, nested
+from termwise.flagship.pooling import Member, pool_weights
 from termwise.flagship.smoothing import RidgeStage
+from termwise.labels import misclassified
 from termwise.selection.criteria import excess
-from termwise.selection.engine import Settings, grow
-from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 Folded = tuple[Floats, Floats, Floats, NDArray[np.intp]]  # inputs, targets, counts and folds
@@ -25,6 +26,9 @@ Folded = tuple[Floats, Floats, Floats, NDArray[np.intp]]  # inputs, targets, cou
 FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
 MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
+WORTH = 0.01  # share of the error that the mean of several models must save
+MIXING = "smooth"  # the dictionary whose terms are of all inputs together
+ALPHA = 1e-6  # penalty of the weights while terms are chosen
 DIGITS = 12  # of an error as a share of the variance
 
 
@@ -71,57 +75,89 @@ def threads(n: int, p: int) -> int:
     return 1 if n <= MANY else int(np.clip(budget() // (COPIES * 8 * n * p), 1, cpu_count()))
 
 
-def out_of_fold(basis: Any, data: Folded, settings: Settings, targets: Sequence[str], at_once: int = 1) -> list[Floats]:
-    """Predictions for every sample by models chosen without its fold, (k + 1, n, q), with the first 0 to k terms.
+@dataclass(frozen=True)
+class FoldPath:
+    """Models of every size that know nothing of a fold."""
 
-    One for each target the terms may be chosen for; so many folds are worked on at once. What goes beyond the targets
-    seen is cut off: a single wild extrapolation would decide.
-    """
-    assert settings.max_terms is not None
+    models: Nested
+    inside: NDArray[np.bool_]  # (n,), the samples they have seen
+    columns: Floats  # (m, k), their terms for the other samples
+
+    def seen(self, k: int, counts: Floats) -> tuple[Floats, Floats]:
+        """Columns of the first k terms and what they fit, for the samples they have seen."""
+        models, root = self.models, np.sqrt(counts)[:, None]
+        U = models.Z[:k].T / root
+        return U @ models.R[:k, :k] + models.means[:k], models.start + U @ models.zy[:k]
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What came of one folding: predictions for every sample by models chosen without its fold, and these models."""
+
+    scores: Floats  # (k + 1, n, q), with the first 0 to k terms
+    paths: list[FoldPath]
+
+    @classmethod
+    def of(cls, paths: list[FoldPath], Y: Floats, most: int) -> Self:
+        """Predict; what goes beyond the targets seen is cut off: a single wild extrapolation would decide."""
+        scores = np.empty((most + 1, *Y.shape))
+        for path in paths:
+            limits = Y[path.inside].min(axis=0), Y[path.inside].max(axis=0)
+            found = np.clip(path.models.along(path.columns), *limits)
+            scores[: len(found), ~path.inside], scores[len(found) :, ~path.inside] = found, found[-1]
+        return cls(scores, paths)
+
+
+def out_of_fold(basis: Basis, data: Folded, most: int, targets: Sequence[str], at_once: int = 1) -> list[Folding]:
+    """Cross-validate a dictionary for each target its terms may be chosen for, so many folds at once."""
     X, Y, counts, fold = data
-    scores = [np.empty((settings.max_terms + 1, *Y.shape)) for _ in targets]
 
-    def predict(number: int) -> list[Floats]:
+    def learn(number: int) -> list[FoldPath]:
         inside = fold != number
-        limits = Y[inside].min(axis=0), Y[inside].max(axis=0)
-        paths = _predictions(basis, (X[inside], Y[inside], counts[inside]), X[~inside], settings, targets)
-        return [np.clip(path, *limits) for path in paths]
+        return _paths(basis, X, Y, counts, inside, most, targets)
 
-    numbers = np.unique(fold)
-    jobs = Parallel(at_once, require="sharedmem")
-    for number, answers in zip(numbers, jobs(map(delayed(predict), numbers)), strict=True):
-        out = fold == number
-        for place, predicted in zip(scores, answers, strict=True):
-            place[: len(predicted), out], place[len(predicted) :, out] = predicted, predicted[-1]
-    return scores
+    found = Parallel(at_once, require="sharedmem")(map(delayed(learn), np.unique(fold)))
+    return [Folding.of(list(paths), Y, most) for paths in zip(*found, strict=True)]
 
 
-def _predictions(
-    basis: Any, data: tuple[Floats, Floats, Floats], new: Floats, settings: Settings, targets: Sequence[str]
-) -> list[Floats]:
-    """Predictions for new inputs by the models of every size on the path for each target, (k + 1, m, q)."""
-    X, Y, counts = data
-    start = np.tile(counts @ Y / counts.sum(), (1, len(new), 1))
-    if np.all(X[0] == X):  # no function can tell these samples apart
-        return [start for _ in targets]
-    fitted = clone(basis).fit(X, Y)  # some choose their inputs by the targets, those of these samples
-    G = fitted.transform(X) if "ridge" in targets else evaluate(fitted, X)
-    aims = {"data": lambda: Y, "ridge": lambda: RidgeStage.of(G, Y, counts).signal}
-    paths = [grow(G, aims[target](), counts, settings, one_output=False) for target in targets]
-    return [np.concatenate([start, _along(path, fitted, new, start)]) for path in paths]
+def _paths(
+    basis: Basis,
+    X: Floats,
+    Y: Floats,
+    counts: Floats,
+    inside: NDArray[np.bool_],
+    most: int,
+    targets: Sequence[str],
+) -> list[FoldPath]:
+    """Choose terms for each target by the samples inside."""
+    table, new, Y, counts = X[inside], X[~inside], Y[inside], counts[inside]
+    if np.all(table[0] == table):  # no function can tell these samples apart
+        nothing = nested(np.empty((len(table), 0)), [Y for _ in targets], counts, ALPHA, 0)
+        return [FoldPath(models, inside, np.empty((len(new), 0))) for models in nothing]
+    fitted = clone(basis).fit(table, Y)  # some choose their inputs by the targets, those of these samples
+    G = fitted._evaluate(table) if "ridge" in targets else evaluate(fitted, table)
+    aims = [Y if target == "data" else RidgeStage.of(G, Y, counts).signal for target in targets]
+    paths = nested(G, aims, counts, ALPHA, most)
+    return [FoldPath(models, inside, fitted.take(models.terms)._evaluate(new)) for models in paths]
 
 
-def _along(path: SelectionPath, fitted: Any, new: Floats, start: Floats) -> Floats:
-    """Predictions for new inputs with the first 1 to k terms of a path, (k, m, q).
-
-    A model with k terms predicts `y_mean + sum over j <= k of z_j (z_j'y)`, where `z = (g - g_mean) R^-1` are the
-    coordinates of a new row.
-    """
-    if not len(path):
-        return np.empty((0, *start.shape[1:]))
-    train = path.training()
-    z = sla.solve_triangular(train.R, (take(fitted, path.terms).transform(new) - train.G_mean).T, trans="T")
-    return start + np.cumsum(z[:, :, None] * train.zy[:, None, :], axis=0)
+def pooled_folds(members: Sequence[tuple[Trial, int, float]], most: int) -> list[Folding]:
+    """Cross-validate the mean of several models, each of a size and with a weight, reproduced by few of their terms."""
+    Y, counts = members[0][0].Y, members[0][0].counts
+    foldings = []
+    for number in range(len(members[0][0].foldings)):
+        paths = [trial.foldings[number].paths for trial, _, _ in members]
+        pools = []
+        for fold in zip(*paths, strict=True):
+            seen = counts[fold[0].inside]
+            parts = [one.seen(k, seen) for one, (_, k, _) in zip(fold, members, strict=True)]
+            G = np.hstack([columns for columns, _ in parts])
+            signal = sum(weight * fit for (_, fit), (_, _, weight) in zip(parts, members, strict=True))
+            (models,) = nested(G, [signal], seen, ALPHA, most)
+            new = np.hstack([one.columns[:, :k] for one, (_, k, _) in zip(fold, members, strict=True)])
+            pools.append(FoldPath(models, fold[0].inside, new[:, models.terms]))
+        foldings.append(Folding.of(pools, Y, most))
+    return foldings
 
 
 @dataclass(frozen=True)
@@ -129,11 +165,37 @@ class Trial:
     """What a dictionary has shown, aimed at a target."""
 
     name: str
-    target: str  # what the terms were chosen for: the "data", or their "ridge" fit to all candidates
-    squares: Floats  # (k + 1, n), squared error of every sample at every size, averaged over the outputs
-    share: Floats  # (n,), weights of the samples, adding up to one
-    n: float
-    wrong: Floats | None = None  # (k + 1, n), of labels: how often every sample was put into the wrong class
+    target: str  # what the terms were chosen for: the "data", their "ridge" fit, or the mean of models, "pooled"
+    foldings: list[Folding]
+    Y: Floats  # (n, q)
+    counts: Floats  # (n,)
+    members: tuple[Member, ...] = ()  # of a pool
+
+    @property
+    def names(self) -> list[str]:
+        """The dictionaries the terms are of."""
+        return list(dict.fromkeys(member.name for member in self.members if member.size)) or [self.name]
+
+    @property
+    def n(self) -> float:
+        """Number of samples, repetitions counted."""
+        return float(self.counts.sum())
+
+    @property
+    def share(self) -> Floats:
+        """Weights of the samples, (n,), adding up to one."""
+        return self.counts / self.counts.sum()
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Squared error of every sample at every size, (k + 1, n), as a share of the variance, averaged."""
+        variance = np.maximum(self.share @ (self.Y - self.share @ self.Y) ** 2, np.finfo(np.float64).tiny)
+        return np.mean([np.mean((self.Y - one.scores) ** 2 / variance, axis=2) for one in self.foldings], axis=0)
+
+    @cached_property
+    def wrong(self) -> Floats:
+        """Of labels: how often every sample was put into the wrong class, (k + 1, n)."""
+        return np.mean([misclassified(one.scores, self.Y) for one in self.foldings], axis=0)
 
     @property
     def title(self) -> str:
@@ -142,7 +204,7 @@ class Trial:
 
     def __str__(self) -> str:
         best = int(self.errors.argmin())
-        return f"{self.title:<15} cross-validated error {self.errors[best]:.4g} of the variance with {best} terms"
+        return f"{self.title}: cross-validated error {self.errors[best]:.4g} of the variance with {best} terms"
 
     @property
     def errors(self) -> Floats:
@@ -152,21 +214,47 @@ class Trial:
     @property
     def rates(self) -> Floats:
         """Share of labels that are wrong at every size."""
-        assert self.wrong is not None
         return self.wrong @ self.share
 
-    def averaged(self, other: Trial, repeats: int) -> Trial:
-        """The mean of this trial and of one that was repeated so often."""
+    def grows(self, share: float) -> bool:
+        """Whether it is still improving with its last terms, those beyond a share of all."""
+        return int(self.errors.argmin()) >= share * (len(self.squares) - 1)
 
-        def mean(mine: Floats, theirs: Floats) -> Floats:
-            return (mine + repeats * theirs) / (1 + repeats)
+    def more(self, other: Trial) -> Trial:
+        """Return this trial together with one on other foldings."""
+        return replace(self, foldings=self.foldings + other.foldings)
 
-        wrong = None if self.wrong is None or other.wrong is None else mean(self.wrong, other.wrong)
-        return replace(self, squares=mean(self.squares, other.squares), wrong=wrong)
+    def cut(self, k: int) -> Floats:
+        """Residuals with k terms, of all foldings one after the other, rows scaled by the roots of their counts."""
+        root = np.sqrt(self.counts)[:, None]
+        return np.concatenate([(root * (self.Y - one.scores[k])).ravel() for one in self.foldings])
 
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""
         return excess(self.squares, best, self.share, self.n)
+
+
+def pooled(trials: list[Trial], most: int) -> list[Trial]:
+    """Cross-validate the mean of what was tried, each at its best size; nothing if that is not worth it."""
+    if not trials:
+        return []
+    sizes = [int(trial.errors.round(DIGITS).argmin()) for trial in trials]
+    weights = pool_weights(np.column_stack([trial.cut(k) for trial, k in zip(trials, sizes, strict=True)]))
+    chosen = [(trial, k, float(w)) for trial, k, w in zip(trials, sizes, weights, strict=True) if w > 0]
+    most = min(most, sum(k for _, k, _ in chosen))
+    if len(chosen) < 2 or not most:
+        return []
+    members = tuple(Member(trial.name, trial.target if k else "data", k, w) for trial, k, w in chosen)
+    pool = Trial(union_name(members), "pooled", pooled_folds(chosen, most), trials[0].Y, trials[0].counts, members)
+    least = min(float(trial.errors.min()) for trial in trials)
+    return [pool] if pool.errors.min() <= (1 - WORTH) * least else []
+
+
+def union_name(members: Sequence[Member]) -> str:
+    """Name the dictionaries of a pool, without those whose functions others have too."""
+    names = {member.name: None for member in members if member.size}
+    richer = {"linear": {"additive", "pairs", "smooth"}, "additive": {"pairs"}}
+    return " and ".join(name for name in names if not richer.get(name, set()) & names.keys())
 
 
 def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
@@ -185,9 +273,9 @@ def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
 def choose(trials: list[Trial], size: str | int, tolerance: tuple[float, float]) -> tuple[Trial, int]:
     """Return the best trial and a number of terms.
 
-    The best is the one that reaches the smallest error (at the size, if that is a number). "accurate" has the terms
-    that reach it; "small" the fewest whose error is above that by at most `tolerance`: so many standard errors of the
-    difference, or that share of the error if it is more.
+    "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
+    most `tolerance`: so many standard errors of the difference, or that share of the error if it is more; and of one
+    input or two, if there are such. With a number the smallest error at that size decides.
     """
     errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
@@ -196,9 +284,14 @@ def choose(trials: list[Trial], size: str | int, tolerance: tuple[float, float])
     best, least = trials[first], int(errors[first].argmin())
     if size == "accurate":
         return best, least
-    more, spread = best.excess(best.squares[least])
-    allowed = np.maximum(tolerance[0] * spread, tolerance[1] * errors[first][least])
-    return best, int(np.argmax(more <= allowed + 10.0**-DIGITS))
+    models: list[tuple[bool, int, float, int]] = []
+    for number, trial in enumerate(trials):
+        more, spread = trial.excess(best.squares[least])
+        allowed = np.maximum(tolerance[0] * spread, tolerance[1] * errors[first][least]) + 10.0**-DIGITS
+        mixed = MIXING in trial.names
+        models += [(mixed, int(k), errors[number][k], number) for k in np.flatnonzero(more <= allowed)[:1]]
+    _, k, _, number = min(models)
+    return trials[number], k
 
 
 def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, tolerance: float) -> tuple[Trial, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,14 +12,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import as_columns, evenly, rows_of
+from termwise._arrays import as_columns, different_rows, evenly, rows_of
 from termwise._checks import check_choice, check_number
-from termwise.basis import Basis, TableEncoder, evaluate, take
+from termwise.basis import Basis, TableEncoder, UnionBasis, evaluate, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.design import EVERY, Design
 from termwise.flagship.dictionaries import DICTIONARIES, ScreenedPairs, dictionaries, most_candidates
 from termwise.flagship.honest import (
+    MIXING,
     Folded,
     Trial,
     choose,
@@ -28,9 +28,11 @@ from termwise.flagship.honest import (
     folded,
     merged,
     out_of_fold,
+    pooled,
     threads,
 )
-from termwise.flagship.smoothing import RidgeStage
+from termwise.flagship.pooling import PooledStage, fit_pool
+from termwise.flagship.smoothing import RidgeStage, followed_by
 from termwise.forward import ForwardModel
 from termwise.selection.engine import Settings, grow
 from termwise.solution import Problem, Rows, measure, solve_penalised
@@ -44,7 +46,7 @@ BEATEN = 3.0  # standard errors of the difference after which a dictionary is no
 FIRST_LOOK = 40  # terms tried at first, or fewer of few samples
 STILL = 0.9  # share of the terms tried from which on a size chosen asks for more
 RIDGE_ROWS = 1200  # samples up to which the ridge fit to all candidates is an aim
-SMALL = 0.5, 0.01  # a smaller model may be worse by so many standard errors, or by this share of the error
+SMALL = 0.5, 0.03  # a smaller model may be worse by so many standard errors, or by this share of the error
 CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
 PATH_ROWS = 20_000  # samples the terms are chosen on
 MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
@@ -64,8 +66,9 @@ class TermwiseModel(ForwardModel):
     max_terms: int
     _aims: ClassVar[list[str]] = ["data", "ridge"]
     _automatic: Any
+    _parts: dict[str, Basis]
     _wanted: int
-    _stage: RidgeStage | None
+    _stage: RidgeStage | PooledStage | None
 
     def __init__(
         self,
@@ -86,9 +89,10 @@ class TermwiseModel(ForwardModel):
 
     def _remarks(self) -> list[str]:
         tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in self.trials_.items())
-        terms = self.basis_[-1] if isinstance(self.basis_, Pipeline) else self.basis_
-        aim = "" if self.target_ == "data" else ", aimed at the ridge fit to all its candidates"
-        if isinstance(terms, ScreenedPairs):
+        last = self.basis_[-1] if isinstance(self.basis_, Pipeline) else self.basis_
+        parts = last.bases_ if isinstance(last, UnionBasis) else [last]
+        aim = {"data": "", "ridge": ", aimed at the ridge fit to all its candidates"}.get(self.target_, self._mean())
+        for terms in [part for part in parts if isinstance(part, ScreenedPairs)]:
             inputs = f"{len(terms.promising_)} inputs of {terms.n_features_in_:,}"
             aim = f" of the {inputs} that go best with the targets{aim}"
         lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
@@ -96,6 +100,15 @@ class TermwiseModel(ForwardModel):
             known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
             lines.append(f"categories, a column of 0 and 1 each: {known}")
         return lines
+
+    def _mean(self) -> str:
+        """Say what the mean of several models is of."""
+        aims = {"data": "", "ridge": " for the ridge fit"}
+        members = (
+            f"{one.weight:.2f} x " + (f"{one.size} terms of {one.name}{aims[one.target]}" if one.size else "the mean")
+            for one in self.pool_
+        )
+        return f", aimed at the mean of several models: {' + '.join(members)}"
 
     # -- choosing ------------------------------------------------------------------------------------------------------
 
@@ -107,7 +120,7 @@ class TermwiseModel(ForwardModel):
             remedy = "'small', 'accurate', or a number up to max_terms"
             check_number("size", self.size, low=1, below=self.max_terms + 1, integer=True, remedy=remedy)
         check_choice("dictionary", self.dictionary, ["auto", *DICTIONARIES], remedy="'auto' tries them all")
-        check_choice("target", self.target, ["auto", "data", "ridge"], remedy="'auto' tries both")
+        check_choice("target", self.target, ["auto", "data", "ridge", "pooled"], remedy="'auto' tries them all")
         check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
 
     def _most_steps(self) -> None:
@@ -118,9 +131,9 @@ class TermwiseModel(ForwardModel):
         return settings if self.target_ == "data" else replace(settings, rule="cost")
 
     def _solve(self, G: Any, Y: NDArray, counts: Floats) -> None:
-        if self.target_ == "ridge" and isinstance(G, Design):
-            G = G.columns(EVERY)
-        self._stage = RidgeStage.of(G, Y, counts) if self.target_ == "ridge" else None
+        if self.target_ == "ridge":
+            G = G.columns(EVERY) if isinstance(G, Design) else G
+            self._stage = RidgeStage.of(G, Y, counts)
         super()._solve(G, Y if self._stage is None else self._stage.signal, counts)
 
     def _cut(self, k: int) -> None:
@@ -131,7 +144,8 @@ class TermwiseModel(ForwardModel):
         problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
         self.alpha_ = self.path_.steps[k].alpha
         second = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
-        solution = self._stage.followed_by(second, problem, leave_one_out_scores(self._stage, data, rows)[k])
+        scores = leave_one_out_scores(self._stage, rows, data.Z, data.Y, data.Y_mean)[k]
+        solution = followed_by(self._stage, second, problem, scores)
         self._settle(problem, solution, self.path_.terms[:k], problem.G_mean, measure(rows, solution), "loo")
 
     def _limited(self, max_terms: int) -> Settings:
@@ -150,9 +164,9 @@ class TermwiseModel(ForwardModel):
         self.categories_ = encoder.categories_
         table = encoder.transform(X)[used].astype(np.float64)
         Scale.of(table).check()  # all constant: say so now, of all samples
-        targets = self._aims if self.target == "auto" else [self.target]
-        if max(len(used), counts.sum()) > RIDGE_ROWS:
-            targets = ["data"]
+        few = max(len(used), counts.sum()) <= RIDGE_ROWS
+        targets = ["data"] if not few else self._aims if self.target in ("auto", "pooled") else [self.target]
+        may_pool = len(used) <= CHOICE_ROWS and self.target in ("auto", "pooled")
         table, Y, counts = merged(table, as_columns(y)[used], counts[used])
         centers, rows = number_of_centers(len(table)), evenly(len(table), CHOICE_ROWS)
         table, Y, counts = table[rows], Y[rows], counts[rows]
@@ -168,34 +182,42 @@ class TermwiseModel(ForwardModel):
                 for trial in self._told(self._try(basis, name, targets, look, data[:1]))
             ]
             trials = self._try_again(contenders(first, BEATEN), candidates, data)
-        best, self._wanted = self._choose(trials)
-        self.dictionary_, self.target_ = best.name, best.target
-        self.trials_ = {trial.title: trial.errors for trial in first + trials}
-        basis = candidates[self.dictionary_]
+            pools = self._told(self._pools(trials)) if may_pool else []
+        best, self._wanted = self._choose(pools if pools and self.target == "pooled" else trials + pools)
+        self.dictionary_, self.target_, self.pool_ = best.name, best.target, list(best.members)
+        self.trials_ = {trial.title: trial.errors for trial in first + trials + pools}
+        self._parts = {name: candidates[name] for name in best.names}
+        basis = candidates[best.names[0]] if len(best.names) == 1 else UnionBasis(list(self._parts.values()))
         self._automatic = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
 
     def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
         """Return the best of what was tried, and its number of terms."""
         return choose(trials, self.size, SMALL)
 
-    def _wrong(self, repeated: Sequence[Floats], Y: Floats) -> Floats | None:
-        """Return how often every sample was put into the wrong class, where there are classes."""
-        return None
+    def _reach(self, trials: list[Trial]) -> tuple[Trial, int]:
+        """Return the best of what was tried, and how many of its terms make it better."""
+        return choose(trials, "accurate" if isinstance(self.size, str) else self.size, SMALL)
 
     def _try(self, basis: Basis, name: str, targets: list[str], most: int, data: list[Folded]) -> list[Trial]:
         """Cross-validate a dictionary at every size, for each target."""
-        _, Y, counts, _ = data[0]
-        settings = replace(self._limited(min(most, self.max_terms, int(counts.sum()) // 3)), rule="cost")
-        share = counts / counts.sum()
-        variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
-        at_once = threads(len(Y), most_candidates(basis, data[0][0].shape[1], stored="ridge" in targets))
-        scores = zip(*(out_of_fold(basis, one, settings, targets, at_once) for one in data), strict=True)
-        trials = []
-        for target, repeated in zip(targets, scores, strict=True):
-            squares = np.mean([np.mean((Y - one) ** 2 / variance, axis=2) for one in repeated], axis=0)
-            trials.append(Trial(name, target, squares, share, float(counts.sum()), self._wrong(repeated, Y)))
+        table, Y, counts, _ = data[0]
+        most = self._most(most, counts)
+        at_once = threads(len(Y), most_candidates(basis, table.shape[1], stored="ridge" in targets))
+        foldings = zip(*(out_of_fold(basis, one, most, targets, at_once) for one in data), strict=True)
         self._after_step()
-        return trials
+        return [Trial(name, target, list(some), Y, counts) for target, some in zip(targets, foldings, strict=True)]
+
+    def _pools(self, trials: list[Trial]) -> list[Trial]:
+        """Cross-validate the mean of several models, and of those that can be drawn if the model is to be small."""
+        most = self._most(self.max_terms, trials[0].counts)
+        pools = pooled(trials, most)
+        if self.size != "small" or not any(MIXING in pool.names for pool in pools):
+            return pools
+        return pools + pooled([trial for trial in trials if MIXING not in trial.names], most)
+
+    def _most(self, most: int, counts: Floats) -> int:
+        """Terms that a model may have."""
+        return max(1, min(most, self.max_terms, int(counts.sum()) // 3))
 
     def _told(self, trials: list[Trial]) -> list[Trial]:
         """Report trials, if that is wanted, and return them."""
@@ -208,12 +230,13 @@ class TermwiseModel(ForwardModel):
         if len(data) > 1:
             trials = self._try_other_folds(trials, candidates, data[1:])
         while True:
-            best, wanted = self._choose(trials)
+            best, wanted = self._reach(trials)
             tried = len(best.squares) - 1
-            if wanted < STILL * tried or tried >= min(self.max_terms, best.n // 3):
+            if wanted < STILL * tried or tried >= self._most(self.max_terms, best.counts):
                 return trials
-            (more,) = self._told(self._try(candidates[best.name], best.name, [best.target], 2 * tried, data))
-            trials = [more if trial is best else trial for trial in trials]
+            growing = [one for one in trials if one is best or (one.name == best.name and one.grows(STILL))]
+            more = self._told(self._try(candidates[best.name], best.name, [t.target for t in growing], 2 * tried, data))
+            trials = [*(trial for trial in trials if trial not in growing), *more]
 
     def _try_other_folds(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
         """Repeat trials of one folding with others, and average."""
@@ -222,12 +245,14 @@ class TermwiseModel(ForwardModel):
             before = [trial for trial in trials if trial.name == name]
             targets, most = [trial.target for trial in before], len(before[0].squares) - 1
             others = self._try(candidates[name], name, targets, most, data)
-            averages += self._told([one.averaged(other, len(data)) for one, other in zip(before, others, strict=True)])
+            averages += self._told([one.more(other) for one, other in zip(before, others, strict=True)])
         return averages
 
     def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
         """Make the candidates; of many samples, some decide which candidates are worth evaluating on all."""
-        rows = np.flatnonzero(counts)
+        rows, self._stage = np.flatnonzero(counts), None
+        if self.target_ == "pooled":
+            return self._fit_pool(X, y, counts, min_samples)
         if len(rows) <= PATH_ROWS:
             return super()._fit_design(X, y, counts, min_samples)
         some = rows[evenly(len(rows), PATH_ROWS)]
@@ -235,6 +260,21 @@ class TermwiseModel(ForwardModel):
         fitted = clone(self._prototype()).fit(part, y[some])
         path = grow(evaluate(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
         self.basis_ = take(fitted, np.sort(path.terms))
+        return self._check_design(self.basis_.transform(X), min_samples)
+
+    def _fit_pool(self, X: Any, y: NDArray, counts: Floats, min_samples: int) -> NDArray:
+        """Fit the models of a pool; their terms are the candidates, and their mean is what is aimed at."""
+        used = np.flatnonzero(counts)
+        part, Y = rows_of(X, used), as_columns(y)[used].astype(np.float64)
+        encoder = TableEncoder().fit(part)
+        table = encoder.transform(part) if is_frame(X) else part
+        fitted = {name: clone(basis).fit(table, Y) for name, basis in self._parts.items()}
+        candidates = {name: evaluate(basis, table) for name, basis in fitted.items()}
+        self._stage, terms = fit_pool(self.pool_, candidates, Y, Rows(counts[used], True), self.alpha)
+        taken = [basis.take(terms[name]) for name, basis in fitted.items()]
+        basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
+        basis = basis.take(different_rows(basis.transform(table).T))  # dictionaries have functions in common
+        self.basis_ = Pipeline([("table", encoder), ("terms", basis)]) if is_frame(X) else basis
         return self._check_design(self.basis_.transform(X), min_samples)
 
 

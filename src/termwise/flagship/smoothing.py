@@ -10,15 +10,27 @@ regression is poor and the targets themselves are the better guide: cross-valida
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.solution import Problem, Solution, pose
+from termwise.two_stages import Change, Stage
 
 Floats = NDArray[np.float64]
+
+
+class LinearStage(Stage, Protocol):
+    """A first stage `signal = mean + S (y - mean)` with what error bars need."""
+
+    @property
+    def targets(self) -> Floats:
+        """The targets, (n, q)."""
+
+    def transposed(self, B: Floats) -> Floats:
+        """`S' B`, rows scaled by the roots of their counts."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,7 @@ class RidgeStage:
     signal: Floats
     residual: Floats
     V: Floats  # (n, r), rows not scaled
+    root: Floats  # (n, 1), what rows are scaled by
     single: Floats  # (n,), what leaving one sample out removes
     n: float
     alpha: float
@@ -44,38 +57,33 @@ class RidgeStage:
         ridge, root = spectrum.solution(alpha), np.sqrt(counts)[:, None]
         signal = problem.Y_mean + ridge.B @ (ridge.B.T @ problem.Y) / root
         rows = problem.rows
-        return cls(Y, signal, ridge.loo / root, ridge.B / root, rows.single, rows.n, alpha)
+        return cls(Y, signal, ridge.loo / root, ridge.B / root, root, rows.single, rows.n, alpha)
 
-    @property
-    def leverage(self) -> Floats:
-        """Leverage of a single repeat, (n, q)."""
-        one = self.single * (1 / self.n + np.einsum("ij,ij->i", self.V, self.V))
-        return np.tile(one[:, None], self.targets.shape[1])
+    def change(self, j: int) -> Change:
+        """What leaving a sample out does to an output."""
+        less = self.single * self.residual[:, j]
+        return Change(less / self.n, self.V, self.V * less[:, None])
 
-    @property
-    def shrinkage(self) -> Floats:
-        """Nothing beside the ridge penalty."""
-        return np.ones(self.targets.shape[1])
+    def transposed(self, B: Floats) -> Floats:
+        """`S' B` with `S = V V'`, in scaled rows."""
+        V = self.V * self.root
+        return V @ (V.T @ B)
 
-    def directions(self, j: int) -> Floats:
-        """V, the same for all outputs."""
-        return self.V
 
-    def followed_by(self, second: Solution, problem: Problem, scores: Floats) -> Solution:
-        """Return the solution for the signal as one for the targets; `scores` are predictions without each sample.
+def followed_by(stage: LinearStage, second: Solution, problem: Problem, scores: Floats) -> Solution:
+    """Return the solution for a signal as one for the targets; `scores` are predictions without each sample.
 
-        With `S = V V'` the weights are `w = K B'S y`, linear in the targets: `S B` takes the place of B.
-        """
-        rows, root = problem.rows, np.sqrt(problem.rows.counts)[:, None]
-        V = self.V * root
-        B = V @ (V.T @ second.B)
-        fitted = problem.Y_mean + problem.G @ second.weights / root
-        dof = 1 + float(np.sum(second.B * B))
-        return replace(
-            second,
-            B=B,
-            loo=(self.targets - scores) * root,
-            sse=rows.counts @ (self.targets - fitted) ** 2,
-            dof=dof,
-            freedom=rows.n - dof,
-        )
+    With the signal `S y` the weights are `w = K B'S y`, linear in the targets: `S'B` takes the place of B.
+    """
+    rows, root = problem.rows, np.sqrt(problem.rows.counts)[:, None]
+    B = stage.transposed(second.B)
+    fitted = problem.Y_mean + problem.G @ second.weights / root
+    dof = 1 + float(np.sum(second.B * B))
+    return replace(
+        second,
+        B=B,
+        loo=(stage.targets - scores) * root,
+        sse=rows.counts @ (stage.targets - fitted) ** 2,
+        dof=dof,
+        freedom=rows.n - dof,
+    )

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from termwise._arrays import as_columns, densify, to_host
 from termwise._checks import check_number
-from termwise.basis import LagBasis, RadialBasis, SmoothBasis
+from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.table import is_frame
 from termwise.diagnostics.comparison import in_this_process
 from termwise.diagnostics.unwrap import Unwrapped, first_step, unwrap
@@ -191,13 +191,20 @@ def centers_of(parts: Unwrapped) -> NDArray[np.float64]:
     steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
     before = [step for _, step in parts.front.steps] if parts.front is not None else []
     *scalers, last = [step for step in [*before, *steps] if step is not None and step != "passthrough"] or [None]
-    if not isinstance(last, RadialBasis | SmoothBasis) or not all(isinstance(step, SCALERS) for step in scalers):
-        return np.empty((0, parts.model.n_features_in_))
-    centers = np.asarray(to_host(last.centers_), dtype=np.float64)
+    known = radial_parts(last) if all(isinstance(step, SCALERS) for step in scalers) else []
+    none = np.empty((0, parts.model.n_features_in_))
+    centers = np.vstack([none, *(np.asarray(to_host(part.centers_), dtype=np.float64) for part in known)])
     centers = centers[np.isfinite(centers).all(axis=1)]
     for scaler in reversed(scalers):
         centers = scaler.inverse_transform(centers) if len(centers) else centers
     return centers
+
+
+def radial_parts(basis: Any) -> list[Any]:
+    """What of a basis has functions around centres."""
+    if isinstance(basis, UnionBasis):
+        return [found for part in basis.bases_ for found in radial_parts(part)]
+    return [basis] if isinstance(basis, RadialBasis | SmoothBasis) else []
 
 
 def column(values: Any, j: int) -> NDArray:

@@ -277,7 +277,8 @@ class PrefilterClassifier(LabelModel, PathModel):
             return len(self.path_)
         stage, rows = self._stage, Rows(self._stage.counts, self.fit_intercept)
         n, share = rows.n, rows.counts / rows.n
-        scores = leave_one_out_scores(stage, self.path_.training(), rows)[1:, ...]
+        data = self.path_.training()
+        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[1:, ...]
         xp = namespace(scores)
         squares = xp.mean((stage.labels - scores) ** 2, axis=2)
         least = squares[int(xp.argmin(squares @ share)), :]
@@ -294,7 +295,7 @@ class PrefilterClassifier(LabelModel, PathModel):
         problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
         solution = solve_penalised(problem, np.arange(k), np.zeros(k))
         root = (rows.counts**0.5)[:, None]
-        scores = leave_one_out_scores(stage, data, rows)[k, ...]
+        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k, ...]
         fitted = Y_mean + problem.G @ solution.weights / root
         sse = to_host(rows.counts @ (stage.labels - fitted) ** 2)
         solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)

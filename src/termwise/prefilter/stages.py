@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from termwise._arrays import Array, as_float64, from_host, namespace, total
 from termwise.labels import misclassified
 from termwise.prefilter.signal import Prefilter
+from termwise.two_stages import Change
 
 Floats = NDArray[np.float64]
 
@@ -50,19 +51,12 @@ class StageOne:
         """Leave-one-out residuals, (n, q)."""
         return self._columns(lambda f, t, lambda_2: f.residual(t, lambda_2))
 
-    @property
-    def leverage(self) -> Array:
-        """Leverage of a single repeat, (n, q)."""
-        return self._columns(lambda f, t, lambda_2: f.leverage(t) / (1 + lambda_2))
-
-    @property
-    def shrinkage(self) -> Floats:
-        """What the second penalty scales the signal by, (q,)."""
-        return 1 / (1 + self.lambda_2)
-
-    def directions(self, j: int) -> Array:
-        """Active singular vectors of an output, their rows not scaled."""
-        return self.filters[j].V[:, : self.filters[j].active(self.t[j])]
+    def change(self, j: int) -> Change:
+        """What leaving a sample out does to a signal, along its active singular vectors."""
+        one, t, lambda_2 = self.filters[j], float(self.t[j]), float(self.lambda_2[j])
+        V = one.V[:, : one.active(t)]
+        less = one.single * one.residual(t, lambda_2) / (1 + lambda_2)
+        return Change(less * one.h0, V, V * less[:, None])
 
     @property
     def violations(self) -> float:

@@ -58,7 +58,10 @@ class Part(Record):
 
 @dataclass(frozen=True, eq=False)
 class Beside(Step):
-    """The terms of several chains, in some order: `SmoothBasis` has straight lines beside Gaussians of each width."""
+    """The terms of several chains, in some order.
+
+    `UnionBasis` has bases side by side, `SmoothBasis` straight lines and Gaussians of each width.
+    """
 
     kind: ClassVar[str] = "beside"
     parts: tuple[Part, ...]

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg as sla
 from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MaxAbsScaler,
@@ -26,8 +26,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import to_host
 from termwise._checks import check_choice
-from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, TableEncoder
+from termwise.basis import (
+    AnovaBasis,
+    FourierBasis,
+    LagBasis,
+    LogisticBasis,
+    RadialBasis,
+    SmoothBasis,
+    TableEncoder,
+    UnionBasis,
+)
 from termwise.basis._terms import TakenColumns
+from termwise.design import EVERY
 from termwise.program.chain import Beside, Part
 from termwise.program.inputs import Reading, describe
 from termwise.program.outputs import Labels, Linear
@@ -40,6 +50,7 @@ from termwise.program.steps import (
     Columns,
     Elementwise,
     Floats,
+    Indices,
     Lags,
     Logistic,
     Powers,
@@ -249,6 +260,32 @@ def _(polynomials: PolynomialFeatures) -> list[Step]:
     return [Powers(polynomials.powers_)]
 
 
+@converted.register
+def _(union: FeatureUnion) -> list[Step]:
+    sides = [list(flattened(one)) for _, one in union.transformer_list if not isinstance(one, str)]
+    check_sides(union, sides)
+    d = next(side[0].n_features_in_ for side in sides if side and hasattr(side[0], "n_features_in_"))
+    return [beside([[step for one in side for step in steps_of(one)] for side in sides], d)]
+
+
+def check_sides(union: FeatureUnion, sides: list[list[Any]]) -> None:
+    """Raise unless columns side by side are neither weighted nor, each in a way of their own, filled."""
+    weights = union.transformer_weights
+    if weights is not None or any(isinstance(one, SimpleImputer) for side in sides for one in side):
+        found = "a SimpleImputer" if weights is None else f"transformer_weights={weights!r}"
+        raise UnknownTransformer(
+            "FeatureUnion must have no transformer_weights and no SimpleImputer inside for a Predictor, got "
+            f"{found}: scale columns behind it and fill them in front of it, or put it into a pipeline with the model, "
+            "which termwise.export.onnx.to_onnx converts by skl2onnx."
+        )
+
+
+def beside(chains: list[list[Step]], d: int, order: Indices | slice = EVERY) -> Beside:
+    """Put chains that all begin with the same d columns side by side; of what they yield, some or all in an order."""
+    parts = tuple(Part(np.arange(d), tuple(chain)) for chain in chains)
+    return Beside(parts, np.arange(sum(part.n_terms for part in parts))[order])
+
+
 # -- bases -------------------------------------------------------------------------------------------------------------
 
 
@@ -308,3 +345,8 @@ def _(basis: LogisticBasis) -> list[Step]:
 @converted.register
 def _(basis: LagBasis) -> list[Step]:
     return [Lags(basis.columns_, basis.lags_)]
+
+
+@converted.register
+def _(basis: UnionBasis) -> list[Step]:
+    return [beside([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)]

@@ -80,7 +80,12 @@ class Program:
 
 def check_lags(steps: tuple[Step, ...], place: str) -> None:
     """Raise unless at most one step looks at earlier rows, and none inside another step."""
-    inner = [step for one in steps if isinstance(one, Beside) for part in one.parts for step in part.steps]
-    nested = any(isinstance(step, Lags | Beside) for step in inner)
-    if nested or sum(isinstance(step, Lags) for step in steps) > 1:
-        raise ValueError(f"{place} must have one step of lags at most, and no chain within a chain, got more")
+    inside = [lags_in(part.steps) for step in steps if isinstance(step, Beside) for part in step.parts]
+    if lags_in(steps) > 1 or any(inside):
+        raise ValueError(f"{place} must have one step of lags at most, and none beside others, got more")
+
+
+def lags_in(steps: tuple[Step, ...]) -> int:
+    """Number of steps that look at earlier rows, those inside other steps too."""
+    inner = [lags_in(part.steps) for step in steps if isinstance(step, Beside) for part in step.parts]
+    return sum(isinstance(step, Lags) for step in steps) + sum(inner)

@@ -17,6 +17,10 @@ DICTIONARIES = {
     "smooth": "Gaussians of all inputs, and the inputs themselves",
     "columns": "the columns themselves",
 }
+AIMS = {
+    "ridge": "of a fit to the ridge fit, both counted",
+    "pooled": "of a fit to the mean of several models, all counted",
+}
 LISTED = 20  # rows of what was tried
 LARGE = 1e6  # from which on numbers are written with an exponent
 KEPT = "weights without the sample, terms kept"
@@ -101,7 +105,7 @@ def sentence(model: Facts) -> str:
     made = f"{what} from {counted(model['d'], 'input')} by {counted(model['n_terms'], 'term')}"
     if model["n_candidates"] is None:
         return f"{model['class']}: {made}."
-    kind = DICTIONARIES.get(model["dictionary"], model["dictionary"])
+    kind = "; ".join(DICTIONARIES.get(name, name) for name in model["dictionary"].split(" and "))
     fewer = model["n_terms"] < model["n_candidates"]
     chosen = f", chosen from {counted(model['n_candidates'], 'candidate')}" if fewer else ""
     samples = "" if model["n"] is None else f", fitted to {short(model['n'])} samples"
@@ -146,8 +150,9 @@ def cross_validated(facts: Facts) -> float | None:
 
 def penalty_words(model: Facts) -> str:
     """Say what holds the weights back."""
-    if (model.get("trial") or "").endswith(", ridge"):
-        return "of a fit to the ridge fit, both counted"
+    aim = (model.get("trial") or "").rpartition(", ")[-1]
+    if aim in AIMS:
+        return AIMS[aim]
     return "each weight has its own penalty" if model["alpha"] is None else f"penalty {short(model['alpha'], 2)}"
 
 

@@ -1,0 +1,165 @@
+"""Several bases side by side."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from termwise._checks import check_indices
+from termwise.basis._terms import Basis
+from termwise.basis.lag import LagBasis
+
+
+class UnionBasis(Basis):
+    """The functions of several bases, one after the other.
+
+    Parameters
+    ----------
+    bases : sequence of bases of `termwise.basis`
+        What yields the functions; each is fitted to the same inputs. Unions may be among them, and bases of your own,
+        but no `LagBasis`: lags go in front of the union, `make_pipeline(LagBasis(), UnionBasis(...))`.
+
+    Attributes
+    ----------
+    bases_ : tuple of fitted bases
+        The bases, with the functions that are left of them after `take`; those of which none is left are not there.
+    places_ : ndarray of shape (p,)
+        Number of each function among those of all `bases_`, one basis after the other.
+    sizes : list of int
+        Number of functions of each of `bases_`.
+
+    See Also
+    --------
+    sklearn.pipeline.FeatureUnion : For any transformers; evaluates all functions even where a few are wanted.
+
+    Notes
+    -----
+    Use it where functions of one kind say most and another kind is to say the rest, and leave it to an estimator such
+    as `ForwardRegressor` to choose among them. A model evaluates the chosen functions only, and can be drawn by
+    `ShapeDisplay` if these are all of one input or two.
+
+    Nothing is left out: what two bases have in common is there twice, under the same name. `AnovaBasis` has the inputs
+    themselves, so that `SmoothBasis` beside it can do with `linear=False`. All functions are evaluated into one array:
+    unlike `AnovaBasis` and `RadialBasis` alone, a union has to fit into memory.
+
+    Examples
+    --------
+    Single inputs and their products, and Gaussians of all inputs for what these cannot express.
+
+    >>> import numpy as np
+    >>> from termwise import AnovaBasis, ForwardRegressor, SmoothBasis, UnionBasis
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 3))
+    >>> y = X[:, 0] * X[:, 1] + np.exp(-4 * (X**2).sum(axis=1))
+    >>> basis = UnionBasis([AnovaBasis(n_centers=0), SmoothBasis(0.5, linear=False)])
+    >>> model = ForwardRegressor(basis, max_terms=2).fit(X, y)
+    >>> list(model.get_feature_names_out())
+    ['x0 * x1', 'gauss(w=0.5) near row 164']
+    >>> [round(ForwardRegressor(one, max_terms=2).fit(X, y).score(X, y), 2) for one in [*basis.bases, basis]]
+    [0.83, 0.4, 0.93]
+    """
+
+    _per_term = ("places_",)
+
+    def __init__(self, bases: Sequence[Basis]) -> None:
+        self.bases = bases
+
+    @classmethod
+    def of(cls, fitted: Sequence[Basis]) -> Self:
+        """Return the union of bases that are fitted to the same inputs already, without fitting them again.
+
+        Parameters
+        ----------
+        fitted : sequence of fitted bases
+            The bases, which need not have all their functions.
+        """
+        union = cls(bases=list(fitted))
+        union._check_bases()
+        for basis in fitted:
+            check_is_fitted(basis)
+        widths = [basis.n_features_in_ for basis in fitted]
+        if len(set(widths)) > 1:
+            raise ValueError(f"fitted must be bases of the same inputs, got {widths} inputs: fit them to one table.")
+        union.n_features_in_ = widths[0]
+        if hasattr(fitted[0], "feature_names_in_"):
+            union.feature_names_in_ = fitted[0].feature_names_in_
+        union._set(fitted)
+        return union
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Fit every basis.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like, default=None
+            Targets, for bases that look at them.
+        """
+        self._learn(self._check(X, reset=True), y)
+        return self
+
+    def _learn(self, X: NDArray, y: Any = None) -> None:
+        self._check_bases()
+        self._set([clone(basis).fit(X, y) for basis in self.bases])
+
+    def _set(self, bases: Sequence[Basis]) -> None:
+        self.bases_ = tuple(bases)
+        self.places_ = np.arange(sum(self.sizes))
+
+    def _check_bases(self) -> None:
+        """Raise unless there are bases, of which each row of the design matrix needs one row of X."""
+        bases = self.bases if isinstance(self.bases, Sequence) else []
+        if not bases or not all(isinstance(basis, Basis) for basis in bases):
+            raise TypeError(
+                f"bases must be a list of bases of termwise.basis, got {self.bases!r}: scikit-learn's FeatureUnion "
+                "takes other transformers."
+            )
+        if any(isinstance(basis, LagBasis) for basis in bases):
+            raise TypeError(
+                f"bases must not have a LagBasis, which looks at earlier rows, among them, got {self.bases!r}: put it "
+                "in front, as in make_pipeline(LagBasis(), UnionBasis(...))."
+            )
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of functions of each basis."""
+        return [size(basis) for basis in self.bases_]
+
+    def take(self, indices: ArrayLike) -> Self:
+        """Return the same fitted basis restricted to some of its functions, in that order.
+
+        Parameters
+        ----------
+        indices : array-like of int, or boolean mask of length p
+            Which functions to keep.
+        """
+        check_is_fitted(self)
+        chosen = check_indices("indices", indices, len(self.places_), what="function")
+        wanted, places = np.unique(self.places_[chosen], return_inverse=True)
+        ends = np.cumsum([0, *self.sizes])
+        shares = [wanted[(wanted >= low) & (wanted < high)] - low for low, high in pairwise(ends)]
+        restricted = copy.copy(self)
+        kept = [(basis, share) for basis, share in zip(self.bases_, shares, strict=True) if len(share)]
+        restricted.bases_ = tuple(basis.take(share) for basis, share in kept)
+        restricted.places_ = places
+        return restricted
+
+    def _evaluate(self, X: NDArray) -> NDArray:
+        parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis._evaluate(X) for basis in self.bases_)]
+        return np.hstack(parts)[:, self.places_]
+
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        names = [name for basis in self.bases_ for name in basis._names(inputs or self._input_names())]
+        return [names[place] for place in self.places_]
+
+
+def size(basis: Any) -> int:
+    """Number of functions of a fitted basis."""
+    return int(getattr(basis, basis._per_term[0]).shape[0])
