@@ -32,7 +32,6 @@ from termwise.flagship import honest
 from termwise.flagship import model as recipe
 from termwise.flagship.dictionaries import COARSE, DICTIONARIES, PROMISING, ScreenedPairs, best_width, dictionaries
 from termwise.flagship.honest import (
-    Folding,
     Trial,
     choose,
     choose_for_labels,
@@ -82,15 +81,15 @@ def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
     both = out_of_fold(basis, (X, Y, counts, fold), most, BOTH)
     for target, found in zip(BOTH, both, strict=True):
         expected = oracles.out_of_fold(basis, X, Y, counts, fold, "cost", 1e-6, most, target)
-        assert found.scores.shape == (most + 1, 45, outputs)
-        np.testing.assert_allclose(found.scores, expected, atol=1e-7)
+        assert found.scores(Y).shape == (most + 1, 45, outputs)
+        np.testing.assert_allclose(found.scores(Y), expected, atol=1e-7)
 
 
 def test_folds_in_threads_give_the_same(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     data = X, Y, np.ones(60), content_folds(X, 5, state())
     for alone, together in zip(*(out_of_fold(AnovaBasis(), data, 5, BOTH, threads) for threads in (1, 3)), strict=True):
-        np.testing.assert_array_equal(together.scores, alone.scores)
+        np.testing.assert_array_equal(together.scores(Y), alone.scores(Y))
 
 
 def test_as_many_folds_at_once_as_the_memory_has_room_for():
@@ -106,15 +105,15 @@ def test_out_of_fold_never_leaves_the_targets_seen(rng):
     Y = X.copy()
     data = X, Y, np.ones(31), np.arange(31) // 30
     for folding in out_of_fold(AnovaBasis(), data, 1, BOTH):
-        assert folding.scores[1, 30, 0] == Y[:30].max()
+        assert folding.scores(Y)[1, 30, 0] == Y[:30].max()
 
 
 def test_a_fold_without_which_nothing_varies_is_predicted_by_the_mean(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
     data = X, Y, np.ones(20), X[:, 0].astype(int)
     for folding in out_of_fold(AnovaBasis(), data, 2, BOTH):
-        np.testing.assert_allclose(folding.scores[:, :10, 0], Y[10:].mean())
-        np.testing.assert_allclose(folding.scores[:, 10:, 0], Y[:10].mean())
+        np.testing.assert_allclose(folding.scores(Y)[:, :10, 0], Y[10:].mean())
+        np.testing.assert_allclose(folding.scores(Y)[:, 10:, 0], Y[:10].mean())
 
 
 def test_folds_depend_on_the_content_of_rows_alone(rng):
@@ -174,6 +173,16 @@ def test_what_comes_less_often_than_there_are_folds_is_in_one_of_them():
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
+
+
+class KnownScores:
+    """A folding with these predictions."""
+
+    def __init__(self, scores):
+        self.known = scores
+
+    def scores(self, Y):
+        return self.known
 
 
 def shown(name, squares, counts, **more):
@@ -250,7 +259,7 @@ def test_contenders_are_those_the_best_has_not_beaten():
 def test_trials_of_several_foldings_are_averaged(rng):
     Y, counts = np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0), rng.integers(1, 4, size=9).astype(float)
     scores = rng.normal(size=(3, 4, 9, 1))
-    first, *rest = (Trial("some", "data", [Folding(one, [])], Y, counts) for one in scores)
+    first, *rest = (Trial("some", "data", [KnownScores(one)], Y, counts) for one in scores)
     together = first.more(rest[0]).more(rest[1])
     variance = np.repeat(Y[:, 0], counts.astype(int)).var()
     np.testing.assert_allclose(together.squares, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
@@ -737,10 +746,10 @@ def test_what_is_tried_and_taken_is_told(rng, capsys):
     model = TermwiseRegressor(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0].strip(",:") for line in lines[:8:2]] == ["linear", "additive", "pairs", "smooth"]
-    assert [line.split()[1] for line in lines[1:8:2]] == ["ridge"] * 4
+    assert [line.split()[1] for line in lines[1:8:2]] == ["ridge:"] * 4
     pattern = r"pairs, ridge: cross-validated error 0\.\d+ of the variance with \d+ terms"
     assert re.fullmatch(pattern, lines[5])
-    last = [line for line in lines if line.startswith("pairs  ")][-1]
+    last = [line for line in lines if line.startswith("pairs: ")][-1]
     curve = model.trials_["pairs"]
     assert last == f"pairs: cross-validated error {curve.min():.4g} of the variance with {curve.argmin()} terms"
     assert len(lines) >= 8 + len(model.path_)

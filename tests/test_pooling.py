@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from test_flagship import KnownScores
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.flagship import honest
-from termwise.flagship.honest import Folding, Trial, content_folds, out_of_fold, pooled
+from termwise.flagship.honest import Trial, content_folds, out_of_fold, pooled
 from termwise.flagship.nested import nested
 from termwise.flagship.pooling import LEAST, Member, fit_pool, pool_weights
 from termwise.flagship.smoothing import followed_by
@@ -128,13 +129,13 @@ def test_a_pool_out_of_fold_equals_the_definition(outputs, weighted, rng):
     described = [(w, bases[name], target, k) for name, _, target, k, w in plan]
     for folding, fold in zip(found, foldings, strict=True):
         expected = oracles.pooled_out_of_fold(described, X, Y, counts, fold, ALPHA, 7)
-        np.testing.assert_allclose(folding.scores, expected, atol=1e-6)
+        np.testing.assert_allclose(folding.scores(Y), expected, atol=1e-6)
 
 
 def tried(name, Y, residuals, sizes=1):
     """A trial whose residuals are these with all numbers of terms but none."""
     scores = np.stack([np.zeros_like(Y), *[Y - residuals] * sizes])
-    return Trial(name, "data", [Folding(scores, [])], Y, np.ones(len(Y)))
+    return Trial(name, "data", [KnownScores(scores)], Y, np.ones(len(Y)))
 
 
 def test_a_pool_is_tried_only_if_more_than_one_model_is_in_it(rng):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
@@ -92,20 +91,22 @@ class FoldPath:
 
 @dataclass(frozen=True)
 class Folding:
-    """What came of one folding: predictions for every sample by models chosen without its fold, and these models."""
+    """For every fold models that know nothing of it; their predictions are computed when they are wanted."""
 
-    scores: Floats  # (k + 1, n, q), with the first 0 to k terms
     paths: list[FoldPath]
+    most: int  # terms
 
-    @classmethod
-    def of(cls, paths: list[FoldPath], Y: Floats, most: int) -> Self:
-        """Predict; what goes beyond the targets seen is cut off: a single wild extrapolation would decide."""
-        scores = np.empty((most + 1, *Y.shape))
-        for path in paths:
+    def scores(self, Y: Floats) -> Floats:
+        """Predictions for every sample by models chosen without its fold, (k + 1, n, q), with the first 0 to k terms.
+
+        What goes beyond the targets seen is cut off: a single wild extrapolation would decide.
+        """
+        scores = np.empty((self.most + 1, *Y.shape))
+        for path in self.paths:
             limits = Y[path.inside].min(axis=0), Y[path.inside].max(axis=0)
             found = np.clip(path.models.along(path.columns), *limits)
             scores[: len(found), ~path.inside], scores[len(found) :, ~path.inside] = found, found[-1]
-        return cls(scores, paths)
+        return scores
 
 
 def out_of_fold(basis: Basis, data: Folded, most: int, targets: Sequence[str], at_once: int = 1) -> list[Folding]:
@@ -117,7 +118,7 @@ def out_of_fold(basis: Basis, data: Folded, most: int, targets: Sequence[str], a
         return _paths(basis, X, Y, counts, inside, most, targets)
 
     found = Parallel(at_once, require="sharedmem")(map(delayed(learn), np.unique(fold)))
-    return [Folding.of(list(paths), Y, most) for paths in zip(*found, strict=True)]
+    return [Folding(list(paths), most) for paths in zip(*found, strict=True)]
 
 
 def _paths(
@@ -143,8 +144,7 @@ def _paths(
 
 def pooled_folds(members: Sequence[tuple[Trial, int, float]], most: int) -> list[Folding]:
     """Cross-validate the mean of several models, each of a size and with a weight, reproduced by few of their terms."""
-    Y, counts = members[0][0].Y, members[0][0].counts
-    foldings = []
+    counts, foldings = members[0][0].counts, []
     for number in range(len(members[0][0].foldings)):
         paths = [trial.foldings[number].paths for trial, _, _ in members]
         pools = []
@@ -156,11 +156,11 @@ def pooled_folds(members: Sequence[tuple[Trial, int, float]], most: int) -> list
             (models,) = nested(G, [signal], seen, ALPHA, most)
             new = np.hstack([one.columns[:, :k] for one, (_, k, _) in zip(fold, members, strict=True)])
             pools.append(FoldPath(models, fold[0].inside, new[:, models.terms]))
-        foldings.append(Folding.of(pools, Y, most))
+        foldings.append(Folding(pools, most))
     return foldings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """What a dictionary has shown, aimed at a target."""
 
@@ -190,12 +190,14 @@ class Trial:
     def squares(self) -> Floats:
         """Squared error of every sample at every size, (k + 1, n), as a share of the variance, averaged."""
         variance = np.maximum(self.share @ (self.Y - self.share @ self.Y) ** 2, np.finfo(np.float64).tiny)
-        return np.mean([np.mean((self.Y - one.scores) ** 2 / variance, axis=2) for one in self.foldings], axis=0)
+        return np.mean(
+            [np.mean((self.Y - one.scores(self.Y)) ** 2 / variance, axis=2) for one in self.foldings], axis=0
+        )
 
     @cached_property
     def wrong(self) -> Floats:
         """Of labels: how often every sample was put into the wrong class, (k + 1, n)."""
-        return np.mean([misclassified(one.scores, self.Y) for one in self.foldings], axis=0)
+        return np.mean([misclassified(one.scores(self.Y), self.Y) for one in self.foldings], axis=0)
 
     @property
     def title(self) -> str:
@@ -227,7 +229,7 @@ class Trial:
     def cut(self, k: int) -> Floats:
         """Residuals with k terms, of all foldings one after the other, rows scaled by the roots of their counts."""
         root = np.sqrt(self.counts)[:, None]
-        return np.concatenate([(root * (self.Y - one.scores[k])).ravel() for one in self.foldings])
+        return np.concatenate([(root * (self.Y - one.scores(self.Y)[k])).ravel() for one in self.foldings])
 
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""

@@ -91,7 +91,8 @@ class TermwiseModel(ForwardModel):
         tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in self.trials_.items())
         last = self.basis_[-1] if isinstance(self.basis_, Pipeline) else self.basis_
         parts = last.bases_ if isinstance(last, UnionBasis) else [last]
-        aim = {"data": "", "ridge": ", aimed at the ridge fit to all its candidates"}.get(self.target_, self._mean())
+        aims = {"data": "", "ridge": ", aimed at the ridge fit to all its candidates", "pooled": self._mean()}
+        aim = aims[self.target_]
         for terms in [part for part in parts if isinstance(part, ScreenedPairs)]:
             inputs = f"{len(terms.promising_)} inputs of {terms.n_features_in_:,}"
             aim = f" of the {inputs} that go best with the targets{aim}"
@@ -164,9 +165,8 @@ class TermwiseModel(ForwardModel):
         self.categories_ = encoder.categories_
         table = encoder.transform(X)[used].astype(np.float64)
         Scale.of(table).check()  # all constant: say so now, of all samples
-        few = max(len(used), counts.sum()) <= RIDGE_ROWS
-        targets = ["data"] if not few else self._aims if self.target in ("auto", "pooled") else [self.target]
-        may_pool = len(used) <= CHOICE_ROWS and self.target in ("auto", "pooled")
+        n, tries = max(len(used), counts.sum()), self.target in ("auto", "pooled")
+        targets = ["data"] if n > RIDGE_ROWS else self._aims if tries else [self.target]
         table, Y, counts = merged(table, as_columns(y)[used], counts[used])
         centers, rows = number_of_centers(len(table)), evenly(len(table), CHOICE_ROWS)
         table, Y, counts = table[rows], Y[rows], counts[rows]
@@ -182,7 +182,7 @@ class TermwiseModel(ForwardModel):
                 for trial in self._told(self._try(basis, name, targets, look, data[:1]))
             ]
             trials = self._try_again(contenders(first, BEATEN), candidates, data)
-            pools = self._told(self._pools(trials)) if may_pool else []
+            pools = self._told(self._pools(trials)) if tries and n <= CHOICE_ROWS else []
         best, self._wanted = self._choose(pools if pools and self.target == "pooled" else trials + pools)
         self.dictionary_, self.target_, self.pool_ = best.name, best.target, list(best.members)
         self.trials_ = {trial.title: trial.errors for trial in first + trials + pools}
@@ -221,7 +221,7 @@ class TermwiseModel(ForwardModel):
 
     def _told(self, trials: list[Trial]) -> list[Trial]:
         """Report trials, if that is wanted, and return them."""
-        if self.verbose:
+        if self.verbose and trials:
             print(*trials, sep="\n")
         return trials
 
