@@ -323,7 +323,12 @@ def anova_singles(x, quantiles, width):
     """Functions of one input, by the number of the bump; x holds the different samples."""
     if len(set(x)) < 2:
         return {}
-    functions = {0: lambda v: (v - x.mean()) / x.std()}
+    zero, one = x.mean(), x.std()
+    if len(set(x)) == 2:
+        rarer, common = sorted(set(x), key=list(x).count)
+        if list(x).count(rarer) < 0.2 * len(x):
+            zero, one = common, abs(rarer - common)
+    functions = {0: lambda v: (v - zero) / one}
     ordered = np.sort(x)
     centers = sorted({ordered[int(np.rint(q * (len(x) - 1)))] for q in quantiles}) if len(set(x)) > 2 else []
     unit = width * (x.std() if len(centers) < 2 else (centers[-1] - centers[0]) / (len(centers) - 1))

@@ -46,6 +46,33 @@ def test_equals_the_definition(X, n_centers, order, min_count, rng):
     np.testing.assert_allclose(fitted.transform(new), G, rtol=1e-7, atol=1e-12)
 
 
+@pytest.mark.parametrize("min_count", [0, 3, 10])
+def test_values_that_are_rare_equal_the_definition(X, min_count, rng):
+    rows = np.arange(60)
+    X = np.column_stack([X[:, 0], rows < 8, 5.0 - 2 * (rows % 7 == 0), (rows < 4) | (rows > 54), rows < 12])
+    fitted = AnovaBasis(2, width=1.3, min_count=min_count).fit(X)
+    inputs, bumps, G = anova_basis(X, X, quantiles(2), 1.3, 2, min_count)
+    np.testing.assert_array_equal(fitted.inputs_, inputs)
+    np.testing.assert_array_equal(fitted.bumps_, bumps)
+    np.testing.assert_allclose(fitted.transform(X), G, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(fitted.means_[1:4], [0, 5, 0])  # the common value
+    np.testing.assert_allclose(fitted.deviations_[1:4], [1, 2, 1])
+    assert fitted.means_[4] == pytest.approx(0.2)  # not rare
+
+
+def test_products_of_rare_values_cannot_run_wild(rng):
+    """Two categories that no sample has together, and a new one that does."""
+    n = 400
+    kinds = rng.permutation(n)
+    X = np.column_stack([kinds < 12, (kinds >= 12) & (kinds < 24), rng.normal(size=n)]).astype(float)
+    y = X[:, 0] - X[:, 1] + X[:, 2] + 0.1 * rng.normal(size=n)
+    basis = AnovaBasis().fit(X)
+    both = np.array([[1.0, 1.0, 0.0]])
+    assert np.abs(basis.transform(both)).max() <= 2 * np.abs(basis.transform(X)).max()
+    assert not np.any((basis.inputs_ == [0, 1]).all(axis=1))
+    assert abs(ForwardRegressor(basis, max_terms=20, criterion=None).fit(X, y).predict(both)[0]) < 1
+
+
 @pytest.mark.parametrize(("d", "n_centers"), [(1, 4), (3, 2), (6, 4), (5, 0)])
 def test_how_many_there_are(d, n_centers, rng):
     X = rng.uniform(size=(300, d))

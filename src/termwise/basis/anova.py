@@ -21,6 +21,7 @@ FEW_PRODUCTS = 4  # terms for each single function, up to which their products m
 SMALL_MATRIX = 1 << 21  # numbers that caches hold
 FLAT = 1e-12  # a share of a sum of squares below this is rounding
 WHOLE, PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
+RARE = 0.2  # share of the samples below which one of two values is rare
 DIGITS = 9  # functions whose directions agree to this many are the same
 
 
@@ -59,12 +60,18 @@ class AnovaBasis(Basis):
     widths_ : ndarray of shape (d,)
         Their widths; NaN where there are no bumps.
     means_, deviations_ : ndarrays of shape (d,)
-        What the inputs are standardised by; a deviation of 0 marks a constant input.
+        What the inputs are standardised by: mean and standard deviation; but of an input with two values one of which
+        is on fewer than a fifth of the samples, the other value and their difference. A deviation of 0 marks a
+        constant input.
     ranges_ : ndarray of shape (2, d)
         Lowest and highest value of each input.
 
     Notes
     -----
+    An input that has two values, one of them rare, as most categories do, is zero at the other one. The product of two
+    such inputs is then zero but where both have their rare value, and is there if enough samples do: that of
+    standardised ones would be largest for combinations that no sample has.
+
     Means, deviations, quantiles and counts are those of the different samples: a sample written twice changes nothing.
     Changing the unit of an input changes nothing but the numbers in the names. Functions that are constant, or equal
     to an earlier one but for a factor, on all training samples are left out.
@@ -107,8 +114,9 @@ class AnovaBasis(Basis):
         self._check_params()
         scale = Scale.of(X).check()
         different = X[scale.rows].astype(np.float64, copy=False)
-        self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
-        self.centers_ = bump_centers(different, scale.ranges, self.n_centers)
+        self.ranges_, switches = scale.ranges, two_valued(different, scale.ranges)
+        self.means_, self.deviations_ = origins(different, scale, switches)
+        self.centers_ = bump_centers(different, switches, self.n_centers)
         self.widths_ = self.width * spacings(self.centers_, scale.deviations)
         self.inputs_, self.bumps_ = self._choose(different)
 
@@ -207,14 +215,33 @@ def quantiles(count: int) -> Floats:
     return (np.arange(count) + 0.5) / max(1, count)
 
 
-def bump_centers(X: Floats, ranges: Floats, count: int) -> Floats:
+def two_valued(X: Floats, ranges: Floats) -> NDArray[np.bool_]:
+    """Which inputs have no more than two values."""
+    return np.all((ranges[0] == X) | (ranges[1] == X), axis=0)
+
+
+def origins(X: Floats, scale: Scale, switches: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return where every input is zero, and its unit: mean and deviation, but for values that are rare.
+
+    An input with two values of which one is rare is zero at the other one, and one of their differences away from it
+    at the rare one. Products of two such are zero but where both are rare, while those of standardised ones would be
+    largest for combinations that no sample has.
+    """
+    low, high = scale.ranges
+    share = np.mean(high == X, axis=0)
+    rare = switches & (scale.deviations > 0) & (np.minimum(share, 1 - share) < RARE)
+    common = np.where(share < 0.5, low, high)
+    return np.where(rare, common, scale.means), np.where(rare, high - low, scale.deviations)
+
+
+def bump_centers(X: Floats, switches: NDArray[np.bool_], count: int) -> Floats:
     """Return the values of every input at its quantiles, each once, ascending, (d, count); NaN where there are fewer.
 
     An input with two values has none.
     """
     centers = np.quantile(X, quantiles(count), axis=0, method="nearest").T
     centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
-    centers[np.all((ranges[0] == X) | (ranges[1] == X), axis=0)] = np.nan
+    centers[switches] = np.nan
     return np.sort(centers, axis=1)  # NaN comes last
 
 
