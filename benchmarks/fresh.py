@@ -142,21 +142,22 @@ def main() -> None:
     parser.add_argument("--part", choices=[*parts, "all"], default="all", help="which part")
     parser.add_argument("--repeats", type=int, default=5, help="number of random splits")
     parser.add_argument("--who", nargs="+", help="only these contestants")
+    parser.add_argument("--sets", nargs="+", help="only these tables")
     parser.add_argument("--small", action="store_true", help="one split of a small table each, the flagship only")
     parser.add_argument("--jobs", type=int, default=-1, help="fits at the same time; -1: one per core")
     options = parser.parse_args()
     if options.small:
         options.repeats, options.who = 1, options.who or FLAGSHIP
-    emit(benchmark="recipe", **machine())
+    emit(benchmark="fresh", **machine())
     for part in parts if options.part == "all" else [options.part]:
         sets, people = parts[part]
         try:
             for name in list(sets)[: 1 if options.small else None]:
                 for split in (by_name, in_columns):
-                    more = {"part": f"fresh {part}", "splits": options.repeats, **facts(name)}
-                    compare(name, who_takes(split, people), split, options, **more)
+                    more = {"part": part, "splits": options.repeats, **facts(name)}
+                    compare(name, who_takes(split, people), split, options, "fresh", **more)
         except ModuleNotFoundError as error:
-            emit(benchmark="recipe", part=f"fresh {part}", skipped=f'{error}: pip install "termwise[bench]"')
+            emit(benchmark="fresh", part=part, skipped=f'{error}: pip install "termwise[bench]"')
 
 
 if __name__ == "__main__":

@@ -224,25 +224,33 @@ def test_ties_go_to_the_first_dictionary_and_the_fewest_terms():
     assert choose([other, flat], 1, SMALL) == (other, 1)
 
 
-def test_small_is_the_first_size_within_the_tolerance():
-    some = trial("some", 1.0, 0.30, 0.21, 0.2, 0.25, n=50)
-    mean, spread = some.excess(some.squares[3])
-    for errors, share in ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.06), (0.5, 0.6), (3.0, 0.01), (1e3, 0.0)):
-        within = [k for k in range(5) if mean[k] <= max(errors * spread[k], share * 0.2) + 1e-12]
-        assert choose([some], "small", (errors, share)) == (some, within[0])
-    assert choose([some], "small", (0.0, 0.0))[1] == 3
-    assert choose([some], "small", (0.0, 0.06))[1] == 2
-    assert choose([some], "small", (0.0, 0.6))[1] == 1
-    assert choose([some], "small", (1e6, 0.0))[1] == 0
+def test_small_is_the_first_size_within_the_tolerance(rng):
+    counts = rng.integers(1, 4, size=50)
+    noise = rng.normal(size=(5, 50))
+    noise -= (noise @ counts / counts.sum())[:, None]
+    some = shown("some", np.array([1.0, 0.30, 0.21, 0.2, 0.25])[:, None] + 0.1 * noise, counts)
+    spread = np.repeat(some.squares[3], counts).std() / np.sqrt(counts.sum())
+    assert some.spread(3) == pytest.approx(spread)
+    for tolerance in (0.0, 0.5, 1.0, 2.0, 10.0, 1e3):
+        within = [k for k in range(5) if some.errors[k] <= 0.2 + min(tolerance * spread, 0.1 * 0.8) + 1e-12]
+        assert choose([some], "small", tolerance) == (some, within[0])
+    assert [choose([some], "small", distance / spread)[1] for distance in (0.0, 0.011, 1.0)] == [3, 2, 2]
+    weak = trial("weak", 1.0, 0.97, 0.96, n=50)  # nine tenths of what little is explained must be kept
+    assert choose([weak], "small", 1e3) == (weak, 2)
 
 
 def test_small_has_the_fewest_terms_of_all_that_was_tried():
     good, other = trial("good", 1.0, 0.5, 0.3, 0.2, n=50), trial("other", 1.0, 0.205, 0.205, n=50)
-    assert choose([good, other], "accurate", (0.0, 0.03)) == (good, 3)
-    assert choose([good, other], "small", (0.0, 0.03)) == (other, 1)
-    assert choose([good, other], "small", (0.0, 0.02)) == (good, 3)
+    near, far = 0.006 / good.spread(3), 0.004 / good.spread(3)
+    assert choose([good, other], "accurate", near) == (good, 3)
+    assert choose([good, other], "small", near) == (other, 1)
+    assert choose([good, other], "small", far) == (good, 3)
     same = trial("same", 1.0, 0.201, n=50)
-    assert choose([good, other, same], "small", (0.0, 0.03)) == (same, 1)  # of equally many terms the better ones
+    assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
+    mixed = trial("smooth", 0.201, n=50)
+    assert choose([mixed, good, other], "small", near) == (other, 1)  # of one input or two, if there are such
+    assert choose([mixed, good], "small", 0.0) == (good, 3)
+    assert choose([mixed, trial("poor", 1.0, 0.9, n=50)], "small", near) == (mixed, 0)
 
 
 def test_contenders_are_those_the_best_has_not_beaten():

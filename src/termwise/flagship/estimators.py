@@ -33,8 +33,8 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        How many terms: as few as are about as good as the best, within half a standard error or three percent; as many
-        as are best; or that many, if the dictionary has them.
+        How many terms: as few as are about as good as the best, within half a standard error of its error and nine
+        tenths of what it explains; as many as are best; or that many, if the dictionary has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
         and the inputs themselves. "auto" tries them all, but for what the notes on wide tables say.

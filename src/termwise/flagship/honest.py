@@ -26,6 +26,7 @@ FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
 MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 WORTH = 0.01  # share of the error that the mean of several models must save
+LOST = 0.1  # share of what the best model explains that a smaller one may miss
 MIXING = "smooth"  # the dictionary whose terms are of all inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
 DIGITS = 12  # of an error as a share of the variance
@@ -231,6 +232,10 @@ class Trial:
         root = np.sqrt(self.counts)[:, None]
         return np.concatenate([(root * (self.Y - one.scores(self.Y)[k])).ravel() for one in self.foldings])
 
+    def spread(self, k: int) -> float:
+        """Standard error of the error with k terms."""
+        return float(excess(self.squares[k : k + 1], np.zeros(len(self.share)), self.share, self.n)[1][0])
+
     def excess(self, best: Floats) -> tuple[Floats, Floats]:
         """By how much every size is worse than the best model's `squares`, and the standard error of that."""
         return excess(self.squares, best, self.share, self.n)
@@ -272,12 +277,12 @@ def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
     return [trial for trial in trials if is_open(trial)]
 
 
-def choose(trials: list[Trial], size: str | int, tolerance: tuple[float, float]) -> tuple[Trial, int]:
+def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Trial, int]:
     """Return the best trial and a number of terms.
 
     "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
-    most `tolerance`: so many standard errors of the difference, or that share of the error if it is more; and of one
-    input or two, if there are such. With a number the smallest error at that size decides.
+    most `tolerance` standard errors of that error, and that keep nearly all of what it explains; and of one input or
+    two, if there are such. With a number the smallest error at that size decides.
     """
     errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
@@ -286,12 +291,11 @@ def choose(trials: list[Trial], size: str | int, tolerance: tuple[float, float])
     best, least = trials[first], int(errors[first].argmin())
     if size == "accurate":
         return best, least
+    explained = errors[first][0] - errors[first][least]
+    limit = errors[first][least] + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
     models: list[tuple[bool, int, float, int]] = []
-    for number, trial in enumerate(trials):
-        more, spread = trial.excess(best.squares[least])
-        allowed = np.maximum(tolerance[0] * spread, tolerance[1] * errors[first][least]) + 10.0**-DIGITS
-        mixed = MIXING in trial.names
-        models += [(mixed, int(k), errors[number][k], number) for k in np.flatnonzero(more <= allowed)[:1]]
+    for number, (trial, curve) in enumerate(zip(trials, errors, strict=True)):
+        models += [(MIXING in trial.names, int(k), curve[k], number) for k in np.flatnonzero(curve <= limit)[:1]]
     _, k, _, number = min(models)
     return trials[number], k
 
@@ -304,9 +308,9 @@ def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, to
     "accurate" has the smallest rate of these; "small" the fewest terms of those whose rate is at most `tolerance`
     standard errors above. A `size` that is a number leaves the squared error to decide.
     """
-    best, least = choose(trials, "accurate", (0.0, 0.0))
+    best, least = choose(trials, "accurate", 0.0)
     if not isinstance(size, str):
-        return choose(trials, size, (0.0, 0.0))
+        return choose(trials, size, 0.0)
     models: list[tuple[float, int, Trial]] = []
     for trial in trials:
         more, spread = trial.excess(best.squares[least])
