@@ -108,6 +108,16 @@ def test_of_equal_models_the_first_is_in_the_pool(rng):
     np.testing.assert_array_equal(pool_weights(np.zeros((5, 3))), [1, 0, 0])
 
 
+@pytest.mark.parametrize("apart", 10.0 ** -np.arange(3, 13))
+def test_models_that_are_nearly_equal_are_no_trouble(apart, rng):
+    one, other = rng.normal(size=(2, 50))
+    R = np.column_stack([one, one + apart * other, one - 2 * apart * other, other])
+    weights = pool_weights(R)
+    assert weights.sum() == pytest.approx(1)
+    two = R[:, [0, 3]]
+    assert np.sum((R @ weights) ** 2) <= 1.01 * np.sum((two @ pool_weights(two)) ** 2)
+
+
 # -- honest errors of a mean -------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,8 @@ from termwise.two_stages import Change, leave_one_out_scores
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-EQUAL = 1e-9  # share of the largest residual by which equal ones may differ
+EQUAL = 1e-6  # share of the largest residual by which equal ones may differ
+CALM = 1e-3  # root of a penalty that keeps the weights of nearly equal models apart from rounding, and no others
 LEAST = 0.05  # weight below which a model is not worth its terms
 
 
@@ -47,8 +48,9 @@ def pool_weights(residuals: Floats) -> Floats:
     residuals = residuals / max(float(np.abs(residuals).max()), np.finfo(np.float64).tiny)
     distance = np.abs(residuals[:, :, None] - residuals[:, None, :]).max(axis=0)
     different = np.flatnonzero(~np.any(np.triu(distance <= EQUAL, 1), axis=0))  # rounding must not choose among equals
+    m = len(different)
     R: Floats = np.linalg.qr(residuals[:, different]).R
-    v, _ = nnls(np.vstack([R, np.ones(len(different))]), np.append(np.zeros(len(R)), 1.0))
+    v, _ = nnls(np.vstack([R, CALM * np.eye(m), np.ones(m)]), np.append(np.zeros(len(R) + m), 1.0))
     weights = np.zeros(residuals.shape[1])
     weights[different] = np.where(v >= LEAST * v.sum(), v, 0.0)
     return weights / weights.sum()
