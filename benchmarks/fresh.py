@@ -25,7 +25,6 @@ the percentage of wrong labels of who always says the most frequent one.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +32,7 @@ from typing import Any
 
 import numpy as np
 from _timing import emit, machine
-from recipe import FLAGSHIP, Split, classifiers, compare, random_split, small_regressors
+from recipe import FLAGSHIP, Split, classifiers, compare, random_split, read_options, small_regressors
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.preprocessing import OneHotEncoder
 
@@ -144,16 +143,7 @@ def facts(name: str) -> dict[str, Any]:
 
 def main() -> None:
     parts = {"regression": (REGRESSION, regressors), "classification": (CLASSIFICATION, classifiers)}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=[*parts, "all"], default="all", help="which part")
-    parser.add_argument("--repeats", type=int, default=5, help="number of random splits")
-    parser.add_argument("--who", nargs="+", help="only these contestants")
-    parser.add_argument("--sets", nargs="+", help="only these tables")
-    parser.add_argument("--small", action="store_true", help="one split of a small table each, the flagship only")
-    parser.add_argument("--jobs", type=int, default=-1, help="fits at the same time; -1: one per core")
-    options = parser.parse_args()
-    if options.small:
-        options.repeats, options.who = 1, options.who or FLAGSHIP
+    options = read_options(__doc__, parts)
     emit(benchmark="fresh", **machine())
     for part in parts if options.part == "all" else [options.part]:
         sets, people = parts[part]

@@ -16,7 +16,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -268,12 +268,14 @@ def prefilter(name: str) -> dict[str, Any] | None:
     return {"error": found[0]["error"], "terms": found[0]["terms"]} if found else None
 
 
-def main() -> None:
-    parts = ("regression", "classification", "confirmation")
-    parser = argparse.ArgumentParser(description=__doc__)
+def read_options(about: str | None, parts: Iterable[str]) -> argparse.Namespace:
+    """What is to be compared."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=[*parts, "all"], default="all", help="which part")
-    parser.add_argument("--repeats", type=int, default=5, help="number of random splits for regression")
-    parser.add_argument("--splits", type=int, default=100, help="number of splits of the two-class sets, at most 100")
+    parser.add_argument("--repeats", type=int, default=5, help="number of random splits")
+    parser.add_argument(
+        "--splits", type=int, default=100, help="number of splits of the papers' two-class sets, <= 100"
+    )
     parser.add_argument("--who", nargs="+", help="only these contestants")
     parser.add_argument("--sets", nargs="+", help="only these sets")
     parser.add_argument("--small", action="store_true", help="one split of a small set each, the flagship only")
@@ -281,6 +283,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.small:
         options.repeats, options.splits, options.who = 1, 1, options.who or FLAGSHIP
+    return options
+
+
+def main() -> None:
+    parts = ("regression", "classification", "confirmation")
+    options = read_options(__doc__, parts)
     emit(benchmark="recipe", **machine())
     for part in parts if options.part == "all" else [options.part]:
         try:

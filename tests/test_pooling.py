@@ -191,8 +191,8 @@ def test_leave_one_out_through_a_pool_and_few_terms_equals_refits(outputs, weigh
         ridge = None
         aim = Y
         if member.target == "ridge":
-            ridge = oracles.standardised(candidates, counts), stage.members[len(members)].first.alpha
-            aim = stage.members[len(members)].first.signal
+            ridge = oracles.standardised(candidates, counts), stage.members[len(members)][1].first.alpha
+            aim = stage.members[len(members)][1].first.signal
         (models,) = nested(one, [aim], rows.counts, ALPHA, member.size)
         members.append((member.weight, one[:, models.terms], ALPHA, ridge))
     members.append((0.2, G[:, :0], ALPHA, None))

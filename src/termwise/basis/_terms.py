@@ -40,11 +40,15 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : array-like of shape (n, d)
             Training inputs.
-        y : ignored
-            Present for scikit-learn's conventions.
+        y : array-like, default=None
+            Targets, for the few bases that look at them; the others do not.
         """
-        self._learn(self._check(X, reset=True))
+        self._learn_from(self._check(X, reset=True), y)
         return self
+
+    def _learn_from(self, X: Any, y: Any) -> None:
+        """Look at the training inputs, and at the targets if these matter."""
+        self._learn(X)
 
     def _check(self, X: Any, reset: bool) -> Any:
         """Return checked inputs, where they are."""

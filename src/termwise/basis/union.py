@@ -92,20 +92,10 @@ class UnionBasis(Basis):
         union._set(fitted)
         return union
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Fit every basis.
+    def _learn(self, X: NDArray) -> None:
+        self._learn_from(X, None)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Training inputs.
-        y : array-like, default=None
-            Targets, for bases that look at them.
-        """
-        self._learn(self._check(X, reset=True), y)
-        return self
-
-    def _learn(self, X: NDArray, y: Any = None) -> None:
+    def _learn_from(self, X: NDArray, y: Any) -> None:
         self._check_bases()
         self._set([clone(basis).fit(X, y) for basis in self.bases])
 

@@ -13,16 +13,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from termwise._checks import import_optional
-from termwise.basis import (
-    AnovaBasis,
-    FourierBasis,
-    LagBasis,
-    LogisticBasis,
-    RadialBasis,
-    SmoothBasis,
-    TableEncoder,
-    UnionBasis,
-)
+from termwise.basis import Basis, TableEncoder
 from termwise.basis._terms import TakenColumns
 from termwise.evidence import EvidenceForwardRegressor
 from termwise.export.graph import (
@@ -41,7 +32,7 @@ from termwise.flagship import TermwiseClassifier, TermwiseRegressor
 from termwise.forward import ForwardClassifier, ForwardRegressor
 from termwise.online import OnlineRidge
 from termwise.prefilter import PrefilterClassifier
-from termwise.program.freeze import UnknownTransformer, freeze, labels_of, linear_of, steps_of
+from termwise.program.freeze import UnknownTransformer, converted, freeze, labels_of, linear_of, steps_of
 from termwise.program.inputs import Reading, describe
 from termwise.program.outputs import Labels
 from termwise.ridge import BasisRidge, LocalRidge
@@ -62,15 +53,9 @@ MODELS: tuple[type, ...] = (
     TermwiseRegressor,
 )
 BASES: tuple[type, ...] = (
-    AnovaBasis,
-    FourierBasis,
-    LagBasis,
-    LogisticBasis,
-    RadialBasis,
-    SmoothBasis,
+    *(kind for kind in converted.registry if issubclass(kind, Basis)),
     TableEncoder,
     TakenColumns,
-    UnionBasis,
 )
 
 

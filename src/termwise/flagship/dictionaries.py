@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise._arrays import as_columns, different_rows, evenly
@@ -43,15 +43,13 @@ class ScreenedPairs(AnovaBasis):
 
     _seen: tuple[Floats, Floats]
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def _learn_from(self, table: NDArray, y: Any) -> None:
         """Choose the inputs, then make the functions of these."""
-        table: NDArray = self._check(X, reset=True)
         Y = as_columns(np.asarray(y, dtype=np.float64))
         rows = different_rows(np.column_stack([table, Y]))  # repeats do not count, as weights are not known
         self._seen = table[rows].astype(np.float64, copy=False), Y[rows]
         self._learn(table)
         del self._seen
-        return self
 
     def _there(self) -> NDArray[np.bool_]:
         """Leave the functions of the promising inputs."""

@@ -83,12 +83,6 @@ class FoldPath:
     inside: NDArray[np.bool_]  # (n,), the samples they have seen
     columns: Floats  # (m, k), their terms for the other samples
 
-    def seen(self, k: int, counts: Floats) -> tuple[Floats, Floats]:
-        """Columns of the first k terms and what they fit, for the samples they have seen."""
-        models, root = self.models, np.sqrt(counts)[:, None]
-        U = models.Z[:k].T / root
-        return U @ models.R[:k, :k] + models.means[:k], models.start + U @ models.zy[:k]
-
 
 @dataclass(frozen=True)
 class Folding:
@@ -115,8 +109,7 @@ def out_of_fold(basis: Basis, data: Folded, most: int, targets: Sequence[str], a
     X, Y, counts, fold = data
 
     def learn(number: int) -> list[FoldPath]:
-        inside = fold != number
-        return _paths(basis, X, Y, counts, inside, most, targets)
+        return _paths(basis, X, Y, counts, fold != number, most, targets)
 
     found = Parallel(at_once, require="sharedmem")(map(delayed(learn), np.unique(fold)))
     return [Folding(list(paths), most) for paths in zip(*found, strict=True)]
@@ -145,20 +138,21 @@ def _paths(
 
 def pooled_folds(members: Sequence[tuple[Trial, int, float]], most: int) -> list[Folding]:
     """Cross-validate the mean of several models, each of a size and with a weight, reproduced by few of their terms."""
-    counts, foldings = members[0][0].counts, []
-    for number in range(len(members[0][0].foldings)):
-        paths = [trial.foldings[number].paths for trial, _, _ in members]
-        pools = []
-        for fold in zip(*paths, strict=True):
-            seen = counts[fold[0].inside]
-            parts = [one.seen(k, seen) for one, (_, k, _) in zip(fold, members, strict=True)]
-            G = np.hstack([columns for columns, _ in parts])
-            signal = sum(weight * fit for (_, fit), (_, _, weight) in zip(parts, members, strict=True))
-            (models,) = nested(G, [signal], seen, ALPHA, most)
-            new = np.hstack([one.columns[:, :k] for one, (_, k, _) in zip(fold, members, strict=True)])
-            pools.append(FoldPath(models, fold[0].inside, new[:, models.terms]))
-        foldings.append(Folding(pools, most))
-    return foldings
+    trials, sizes, weights = zip(*members, strict=True)
+    counts = trials[0].counts
+
+    def pool(fold: Sequence[FoldPath]) -> FoldPath:
+        inside = fold[0].inside
+        parts = list(zip(fold, sizes, strict=True))
+        root = np.sqrt(counts[inside])[:, None]
+        G = np.hstack([path.models.columns(k, root) for path, k in parts])
+        new = np.hstack([path.columns[:, :k] for path, k in parts])
+        signal = sum(w * path.models.fitted(k, root) for w, (path, k) in zip(weights, parts, strict=True))
+        (models,) = nested(G, [signal], counts[inside], ALPHA, most)
+        return FoldPath(models, inside, new[:, models.terms])
+
+    foldings = zip(*(trial.foldings for trial in trials), strict=True)
+    return [Folding([*map(pool, zip(*(one.paths for one in some), strict=True))], most) for some in foldings]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from termwise._checks import check_choice, check_number
 from termwise.basis import Basis, TableEncoder, UnionBasis, evaluate, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
-from termwise.design import EVERY, Design
 from termwise.flagship.dictionaries import DICTIONARIES, ScreenedPairs, dictionaries, most_candidates
 from termwise.flagship.honest import (
     MIXING,
@@ -133,7 +132,6 @@ class TermwiseModel(ForwardModel):
 
     def _solve(self, G: Any, Y: NDArray, counts: Floats) -> None:
         if self.target_ == "ridge":
-            G = G.columns(EVERY) if isinstance(G, Design) else G
             self._stage = RidgeStage.of(G, Y, counts)
         super()._solve(G, Y if self._stage is None else self._stage.signal, counts)
 

@@ -17,13 +17,13 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from termwise.design import Design, as_design
+from termwise.selection.rules import TIE
+from termwise.selection.state import CONSTANT
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-TIE = 1e-10  # share by which scores may differ through rounding
 DEPENDENT = 1e-10  # share of its square that a column must keep beside the others
-CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,14 @@ class Nested:
     Z: Floats  # (k, n), one row for each term
     zy: Floats  # (k, q)
     start: Floats  # (q,), the mean of the target
+
+    def columns(self, k: int, root: Floats) -> Floats:
+        """Columns of the first k terms, (n, k), on the samples of the path."""
+        return self.Z[:k].T / root @ self.R[:k, :k] + self.means[:k]
+
+    def fitted(self, k: int, root: Floats) -> Floats:
+        """What the first k terms fit to these samples, (n, q)."""
+        return self.start + self.Z[:k].T / root @ self.zy[:k]
 
     def along(self, G: Floats) -> Floats:
         """Predictions with the first 0 to k terms, (k + 1, m, q), for rows of the columns of all terms.

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from termwise.design import EVERY, Design
 from termwise.flagship.nested import Nested, nested
 from termwise.flagship.smoothing import RidgeStage
 from termwise.solution import Rows, leave_one_out
@@ -26,7 +25,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 EQUAL = 1e-6  # share of the largest residual by which equal ones may differ
-CALM = 1e-3  # root of a penalty that keeps the weights of nearly equal models apart from rounding, and no others
+CALM = 1e-3  # root of a penalty that matters only for models so alike that rounding would decide
 LEAST = 0.05  # weight below which a model is not worth its terms
 
 
@@ -74,8 +73,7 @@ class MemberStage:
         """
         root, single = np.sqrt(rows.counts)[:, None], rows.single
         Z = model.Z.T
-        U = Z / root
-        signal = model.start + U @ model.zy
+        U, signal = Z / root, model.fitted(len(model.terms), root)
         if first is None:
             gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
             surprise = leave_one_out(targets - signal, gap, targets - model.start)
@@ -101,26 +99,25 @@ class PooledStage:
     """The mean of several models as a first stage."""
 
     targets: Floats  # (n, q)
-    members: Sequence[MemberStage]
-    weights: Sequence[float]
+    members: Sequence[tuple[float, MemberStage]]  # with their weights
 
     @property
     def signal(self) -> Floats:
         """What the mean fits, (n, q)."""
-        return np.asarray(sum(w * one.signal for one, w in zip(self.members, self.weights, strict=True)))
+        return np.asarray(sum(weight * one.signal for weight, one in self.members))
 
     def change(self, j: int) -> Change:
         """What leaving a sample out does to an output."""
-        parts = [(one.changes[j], w) for one, w in zip(self.members, self.weights, strict=True)]
+        parts = [(weight, one.changes[j]) for weight, one in self.members]
         return Change(
-            np.asarray(sum(w * part.shift for part, w in parts)),
-            np.hstack([part.U for part, _ in parts]),
-            np.hstack([w * part.A for part, w in parts]),
+            np.asarray(sum(weight * part.shift for weight, part in parts)),
+            np.hstack([part.U for _, part in parts]),
+            np.hstack([weight * part.A for weight, part in parts]),
         )
 
     def transposed(self, B: Floats) -> Floats:
         """`S' B`, S the mean of theirs."""
-        return np.asarray(sum(w * one.transposed(B) for one, w in zip(self.members, self.weights, strict=True)))
+        return np.asarray(sum(weight * one.transposed(B) for weight, one in self.members))
 
 
 def fit_pool(
@@ -130,13 +127,13 @@ def fit_pool(
     ridges: dict[str, RidgeStage] = {}
     terms = {name: np.empty(0, dtype=np.intp) for name in candidates}
     members = []
-    for name, target, size, _ in pool:
+    for name, target, size, weight in pool:
         G = candidates[name] if size else np.empty((len(Y), 0))
         if target == "ridge" and name not in ridges:
-            ridges[name] = RidgeStage.of(G.columns(EVERY) if isinstance(G, Design) else G, Y, rows.counts)
+            ridges[name] = RidgeStage.of(G, Y, rows.counts)
         first = ridges[name] if target == "ridge" else None
         (models,) = nested(G, [Y if first is None else first.signal], rows.counts, alpha, size)
-        members.append(MemberStage.of(models, Y, rows, first))
+        members.append((weight, MemberStage.of(models, Y, rows, first)))
         if size:
             terms[name] = np.union1d(terms[name], models.terms)
-    return PooledStage(Y, members, [member.weight for member in pool]), terms
+    return PooledStage(Y, members), terms

@@ -15,6 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise.design import EVERY, Design
 from termwise.ridge.spectrum import Spectrum, best_alpha
 from termwise.solution import Problem, Solution, pose
 from termwise.two_stages import Change, Stage
@@ -47,8 +48,9 @@ class RidgeStage:
     alpha: float
 
     @classmethod
-    def of(cls, G: Floats, Y: Floats, counts: Floats) -> Self:
+    def of(cls, G: Floats | Design, Y: Floats, counts: Floats) -> Self:
         """Fit ridge regression to all columns, brought to one size, at the penalty leave-one-out likes best."""
+        G = G.columns(EVERY) if isinstance(G, Design) else G
         share = counts / counts.sum()
         size = np.sqrt(share @ (G - share @ G) ** 2)
         problem = pose(G / np.where(size > 0, size, 1.0), Y, counts, intercept=True)
