@@ -319,6 +319,21 @@ def smooth_basis(X_train, X, factors, center_rows):
     return np.column_stack(columns)
 
 
+def relevance_surprise(logs, Z, Y, spread):
+    """Minus the log probability of targets under a Gaussian process, and of its relevances, without constants."""
+    from scipy.stats import multivariate_normal
+
+    (n, d), (s, a, v) = Z.shape, np.exp(logs[-3:])
+    C = np.ones((n, n))
+    for i in range(n):
+        for k in range(n):
+            C[i, k] += a * sum(Z[i] * Z[k]) / d + s * np.exp(-sum(np.exp(logs[:d]) * (Z[i] - Z[k]) ** 2)) + v * (i == k)
+    process = multivariate_normal(np.zeros(n), C)
+    log_probability = sum(process.logpdf(y) + n / 2 * np.log(2 * np.pi) for y in Y.T)
+    prior = sum((log - np.mean(logs[:d])) ** 2 for log in logs[:d]) / (2 * spread**2)
+    return prior - log_probability
+
+
 def anova_singles(x, quantiles, width):
     """Functions of one input, by the number of the bump; x holds the different samples."""
     if len(set(x)) < 2:

@@ -78,7 +78,7 @@ def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
     fold = content_folds(X, 4, state())
     most = 12  # plain columns end earlier: the last prediction is repeated
-    both = out_of_fold(basis, (X, Y, counts, fold), most, BOTH)
+    (both,) = out_of_fold([(basis, (X, Y, counts, fold))], most, BOTH)
     for target, found in zip(BOTH, both, strict=True):
         expected = oracles.out_of_fold(basis, X, Y, counts, fold, "cost", 1e-6, most, target)
         assert found.scores(Y).shape == (most + 1, 45, outputs)
@@ -88,8 +88,10 @@ def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
 def test_folds_in_threads_give_the_same(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     data = X, Y, np.ones(60), content_folds(X, 5, state())
-    for alone, together in zip(*(out_of_fold(AnovaBasis(), data, 5, BOTH, threads) for threads in (1, 3)), strict=True):
-        np.testing.assert_array_equal(together.scores(Y), alone.scores(Y))
+    tries = [(AnovaBasis(), data), (SmoothBasis(), data)]
+    for some in zip(*(out_of_fold(tries, 5, BOTH, threads) for threads in (1, 3)), strict=True):
+        for alone, together in zip(*some, strict=True):
+            np.testing.assert_array_equal(together.scores(Y), alone.scores(Y))
 
 
 def test_as_many_folds_at_once_as_the_memory_has_room_for():
@@ -104,14 +106,14 @@ def test_out_of_fold_never_leaves_the_targets_seen(rng):
     X = np.append(rng.normal(size=30), 50.0)[:, None]
     Y = X.copy()
     data = X, Y, np.ones(31), np.arange(31) // 30
-    for folding in out_of_fold(AnovaBasis(), data, 1, BOTH):
+    for folding in next(out_of_fold([(AnovaBasis(), data)], 1, BOTH)):
         assert folding.scores(Y)[1, 30, 0] == Y[:30].max()
 
 
 def test_a_fold_without_which_nothing_varies_is_predicted_by_the_mean(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
     data = X, Y, np.ones(20), X[:, 0].astype(int)
-    for folding in out_of_fold(AnovaBasis(), data, 2, BOTH):
+    for folding in next(out_of_fold([(AnovaBasis(), data)], 2, BOTH)):
         np.testing.assert_allclose(folding.scores(Y)[:, :10, 0], Y[10:].mean())
         np.testing.assert_allclose(folding.scores(Y)[:, 10:, 0], Y[:10].mean())
 
@@ -240,17 +242,28 @@ def test_small_is_the_first_size_within_the_tolerance(rng):
 
 
 def test_small_has_the_fewest_terms_of_all_that_was_tried():
-    good, other = trial("good", 1.0, 0.5, 0.3, 0.2, n=50), trial("other", 1.0, 0.205, 0.205, n=50)
-    near, far = 0.006 / good.spread(3), 0.004 / good.spread(3)
+    good, other = trial("good", 1.0, 0.5, 0.3, 0.2, n=50), trial("other", 1.0, 0.215, 0.215, n=50)
+    near, far = 0.016 / good.spread(3), 0.002 / good.spread(3)
     assert choose([good, other], "accurate", near) == (good, 3)
     assert choose([good, other], "small", near) == (other, 1)
     assert choose([good, other], "small", far) == (good, 3)
-    same = trial("same", 1.0, 0.201, n=50)
+    same = trial("same", 1.0, 0.214, n=50)
     assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
-    mixed = trial("smooth", 0.201, n=50)
-    assert choose([mixed, good, other], "small", near) == (other, 1)  # of one input or two, if there are such
-    assert choose([mixed, good], "small", 0.0) == (good, 3)
-    assert choose([mixed, trial("poor", 1.0, 0.9, n=50)], "small", near) == (mixed, 0)
+    for name in ("smooth", "relevant"):
+        mixed = trial(name, 1.0, 0.199, n=50)
+        assert choose([mixed, good, other], "small", near) == (other, 1)  # of one input or two, if there are such
+        assert choose([mixed, trial("poor", 1.0, 0.9, n=50)], "small", near) == (mixed, 1)
+
+
+def test_each_doubling_of_the_terms_must_be_worth_its_price():
+    few = trial("few", 1.0, 0.9, 0.21, n=50)
+    many = trial("relevant", 1.0, *np.linspace(0.9, 0.2, 16), n=50)
+    worth = honest.PRICE * 0.8 * 3  # from 2 to 16
+    assert choose([few, many], "small", 0.0) == (few, 2)
+    assert choose([few, trial("relevant", 1.0, *np.linspace(0.9, 0.209 - worth, 16), n=50)], "small", 0.0)[1] == 16
+    assert choose([trial("few", 1.0, 0.9, 0.35, n=50), many], "small", 0.0)[1] == 16  # too much would be lost
+    none = trial("none", 1.0, 1.001, 0.9999, n=50)
+    assert choose([none], "small", 0.0) == (none, 2)  # nine tenths of what little is explained must be kept
 
 
 def test_contenders_are_those_the_best_has_not_beaten():

@@ -129,7 +129,7 @@ def test_a_pool_out_of_fold_equals_the_definition(outputs, weighted, rng):
     counts = rng.integers(1, 4, size=50).astype(float) if weighted else np.ones(50)
     bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(0.7)}
     foldings = [content_folds(X, 4, np.random.RandomState(seed)) for seed in range(2)]
-    tried = {name: [out_of_fold(basis, (X, Y, counts, f), 6, ["data", "ridge"]) for f in foldings]
+    tried = {name: list(out_of_fold([(basis, (X, Y, counts, f)) for f in foldings], 6, ["data", "ridge"]))
              for name, basis in bases.items()}  # fmt: skip
     plan = [("additive", 0, "data", 5, 0.5), ("smooth", 1, "ridge", 4, 0.3), ("smooth", 0, "data", 2, 0.2)]
     members = [

@@ -238,15 +238,18 @@ def mixed_in(basis: Any) -> list[Any]:
     """Return what of a basis has functions of more than two inputs."""
     if isinstance(basis, UnionBasis):
         return [mixed for part in basis.bases_ for mixed in mixed_in(part)]
-    plain = isinstance(basis, SmoothBasis) and (basis.columns_ >= 0).all()
-    return [] if basis is None or plain or isinstance(basis, AnovaBasis) else [basis]
+    few = isinstance(basis, SmoothBasis) and ((basis.columns_ >= 0).all() or np.count_nonzero(basis.relevance_) <= 2)
+    return [] if basis is None or few or isinstance(basis, AnovaBasis) else [basis]
 
 
 def inputs_of(basis: Any) -> NDArray[np.intp]:
     """The input, or two, of each function of a basis, (p, 2); -1 for none."""
     if isinstance(basis, UnionBasis):
         return np.vstack([inputs_of(part) for part in basis.bases_])[basis.places_]
-    return basis.inputs_ if isinstance(basis, AnovaBasis) else alone(basis.columns_)
+    if isinstance(basis, AnovaBasis):
+        return basis.inputs_
+    of_all = np.append(np.flatnonzero(basis.relevance_), [-1, -1])[:2]  # of all Gaussians, if there are any
+    return np.where(basis.columns_[:, None] < 0, of_all, alone(basis.columns_))
 
 
 def alone(columns: NDArray[np.intp]) -> NDArray[np.intp]:

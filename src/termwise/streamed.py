@@ -134,7 +134,7 @@ class KernelDesign(Design):
         threads = _threads()
         if threads == 1 or self.shape[0] <= SIDE:
             return self._strips(u, change, twice, 0, 1)
-        with _controller().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        with blas_libraries().limit(limits=1), ThreadPoolExecutor(threads) as pool:
             parts = pool.map(lambda first: self._strips(u, change, twice, first, threads), range(threads))
             return reduce(add, parts)
 
@@ -159,14 +159,14 @@ class KernelDesign(Design):
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def blas_libraries() -> ThreadpoolController:
     """The BLAS libraries of this process."""
     return ThreadpoolController().select(user_api="blas")
 
 
 def _threads() -> int:
     """As many as BLAS may use now: whoever limits those means these too."""
-    return max((library["num_threads"] for library in _controller().info()), default=1)
+    return max((library["num_threads"] for library in blas_libraries().info()), default=1)
 
 
 def _largest(A: Array) -> float:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -49,6 +49,10 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     def _learn_from(self, X: Any, y: Any) -> None:
         """Look at the training inputs, and at the targets if these matter."""
         self._learn(X)
+
+    def _settled(self) -> Self:
+        """Return this basis as it was before `fit`, but with what it has learned from the targets given."""
+        return clone(self)
 
     def _check(self, X: Any, reset: bool) -> Any:
         """Return checked inputs, where they are."""

@@ -24,6 +24,7 @@ DICTIONARIES: dict[str, Basis] = {
     "additive": AnovaBasis(order=1),
     "pairs": AnovaBasis(),
     "smooth": SmoothBasis(),
+    "relevant": SmoothBasis(relevance="auto"),
 }
 COARSE = (0.35, 0.7, 1.4, 2.8)  # widths tried first, in median distances between samples, then those beside the best
 MOST_PAIRS = 50_000  # candidates; more products than that are not tried unless they are asked for
@@ -102,6 +103,10 @@ def dictionaries(X: Floats, Y: Floats, counts: Floats, centers: int, which: str)
         del made["pairs"]
     if which == "auto" and d > MOST_NEAR:
         del made["smooth"]
+    if which == "auto" and (d == 1 or d > MOST_PAIRED):
+        del made["relevant"]
+    if "relevant" in made:
+        made["relevant"].set_params(centers=centers)
     if "smooth" in made:
         made["smooth"] = SmoothBasis(best_width(X, Y, counts), centers)
     return made

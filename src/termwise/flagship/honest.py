@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
@@ -26,8 +27,9 @@ FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
 MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 WORTH = 0.01  # share of the error that the mean of several models must save
+PRICE = 0.005  # share of what is explained that twice as many terms must add
 LOST = 0.1  # share of what the best model explains that a smaller one may miss
-MIXING = "smooth"  # the dictionary whose terms are of all inputs together
+MIXING = {"smooth", "relevant"}  # dictionaries whose terms are of several inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
 DIGITS = 12  # of an error as a share of the variance
 
@@ -82,6 +84,15 @@ class FoldPath:
     models: Nested
     inside: NDArray[np.bool_]  # (n,), the samples they have seen
     columns: Floats  # (m, k), their terms for the other samples
+    start: Start | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a path sets out from."""
+
+    basis: Basis  # not fitted, but with what was learned from targets
+    aim: Floats  # (n, q), of the samples inside
 
 
 @dataclass(frozen=True)
@@ -104,36 +115,47 @@ class Folding:
         return scores
 
 
-def out_of_fold(basis: Basis, data: Folded, most: int, targets: Sequence[str], at_once: int = 1) -> list[Folding]:
-    """Cross-validate a dictionary for each target its terms may be chosen for, so many folds at once."""
+def out_of_fold(
+    tries: Sequence[tuple[Basis, Folded]], most: int, targets: Sequence[str], at_once: int = 1
+) -> Iterator[list[Folding]]:
+    """Cross-validate each dictionary on its data for each target its terms may be chosen for, so many folds at once."""
+    folds = [(basis, data, number) for basis, data in tries for number in np.unique(data[-1])]
+    found = Parallel(at_once, require="sharedmem", return_as="generator")(
+        delayed(_paths)(*one, most, targets) for one in folds
+    )
+    for _, data in tries:
+        paths = islice(found, len(np.unique(data[-1])))
+        yield [Folding(list(some), most) for some in zip(*paths, strict=True)]
+
+
+def further(before: Folding, data: Folded, most: int, at_once: int = 1) -> Folding:
+    """Give the models of a folding more terms."""
+    X, Y, counts, _ = data
+
+    def go_on(path: FoldPath) -> FoldPath:
+        if path.start is None:
+            return path
+        inside, start = path.inside, path.start
+        fitted = clone(start.basis).fit(X[inside], Y[inside])
+        (models,) = nested(evaluate(fitted, X[inside]), [start.aim], counts[inside], ALPHA, most)
+        return FoldPath(models, inside, fitted.take(models.terms)._evaluate(X[~inside]), start)
+
+    return Folding(Parallel(at_once, require="sharedmem")(map(delayed(go_on), before.paths)), most)
+
+
+def _paths(basis: Basis, data: Folded, number: int, most: int, targets: Sequence[str]) -> list[FoldPath]:
+    """Choose terms for each target without the samples of a fold."""
     X, Y, counts, fold = data
-
-    def learn(number: int) -> list[FoldPath]:
-        return _paths(basis, X, Y, counts, fold != number, most, targets)
-
-    found = Parallel(at_once, require="sharedmem")(map(delayed(learn), np.unique(fold)))
-    return [Folding(list(paths), most) for paths in zip(*found, strict=True)]
-
-
-def _paths(
-    basis: Basis,
-    X: Floats,
-    Y: Floats,
-    counts: Floats,
-    inside: NDArray[np.bool_],
-    most: int,
-    targets: Sequence[str],
-) -> list[FoldPath]:
-    """Choose terms for each target by the samples inside."""
+    inside = fold != number
     table, new, Y, counts = X[inside], X[~inside], Y[inside], counts[inside]
     if np.all(table[0] == table):  # no function can tell these samples apart
         nothing = nested(np.empty((len(table), 0)), [Y for _ in targets], counts, ALPHA, 0)
         return [FoldPath(models, inside, np.empty((len(new), 0))) for models in nothing]
-    fitted = clone(basis).fit(table, Y)  # some choose their inputs by the targets, those of these samples
-    G = fitted._evaluate(table) if "ridge" in targets else evaluate(fitted, table)
+    fitted = clone(basis).fit(table, Y)  # some learn from the targets, those of these samples
+    G = evaluate(fitted, table)
     aims = [Y if target == "data" else RidgeStage.of(G, Y, counts).signal for target in targets]
-    paths = nested(G, aims, counts, ALPHA, most)
-    return [FoldPath(models, inside, fitted.take(models.terms)._evaluate(new)) for models in paths]
+    paths = zip(nested(G, aims, counts, ALPHA, most), (Start(fitted._settled(), aim) for aim in aims), strict=True)
+    return [FoldPath(models, inside, fitted.take(models.terms)._evaluate(new), start) for models, start in paths]
 
 
 def pooled_folds(members: Sequence[tuple[Trial, int, float]], most: int) -> list[Folding]:
@@ -254,7 +276,7 @@ def pooled(trials: list[Trial], most: int) -> list[Trial]:
 def union_name(members: Sequence[Member]) -> str:
     """Name the dictionaries of a pool, without those whose functions others have too."""
     names = {member.name: None for member in members if member.size}
-    richer = {"linear": {"additive", "pairs", "smooth"}, "additive": {"pairs"}}
+    richer = {"linear": {"additive", "pairs", "smooth", "relevant"}, "additive": {"pairs"}}
     return " and ".join(name for name in names if not richer.get(name, set()) & names.keys())
 
 
@@ -274,9 +296,10 @@ def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
 def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Trial, int]:
     """Return the best trial and a number of terms.
 
-    "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
-    most `tolerance` standard errors of that error, and that keep nearly all of what it explains; and of one input or
-    two, if there are such. With a number the smallest error at that size decides.
+    "accurate" is the model with the smallest error. For "small", errors are as good as equal that are above that by at
+    most `tolerance` standard errors of it; beyond, each doubling of the terms must be worth its `PRICE`, and nearly all
+    of what the best model explains must be kept. It is of one input or two, if such models are among the equal ones.
+    With a number the smallest error at that size decides.
     """
     errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
@@ -285,13 +308,18 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
     best, least = trials[first], int(errors[first].argmin())
     if size == "accurate":
         return best, least
-    explained = errors[first][0] - errors[first][least]
-    limit = errors[first][least] + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
-    models: list[tuple[bool, int, float, int]] = []
-    for number, (trial, curve) in enumerate(zip(trials, errors, strict=True)):
-        models += [(MIXING in trial.names, int(k), curve[k], number) for k in np.flatnonzero(curve <= limit)[:1]]
-    _, k, _, number = min(models)
-    return trials[number], k
+    lowest, explained = errors[first][least], errors[first][0] - errors[first][least]
+    equal = lowest + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
+    drawn = [MIXING.isdisjoint(trial.names) for trial in trials]
+    if any(curve.min() <= equal for curve, can in zip(errors, drawn, strict=True) if can):
+        errors = [curve if can else curve[:0] for curve, can in zip(errors, drawn, strict=True)]
+    models: list[tuple[float, int, float, int]] = []
+    for number, curve in enumerate(errors):
+        costs = np.maximum(curve, equal) + PRICE * explained * np.log2(np.maximum(np.arange(len(curve)), 1))
+        kept = np.flatnonzero(curve <= lowest + LOST * explained + 10.0**-DIGITS)
+        models += [(float(costs[k].round(DIGITS)), int(k), float(curve[k]), number) for k in kept]
+    _, terms, _, number = min(models)
+    return trials[number], terms
 
 
 def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, tolerance: float) -> tuple[Trial, int]:

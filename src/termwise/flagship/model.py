@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +27,7 @@ from termwise.flagship.honest import (
     choose,
     contenders,
     folded,
+    further,
     merged,
     out_of_fold,
     pooled,
@@ -174,11 +177,8 @@ class TermwiseModel(ForwardModel):
         data = [folded(table, Y, counts, FOLDS, rng) for _ in range(repeats(len(table)))]
         with threadpool_limits(1):  # the folds have a thread each
             look = first_look(len(table))
-            first = [
-                trial
-                for name, basis in candidates.items()
-                for trial in self._told(self._try(basis, name, targets, look, data[:1]))
-            ]
+            tried = self._try(candidates, targets, look, data[:1])
+            first = [trial for some in tried for trial in self._told(some)]
             trials = self._try_again(contenders(first, BEATEN), candidates, data)
             pools = self._told(self._pools(trials)) if tries and n <= CHOICE_ROWS else []
         best, self._wanted = self._choose(pools if pools and self.target == "pooled" else trials + pools)
@@ -196,22 +196,27 @@ class TermwiseModel(ForwardModel):
         """Return the best of what was tried, and how many of its terms make it better."""
         return choose(trials, "accurate" if isinstance(self.size, str) else self.size, SMALL)
 
-    def _try(self, basis: Basis, name: str, targets: list[str], most: int, data: list[Folded]) -> list[Trial]:
-        """Cross-validate a dictionary at every size, for each target."""
+    def _try(
+        self, candidates: dict[str, Basis], targets: list[str], most: int, data: list[Folded]
+    ) -> Iterator[list[Trial]]:
+        """Cross-validate dictionaries at every size, for each target."""
         table, Y, counts, _ = data[0]
         most = self._most(most, counts)
-        at_once = threads(len(Y), most_candidates(basis, table.shape[1], stored="ridge" in targets))
-        foldings = zip(*(out_of_fold(basis, one, most, targets, at_once) for one in data), strict=True)
-        self._after_step()
-        return [Trial(name, target, list(some), Y, counts) for target, some in zip(targets, foldings, strict=True)]
+        sizes = [most_candidates(basis, table.shape[1], "ridge" in targets) for basis in candidates.values()]
+        tries = [(basis, one) for basis in candidates.values() for one in data]
+        found = out_of_fold(tries, most, targets, threads(len(Y), max(sizes)))
+        for name in candidates:
+            foldings = zip(*islice(found, len(data)), strict=True)
+            self._after_step()
+            yield [Trial(name, target, list(some), Y, counts) for target, some in zip(targets, foldings, strict=True)]
 
     def _pools(self, trials: list[Trial]) -> list[Trial]:
         """Cross-validate the mean of several models, and of those that can be drawn if the model is to be small."""
         most = self._most(self.max_terms, trials[0].counts)
         pools = pooled(trials, most)
-        if self.size != "small" or not any(MIXING in pool.names for pool in pools):
+        if self.size != "small" or all(MIXING.isdisjoint(pool.names) for pool in pools):
             return pools
-        return pools + pooled([trial for trial in trials if MIXING not in trial.names], most)
+        return pools + pooled([trial for trial in trials if MIXING.isdisjoint(trial.names)], most)
 
     def _most(self, most: int, counts: Floats) -> int:
         """Terms that a model may have."""
@@ -233,8 +238,17 @@ class TermwiseModel(ForwardModel):
             if wanted < STILL * tried or tried >= self._most(self.max_terms, best.counts):
                 return trials
             growing = [one for one in trials if one is best or (one.name == best.name and one.grows(STILL))]
-            more = self._told(self._try(candidates[best.name], best.name, [t.target for t in growing], 2 * tried, data))
-            trials = [*(trial for trial in trials if trial not in growing), *more]
+            more = [self._try_further(trial, candidates[trial.name], 2 * tried, data) for trial in growing]
+            trials = [*(trial for trial in trials if trial not in growing), *self._told(more)]
+
+    def _try_further(self, trial: Trial, basis: Basis, most: int, data: list[Folded]) -> Trial:
+        """Give the models of a trial more terms."""
+        table, Y, counts, _ = data[0]
+        most = self._most(most, counts)
+        at_once = threads(len(Y), most_candidates(basis, table.shape[1], stored=False))
+        foldings = [further(one, rows, most, at_once) for one, rows in zip(trial.foldings, data, strict=True)]
+        self._after_step()
+        return replace(trial, foldings=foldings)
 
     def _try_other_folds(self, trials: list[Trial], candidates: dict[str, Basis], data: list[Folded]) -> list[Trial]:
         """Repeat trials of one folding with others, and average."""
@@ -242,7 +256,7 @@ class TermwiseModel(ForwardModel):
         for name in dict.fromkeys(trial.name for trial in trials):
             before = [trial for trial in trials if trial.name == name]
             targets, most = [trial.target for trial in before], len(before[0].squares) - 1
-            others = self._try(candidates[name], name, targets, most, data)
+            (others,) = self._try({name: candidates[name]}, targets, most, data)
             averages += self._told([one.more(other) for one, other in zip(before, others, strict=True)])
         return averages
 

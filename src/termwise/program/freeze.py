@@ -49,7 +49,6 @@ from termwise.program.steps import (
     Clip,
     Columns,
     Elementwise,
-    Floats,
     Indices,
     Lags,
     Logistic,
@@ -305,16 +304,15 @@ def _(basis: RadialBasis) -> list[Step]:
 
 @converted.register
 def _(basis: SmoothBasis) -> list[Step]:
-    varying = np.flatnonzero(basis.deviations_)
+    inputs = np.flatnonzero(basis.relevance_)
     lines = np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[lines]
     parts = [Part(columns, (Standardise(basis.means_[columns], basis.deviations_[columns]),))]
     order = [lines]
     for factor in np.unique(basis.factors_[basis.columns_ < 0]):
         terms = np.flatnonzero(basis.factors_ == factor)
-        widths: Floats = factor * basis.distance_ * basis.deviations_[varying]
-        centers = basis.centers_[terms][:, varying]
-        parts.append(Part(varying, (Radial("gaussian", widths, centers),)))
+        centers = basis.centers_[terms][:, inputs]
+        parts.append(Part(inputs, (Radial("gaussian", basis.widths_of(factor), centers),)))
         order.append(terms)
     return [Beside(tuple(parts), np.argsort(np.concatenate(order)))]
 

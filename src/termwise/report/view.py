@@ -15,6 +15,7 @@ DICTIONARIES = {
     "additive": "bumps and straight lines of single inputs",
     "pairs": "bumps and straight lines of single inputs, and their products",
     "smooth": "Gaussians of all inputs, and the inputs themselves",
+    "relevant": "Gaussians of the inputs that matter, each to its degree, and the inputs themselves",
     "columns": "the columns themselves",
 }
 AIMS = {

@@ -1,0 +1,234 @@
+"""How much each input matters: the probability of the targets by its definition, and what must not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import oracles
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+
+from termwise import AnovaBasis, ForwardRegressor, ShapeDisplay, SmoothBasis, UnionBasis
+from termwise.basis import _relevance
+from termwise.basis._relevance import relevances, surprise
+
+
+def waves(rng, n=120, d=5, noise=0.05):
+    """A target of the first two of the inputs."""
+    X = rng.uniform(-1, 1, size=(n, d))
+    return X, np.sin(4 * X[:, 0]) * (1 + X[:, 1]) + noise * rng.normal(size=n)
+
+
+# -- the probability ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_surprise_equals_the_definition(outputs, rng):
+    Z, Y = rng.normal(size=(12, 3)), rng.normal(size=(12, outputs))
+    for _ in range(5):
+        logs = rng.normal(size=6)
+        expected = oracles.relevance_surprise(logs, Z, Y, _relevance.SPREAD)
+        assert surprise(logs, Z, Y)[0] == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_its_gradient_is_that_of_differences(outputs, rng):
+    Z, Y = rng.normal(size=(15, 4)), rng.normal(size=(15, outputs))
+    for _ in range(3):
+        logs = rng.normal(size=7)
+        expected = approx_fprime(logs, lambda at: surprise(at, Z, Y)[0], 1e-7)
+        np.testing.assert_allclose(surprise(logs, Z, Y)[1], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_it_works_at_every_corner_of_what_is_searched(rng):
+    Z, Y = rng.normal(size=(300, 2)), rng.normal(size=(300, 1))
+    Z[100:200] = Z[:100]  # the smooth part is singular
+    ends = [_relevance.LIMITS[name] for name in ("r^2", "r^2", "s", "a", "v")]
+    for corner in np.ndindex(2, 2, 2, 2, 2):
+        value, slope = surprise(np.array([end[i] for end, i in zip(ends, corner, strict=True)]), Z, Y)
+        assert np.isfinite(value)
+        assert np.isfinite(slope).all()
+
+
+# -- what is learned ---------------------------------------------------------------------------------------------------
+
+
+def test_inputs_that_do_not_matter_are_left_out(rng):
+    X, y = waves(rng)
+    found = SmoothBasis(relevance="auto").fit(X, y).relevance_
+    assert found[0] > 3 * found[1] > 0
+    assert (found[2:] == 0).all()
+
+
+def test_a_straight_line_leaves_wide_gaussians(rng):
+    X = rng.normal(size=(60, 3))
+    fitted = SmoothBasis(relevance="auto").fit(X, X[:, 0])
+    assert np.isfinite(fitted.transform(X)).all()
+    assert (fitted.relevance_ < 0.2).all()
+    assert fitted.relevance_.any()
+
+
+def test_the_better_dictionary_of_many_inputs(rng):
+    X, y = waves(rng, n=300, d=12)
+    plain, learned = (ForwardRegressor(SmoothBasis(relevance=r)).fit(X[:200], y[:200]) for r in (None, "auto"))
+    assert 1 - learned.score(X[200:], y[200:]) < 0.3 * (1 - plain.score(X[200:], y[200:]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 99), repeats=st.lists(st.integers(0, 29), max_size=20), outputs=st.integers(1, 2))
+def test_order_and_repeats_do_not_matter(seed, repeats, outputs):
+    rng = np.random.default_rng(seed)
+    X, y = waves(rng, n=30, d=3)
+    Y = np.column_stack([y, y**2])[:, :outputs]
+    rows = rng.permutation(np.append(np.arange(30), np.array(repeats, dtype=int)))
+    np.testing.assert_array_equal(relevances(X[rows], Y[rows]), relevances(X, Y))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    units=st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3),
+    shift=st.floats(-100, 100),
+    scale=st.floats(1e-6, 1e6),
+    seed=st.integers(0, 9),
+)
+def test_units_do_not_matter(units, shift, scale, seed):
+    X, y = waves(np.random.default_rng(seed), n=40, d=3)
+    plain = SmoothBasis(relevance="auto").fit(X, y).relevance_
+    changed = SmoothBasis(relevance="auto").fit((X + shift) * units, scale * (y - shift)).relevance_
+    np.testing.assert_allclose(changed, plain, rtol=0.02)
+
+
+def test_of_many_samples_some_are_enough(rng, monkeypatch):
+    X, y = waves(rng, n=2000, d=3)
+    sizes = []
+    monkeypatch.setattr(_relevance, "surprise", lambda at, Z, Y: sizes.append(len(Z)) or surprise(at, Z, Y))
+    found = relevances(X, y[:, None])
+    assert set(sizes) == {_relevance.ROWS}
+    assert found[0] > found[1] > 0 == found[2]
+
+
+def test_an_input_that_varies_elsewhere_only(rng):
+    X, y = waves(rng, n=2000, d=3)
+    X[:, 2] = 0.0
+    X[np.lexsort(X.T[::-1])[1], 2] = 1.0  # not among the samples looked at
+    found = SmoothBasis(relevance="auto").fit(X, y).relevance_
+    assert np.isfinite(found).all()
+    assert found[0] > 0
+
+
+@pytest.mark.parametrize(
+    "y", [np.zeros(8), np.arange(8.0), np.array([1e9] + [0.0] * 7)], ids=["constant", "line", "one"]
+)
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_few_samples_and_dull_targets(n, y, rng):
+    X = rng.normal(size=(n, 2))
+    fitted = SmoothBasis(relevance="auto").fit(X, y[:n])
+    assert np.isfinite(fitted.transform(X)).all()
+
+
+# -- what is made of it ------------------------------------------------------------------------------------------------
+
+
+def test_gaussians_by_the_definition(rng):
+    X, new = rng.normal(size=(20, 4)) * [1, 100, 1e-3, 0] + 1, rng.normal(size=(6, 4))
+    fitted = SmoothBasis([0.5, 2], relevance=[1.5, 0, 0.3, 7.0]).fit(X)
+    assert fitted.relevance_.tolist() == [1.5, 0.0, 0.3, 0.0]
+    deviations = X.std(axis=0)
+    expected = [(new[:, j] - X[:, j].mean()) / deviations[j] for j in range(3)]
+    for width in (0.5, 2):
+        for center in X:
+            squares = sum((r * (new[:, j] - center[j]) / deviations[j]) ** 2 for j, r in ((0, 1.5), (2, 0.3)))
+            expected.append(np.exp(-squares / width**2))
+    np.testing.assert_allclose(fitted.transform(new), np.column_stack(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_numbers_learned_can_be_given(rng):
+    X, y = waves(rng, n=50)
+    X[:, 4] = 3.0
+    learned = SmoothBasis([0.7, 1.0], relevance="auto").fit(X, y)
+    given = SmoothBasis([0.7, 1.0], relevance=learned.relevance_).fit(X)
+    np.testing.assert_array_equal(given.transform(X), learned.transform(X))
+    settled = learned._settled().fit(X)
+    np.testing.assert_array_equal(settled.transform(X), learned.transform(X))
+    assert SmoothBasis(0.3, centers=4).fit(X)._settled().get_params() == SmoothBasis(0.3, centers=4).get_params()
+
+
+def test_samples_that_differ_in_nothing_that_matters_have_one_gaussian(rng):
+    X = np.column_stack([np.repeat(np.arange(5.0), 4), rng.normal(size=20)])
+    fitted = SmoothBasis(relevance=[1, 0], linear=False).fit(X)
+    assert fitted.center_rows_.tolist() == [0, 4, 8, 12, 16]
+    some = SmoothBasis(relevance=[1, 0], linear=False, centers=3).fit(X)
+    assert len(set(X[some.center_rows_, 0])) == 3
+    points = SmoothBasis(relevance=[1, 0], centers=[[0.5, 1.0], [0.5, 2.0]]).fit(X)
+    assert list(points.get_feature_names_out()) == ["x0", "x1", "gauss(x0) near centre 0"]
+
+
+def test_names_list_few_inputs(rng):
+    X = pd.DataFrame(rng.normal(size=(9, 5)), columns=list("abcde"))
+    names = [SmoothBasis([0.5, 1], relevance=r).fit(X).get_feature_names_out() for r in ([1, 0, 0, 2, 0], np.ones(5))]
+    assert names[0][5] == "gauss(a, d; w=0.5) near row 0"
+    assert names[0][-1] == "gauss(a, d) near row 8"
+    assert names[1][-1] == "gauss(5 inputs) near row 8"
+
+
+def test_gaussians_of_two_inputs_can_be_drawn(rng):
+    X, y = waves(rng)
+    model = ForwardRegressor(UnionBasis([AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")])).fit(X, y)
+    effects, _ = additive_effects(model, X)
+    assert {effect.inputs for effect in effects} >= {("x0", "x1")}
+    ShapeDisplay.from_estimator(model, X)
+    wide = ForwardRegressor(SmoothBasis(relevance=np.ones(5))).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"estimator must have terms of one or two inputs, .* got terms of SmoothBasis"
+    ):
+        additive_effects(wide, X)
+
+
+def test_float32_and_frames(rng):
+    X, y = waves(rng, n=60, d=3)
+    low = X.astype(np.float32)
+    fitted = SmoothBasis(relevance="auto").fit(low, y)
+    assert fitted.transform(low).dtype == np.float32
+    np.testing.assert_allclose(
+        fitted.relevance_, SmoothBasis(relevance="auto").fit(low.astype(float), y).relevance_, rtol=1e-5
+    )
+    frame = pd.DataFrame(X, columns=list("abc"))
+    np.testing.assert_array_equal(
+        clone(fitted).fit(frame, pd.Series(y)).relevance_, SmoothBasis(relevance="auto").fit(X, y).relevance_
+    )
+
+
+@pytest.mark.parametrize(
+    ("relevance", "error", "pattern"),
+    [
+        (
+            "ard",
+            ValueError,
+            r"relevance must be one of 'auto', got 'ard': give 'auto', None or a number for each input",
+        ),
+        (
+            [1.0],
+            ValueError,
+            r"relevance must be 3 numbers, one per input, none negative and .*, got \[1\.0\]: None takes",
+        ),
+        ([1, -1, 1], ValueError, r"relevance must be 3 numbers, .* none negative .*, got \[1, -1, 1\]"),
+        ([0, 0, 0], ValueError, r"relevance must be 3 numbers, .* not all of them zero, got \[0, 0, 0\]"),
+        ([0, 0, 5], ValueError, r"relevance must be 3 numbers, .* not all of them zero, got \[0, 0, 5\]"),  # constant
+        ([1, np.nan, 1], ValueError, r"Input relevance contains NaN"),
+        (2.0, ValueError, r"relevance must be 3 numbers"),
+    ],
+)
+def test_errors(relevance, error, pattern, rng):
+    X = rng.normal(size=(9, 3)) * [1, 1, 0]
+    with pytest.raises(error, match=pattern):
+        SmoothBasis(relevance=relevance).fit(X, X[:, 0])
+
+
+def test_nothing_is_learned_without_targets(rng):
+    with pytest.raises(
+        ValueError, match=r"relevance='auto' must learn from targets, got none: call fit\(X, y\), or give"
+    ):
+        SmoothBasis(relevance="auto").fit(rng.normal(size=(9, 3)))
