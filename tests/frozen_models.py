@@ -57,6 +57,7 @@ BASES: dict[str, Any] = {
     "inverse multiquadric vector": RadialBasis("inverse_multiquadric", width=[1.0, 2.0, 3.0, 1.0], centers=15),
     "cauchy": RadialBasis("cauchy", width="median", centers=X[:10]),
     "smooth": SmoothBasis([0.5, 2.0], centers=12),
+    "relevant": SmoothBasis([1.0, 2.0], centers=12, relevance="auto"),
     "anova": AnovaBasis(n_centers=3, min_count=5),
     "fourier": FourierBasis(n_harmonics=2),
     "logistic": LogisticBasis(n_units=15),

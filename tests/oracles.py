@@ -500,7 +500,7 @@ def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
     scores = np.full((most + 1, *Y.shape), np.nan)
     for number in set(fold):
         inside = fold != number
-        fitted = clone(basis).fit(X[inside])
+        fitted = clone(basis).fit(X[inside], Y[inside])
         G, new = fitted.transform(X[inside]), fitted.transform(X[~inside])
         aim = Y[inside] if target == "data" else ridge_signal(G, Y[inside], counts[inside])
         path = forward_path(G, aim, rule=rule, alpha=alpha, max_terms=most, sample_weight=counts[inside])

@@ -30,6 +30,7 @@ ORDER = [
     "reader",
     "basis._terms",
     "basis._scale",
+    "basis._relevance",
     "basis.radial",
     "basis.smooth",
     "basis.anova",

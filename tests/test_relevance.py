@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
 
-from termwise import AnovaBasis, ForwardRegressor, ShapeDisplay, SmoothBasis, UnionBasis
+from termwise import (
+    AnovaBasis,
+    ForwardClassifier,
+    ForwardRegressor,
+    ShapeDisplay,
+    SmoothBasis,
+    TermwiseRegressor,
+    UnionBasis,
+)
 from termwise.basis import _relevance
 from termwise.basis._relevance import relevances, surprise
 
@@ -177,14 +185,13 @@ def test_names_list_few_inputs(rng):
 def test_gaussians_of_two_inputs_can_be_drawn(rng):
     X, y = waves(rng)
     model = ForwardRegressor(UnionBasis([AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")])).fit(X, y)
-    effects, _ = additive_effects(model, X)
-    assert {effect.inputs for effect in effects} >= {("x0", "x1")}
-    ShapeDisplay.from_estimator(model, X)
+    display = ShapeDisplay.from_estimator(model, X)
+    assert ("x0", "x1") in {effect.inputs for effect in display.effects}
     wide = ForwardRegressor(SmoothBasis(relevance=np.ones(5))).fit(X, y)
     with pytest.raises(
         ValueError, match=r"estimator must have terms of one or two inputs, .* got terms of SmoothBasis"
     ):
-        additive_effects(wide, X)
+        ShapeDisplay.from_estimator(wide, X)
 
 
 def test_float32_and_frames(rng):
@@ -218,7 +225,8 @@ def test_float32_and_frames(rng):
         ([0, 0, 0], ValueError, r"relevance must be 3 numbers, .* not all of them zero, got \[0, 0, 0\]"),
         ([0, 0, 5], ValueError, r"relevance must be 3 numbers, .* not all of them zero, got \[0, 0, 5\]"),  # constant
         ([1, np.nan, 1], ValueError, r"Input relevance contains NaN"),
-        (2.0, ValueError, r"relevance must be 3 numbers"),
+        (2.0, ValueError, r"relevance must be 3 numbers, .* got 2\.0"),
+        ([[1.0, 2.0, 3.0]], ValueError, r"relevance must be 3 numbers, .* got \[\[1\.0"),
     ],
 )
 def test_errors(relevance, error, pattern, rng):
@@ -232,3 +240,35 @@ def test_nothing_is_learned_without_targets(rng):
         ValueError, match=r"relevance='auto' must learn from targets, got none: call fit\(X, y\), or give"
     ):
         SmoothBasis(relevance="auto").fit(rng.normal(size=(9, 3)))
+
+
+@pytest.mark.parametrize(
+    ("y", "pattern"),
+    [
+        (np.arange(8.0), r"Found input variables with inconsistent numbers of samples: \[9, 8\]"),
+        (np.append(np.arange(8.0), np.nan), r"Input y contains NaN"),
+        (list("abcdefghi"), r"could not convert string to float"),
+    ],
+)
+def test_targets_that_nothing_can_be_learned_from(y, pattern, rng):
+    with pytest.raises(ValueError, match=pattern):
+        SmoothBasis(relevance="auto").fit(rng.normal(size=(9, 3)), y)
+
+
+def test_labels_are_learned_from_by_classifiers(rng):
+    X = rng.uniform(-1, 1, size=(150, 4))
+    y = np.where(X[:, 0] ** 2 + X[:, 1] ** 2 < 0.6, "inside", "outside")
+    model = ForwardClassifier(SmoothBasis(relevance="auto")).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert (model.basis_.relevance_[:2] > 0).all()
+    with pytest.raises(ValueError, match="must learn from targets"):
+        SmoothBasis(relevance="auto").fit(X)
+
+
+def test_weights_are_repetitions(rng):
+    X, y = waves(rng, n=40, d=3)
+    counts = rng.integers(0, 3, size=40)
+    rows = rng.permutation(np.repeat(np.arange(40), counts))
+    for model in (ForwardRegressor(SmoothBasis(relevance="auto")), TermwiseRegressor(dictionary="relevant")):
+        weighted, written = clone(model).fit(X, y, sample_weight=counts), clone(model).fit(X[rows], y[rows])
+        np.testing.assert_allclose(weighted.predict(X), written.predict(X), atol=1e-7)

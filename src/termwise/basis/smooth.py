@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import as_columns, different_rows, row_blocks
+from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise.basis._relevance import relevances
 from termwise.basis._scale import Scale
@@ -166,10 +166,14 @@ class SmoothBasis(Basis):
             check_choice("relevance", self.relevance, ["auto"], remedy="give 'auto', None or a number for each input")
             if y is None:
                 raise ValueError("relevance='auto' must learn from targets, got none: call fit(X, y), or give numbers.")
-            Y = as_columns(np.asarray(y, dtype=np.float64))
+            Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
+            check_consistent_length(X, Y)
+            Y = as_columns(Y)
             relevance[varies] = relevances(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
         else:
-            given = check_array(self.relevance, ensure_2d=False, dtype=np.float64, input_name="relevance")
+            given = check_array(
+                np.atleast_1d(self.relevance), ensure_2d=False, dtype=np.float64, input_name="relevance"
+            )
             relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance
             if (given < 0).any() or not relevance.any():
                 raise ValueError(
@@ -217,9 +221,9 @@ class SmoothBasis(Basis):
 
     def _gaussians(self, centers: NDArray, factor: float) -> RadialBasis:
         """Gaussians of one width around centres given in the inputs that matter."""
-        return RadialBasis(width=self.widths_of(factor), centers=centers).fit(centers)
+        return RadialBasis(width=self._widths_of(factor), centers=centers).fit(centers)
 
-    def widths_of(self, factor: float) -> NDArray[np.float64]:
+    def _widths_of(self, factor: float) -> NDArray[np.float64]:
         """Width of a Gaussian along each of the inputs that matter, in their units."""
         inputs = self._mattering
         return factor * self.distance_ * self.deviations_[inputs] / self.relevance_[inputs]

@@ -27,7 +27,6 @@ FEW = 10  # samples in a fold, or repeats of a sample, below which they are few
 MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 WORTH = 0.01  # share of the error that the mean of several models must save
-PRICE = 0.005  # share of what is explained that twice as many terms must add
 LOST = 0.1  # share of what the best model explains that a smaller one may miss
 MIXING = {"smooth", "relevant"}  # dictionaries whose terms are of several inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
@@ -296,10 +295,9 @@ def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
 def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Trial, int]:
     """Return the best trial and a number of terms.
 
-    "accurate" is the model with the smallest error. For "small", errors are as good as equal that are above that by at
-    most `tolerance` standard errors of it; beyond, each doubling of the terms must be worth its `PRICE`, and nearly all
-    of what the best model explains must be kept. It is of one input or two, if such models are among the equal ones.
-    With a number the smallest error at that size decides.
+    "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
+    most `tolerance` standard errors of that error, and that keep nearly all of what it explains: of equally few, those
+    of one input or two. With a number the smallest error at that size decides.
     """
     errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
@@ -308,18 +306,14 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
     best, least = trials[first], int(errors[first].argmin())
     if size == "accurate":
         return best, least
-    lowest, explained = errors[first][least], errors[first][0] - errors[first][least]
-    equal = lowest + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
-    drawn = [MIXING.isdisjoint(trial.names) for trial in trials]
-    if any(curve.min() <= equal for curve, can in zip(errors, drawn, strict=True) if can):
-        errors = [curve if can else curve[:0] for curve, can in zip(errors, drawn, strict=True)]
-    models: list[tuple[float, int, float, int]] = []
-    for number, curve in enumerate(errors):
-        costs = np.maximum(curve, equal) + PRICE * explained * np.log2(np.maximum(np.arange(len(curve)), 1))
-        kept = np.flatnonzero(curve <= lowest + LOST * explained + 10.0**-DIGITS)
-        models += [(float(costs[k].round(DIGITS)), int(k), float(curve[k]), number) for k in kept]
-    _, terms, _, number = min(models)
-    return trials[number], terms
+    explained = errors[first][0] - errors[first][least]
+    limit = errors[first][least] + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
+    models: list[tuple[int, bool, float, int]] = []
+    for number, (trial, curve) in enumerate(zip(trials, errors, strict=True)):
+        mixing = not MIXING.isdisjoint(trial.names)
+        models += [(int(k), mixing, curve[k], number) for k in np.flatnonzero(curve <= limit)[:1]]
+    k, _, _, number = min(models)
+    return trials[number], k
 
 
 def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, tolerance: float) -> tuple[Trial, int]:

@@ -312,7 +312,7 @@ def _(basis: SmoothBasis) -> list[Step]:
     for factor in np.unique(basis.factors_[basis.columns_ < 0]):
         terms = np.flatnonzero(basis.factors_ == factor)
         centers = basis.centers_[terms][:, inputs]
-        parts.append(Part(inputs, (Radial("gaussian", basis.widths_of(factor), centers),)))
+        parts.append(Part(inputs, (Radial("gaussian", basis._widths_of(factor), centers),)))
         order.append(terms)
     return [Beside(tuple(parts), np.argsort(np.concatenate(order)))]
 
