@@ -46,6 +46,7 @@ from termwise import (
 
 Split = tuple[Any, Any, Any, Any]  # inputs and targets to learn from and to test on
 FLAGSHIP = ("small", "accurate")
+DICTIONARIES = ("linear", "additive", "pairs", "smooth", "relevant")
 FRIEDMAN = {  # with the noise of the original papers: a third of the signal for the last two
     "friedman1": lambda n, seed: ready.make_friedman1(n, noise=1.0, random_state=seed),
     "friedman2": lambda n, seed: ready.make_friedman2(n, noise=125.0, random_state=seed),
@@ -102,7 +103,7 @@ def flagship() -> dict[str, Any]:
     return {
         "small": TermwiseRegressor(),
         "accurate": TermwiseRegressor("accurate"),
-        **{f"only {name}": TermwiseRegressor(dictionary=name) for name in ("linear", "additive", "pairs", "smooth")},
+        **{f"only {name}": TermwiseRegressor(dictionary=name) for name in DICTIONARIES},
         "target data": TermwiseRegressor(target="data"),
         "target ridge": TermwiseRegressor(target="ridge"),
         "accurate, target data": TermwiseRegressor("accurate", target="data"),
@@ -127,6 +128,7 @@ def ingredients() -> dict[str, Any]:
         "smooth, loo, tcr, swaps": ForwardRegressor(smooth, refit_alpha="loo", refine="swap"),
         "smooth, loo, tcr_effective": ForwardRegressor(smooth, criterion="tcr_effective", refit_alpha="loo"),
         "smooth, no lines": ForwardRegressor(SmoothBasis(linear=False), refit_alpha="loo"),
+        "smooth, relevance learned": ForwardRegressor(SmoothBasis(relevance="auto"), refit_alpha="loo"),
         "smooth, three widths": ForwardRegressor(SmoothBasis(widths=[0.5, 1.0, 2.0]), refit_alpha="loo"),
         "pairs and Gaussians": ForwardRegressor(both, refit_alpha="loo"),
     }

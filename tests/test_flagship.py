@@ -276,10 +276,11 @@ def test_small_has_the_fewest_terms_of_all_that_was_tried():
     assert choose([good, other], "small", far) == (good, 3)
     same = trial("same", 1.0, 0.201, n=50)
     assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
-    for name in ("smooth", "relevant"):
-        mixed = trial(name, 1.0, 0.201, n=50)
-        assert choose([mixed, good, other], "small", near) == (other, 1)  # but first those of one input or two
-        assert choose([mixed, good], "small", near) == (mixed, 1)
+    for name in ("smooth", "relevant"):  # models that cannot be drawn, which must save three terms
+        mixed = trial(name, 1.0, 0.199, n=50)
+        assert choose([mixed, good], "small", near) == (good, 3)
+        assert choose([mixed, trial("many", 1.0, 0.5, 0.4, 0.3, 0.2, n=50)], "small", near) == (mixed, 1)
+        assert choose([mixed, good], "accurate", near) == (mixed, 1)
 
 
 def test_contenders_are_those_the_best_has_not_beaten():

@@ -28,6 +28,7 @@ MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 WORTH = 0.01  # share of the error that the mean of several models must save
 LOST = 0.1  # share of what the best model explains that a smaller one may miss
+OPAQUE = 3  # terms that a model must save to be one that cannot be drawn
 MIXING = {"smooth", "relevant"}  # dictionaries whose terms are of several inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
 DIGITS = 12  # of an error as a share of the variance
@@ -193,6 +194,11 @@ class Trial:
         return list(dict.fromkeys(member.name for member in self.members if member.size)) or [self.name]
 
     @property
+    def mixing(self) -> bool:
+        """Whether its terms may be of more than two inputs, so that the model cannot be drawn."""
+        return not MIXING.isdisjoint(self.names)
+
+    @property
     def n(self) -> float:
         """Number of samples, repetitions counted."""
         return float(self.counts.sum())
@@ -296,8 +302,8 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
     """Return the best trial and a number of terms.
 
     "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
-    most `tolerance` standard errors of that error, and that keep nearly all of what it explains: of equally few, those
-    of one input or two. With a number the smallest error at that size decides.
+    most `tolerance` standard errors of that error, and that keep nearly all of what it explains; one that can be drawn,
+    since its terms are of one input or two, may have a few more. With a number the smallest error at that size decides.
     """
     errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
@@ -308,11 +314,11 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
         return best, least
     explained = errors[first][0] - errors[first][least]
     limit = errors[first][least] + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
-    models: list[tuple[int, bool, float, int]] = []
+    models: list[tuple[int, float, int, int]] = []
     for number, (trial, curve) in enumerate(zip(trials, errors, strict=True)):
-        mixing = not MIXING.isdisjoint(trial.names)
-        models += [(int(k), mixing, curve[k], number) for k in np.flatnonzero(curve <= limit)[:1]]
-    k, _, _, number = min(models)
+        for k in np.flatnonzero(curve <= limit)[:1]:
+            models.append((int(k) + OPAQUE * trial.mixing, float(curve[k]), number, int(k)))
+    *_, number, k = min(models)
     return trials[number], k
 
 

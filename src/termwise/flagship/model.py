@@ -179,8 +179,7 @@ class TermwiseModel(ForwardModel):
             tried = self._try(candidates, targets, look, data[:1])
             first = [trial for some in tried for trial in self._told(some)]
             trials = self._try_again(contenders(first, BEATEN), candidates, data)
-            most = self._most(self.max_terms, counts)
-            pools = self._told(pooled(trials, most)) if tries and n <= CHOICE_ROWS else []
+            pools = self._told(self._pools(trials)) if tries and n <= CHOICE_ROWS else []
         best, self._wanted = self._choose(pools if pools and self.target == "pooled" else trials + pools)
         self.dictionary_, self.target_, self.pool_ = best.name, best.target, list(best.members)
         self.trials_ = {trial.title: trial.errors for trial in first + trials + pools}
@@ -209,6 +208,14 @@ class TermwiseModel(ForwardModel):
             foldings = zip(*islice(found, len(data)), strict=True)
             self._after_step()
             yield [Trial(name, target, list(some), Y, counts) for target, some in zip(targets, foldings, strict=True)]
+
+    def _pools(self, trials: list[Trial]) -> list[Trial]:
+        """Cross-validate the mean of several models, and of those that can be drawn if the model is to be small."""
+        most = self._most(self.max_terms, trials[0].counts)
+        pools = pooled(trials, most)
+        if self.size != "small" or not any(pool.mixing for pool in pools):
+            return pools
+        return pools + pooled([trial for trial in trials if not trial.mixing], most)
 
     def _most(self, most: int, counts: Floats) -> int:
         """Terms that a model may have."""
