@@ -205,12 +205,12 @@ def test_numbers_that_are_names(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"])
-@pytest.mark.parametrize("basis", ["auto", "none", "rbf", "smooth", "anova", "fourier"])
+@pytest.mark.parametrize("basis", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier"])
 def test_every_method_with_every_basis(folder, tmp_path, method, basis):
     target = ["-t", "label", "--drop", "y"] if method == "prefilter" else ["-t", "y", "--drop", "label"]
     result = invoke("fit", folder / "table.csv", *target, "--method", method, "--basis", basis, "--no-hold-out",
                     "-o", tmp_path / "m.json")  # fmt: skip
-    if method == "prefilter" and basis in ("smooth", "anova", "fourier"):
+    if method == "prefilter" and basis in ("smooth", "relevant", "anova", "fourier"):
         assert result.exit_code == 2
         assert f"--method prefilter has no --basis {basis}: use auto or none." in words(result)
     else:
@@ -496,7 +496,8 @@ def test_demo(tmp_path):
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {"measured.csv", "new.csv", "predictions.csv", "model.json", "model.c", "report.html"}
     assert "$ termwise fit" in result.output
-    assert "x1 and x2" in result.output.split("What the model found to act")[1]
+    found = re.findall(r"^ +(x\d+) ", result.output.split("What the model found to act")[1], flags=re.MULTILINE)
+    assert set(found[:5]) == {"x1", "x2", "x3", "x4", "x5"}
     assert f"Open {tmp_path / 'demo' / 'report.html'}" in words(result)
     assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
 

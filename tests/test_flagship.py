@@ -276,11 +276,19 @@ def test_small_has_the_fewest_terms_of_all_that_was_tried():
     assert choose([good, other], "small", far) == (good, 3)
     same = trial("same", 1.0, 0.201, n=50)
     assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
-    for name in ("smooth", "relevant"):  # models that cannot be drawn, which must save three terms
-        mixed = trial(name, 1.0, 0.199, n=50)
-        assert choose([mixed, good], "small", near) == (good, 3)
-        assert choose([mixed, trial("many", 1.0, 0.5, 0.4, 0.3, 0.2, n=50)], "small", near) == (mixed, 1)
-        assert choose([mixed, good], "accurate", near) == (mixed, 1)
+
+
+@pytest.mark.parametrize("name", ["smooth", "relevant"])
+def test_small_can_be_drawn_unless_that_is_worse(name):
+    good = trial("good", 1.0, 0.5, 0.3, 0.2, n=50)
+    for better in (0.5, 0.99, 1.01, 2.0):
+        mixed = trial(name, 1.0, 0.1, n=50, seed=1)
+        spread = good.excess(mixed.squares[1])[1][3]
+        mixed = shown(name, mixed.squares + 0.1 - better * spread, mixed.counts)
+        chosen = (good, 3) if better < 1 else (mixed, 1)
+        assert choose([mixed, good], "small", SMALL) == choose([good, mixed], "small", SMALL) == chosen
+        assert choose([mixed, good], "accurate", SMALL) == (mixed, 1)
+        assert choose([mixed], "small", SMALL) == (mixed, 1)
 
 
 def test_contenders_are_those_the_best_has_not_beaten():

@@ -37,7 +37,7 @@ Method = StrEnum(
         "prefilter": "prefilter",
     },
 )
-BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "anova", "fourier", "lag"])
+BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier", "lag"])
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]

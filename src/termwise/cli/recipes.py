@@ -20,7 +20,13 @@ from termwise.thresholding import OrthogonalThresholdRegressor
 MOST_CENTERS = 500  # radial functions of a table with many rows
 MOST_TERMS = 150  # of the flagship, unless more are asked for
 REGRESSORS = ("ridge", "local-ridge", "threshold", "evidence")
-DICTIONARIES = {"auto": "auto", "none": "linear", "smooth": "smooth", "anova": "pairs"}
+DICTIONARIES = {
+    "auto": "auto",
+    "none": "linear",
+    "smooth": "smooth",
+    "relevant": "relevant",
+    "anova": "pairs",
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,7 @@ def basis_for(wish: Wish, X: Any, target: str) -> Any:
     bases = {
         "rbf": [StandardScaler(), RadialBasis(width="median", centers=centers, random_state=wish.seed)],
         "smooth": [SmoothBasis(centers=centers, random_state=wish.seed)],
+        "relevant": [SmoothBasis(centers=centers, random_state=wish.seed, relevance="auto")],
         "anova": [AnovaBasis()],
         "fourier": [FourierBasis()],
     }

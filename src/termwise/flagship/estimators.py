@@ -35,9 +35,10 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     size : {"small", "accurate"} or int, default="small"
         How many terms: as few as are about as good as the best, within half a standard error of its error and nine
         tenths of what it explains; as many as are best; or that many, if the dictionary has them.
-    dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
+    dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
-        and the inputs themselves. "auto" tries them all, but for what the notes on wide tables say.
+        and the inputs themselves; the same with Gaussians that are as narrow along each input as it is relevant, and
+        not of those that are not. "auto" tries them all, but for what the notes on wide tables say.
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
         What the terms are chosen for and fitted to: the targets themselves; the ridge fit to all candidates, which
         averages noise out; or the mean of several models that differ in dictionary and target, which takes the best of
@@ -85,8 +86,8 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     inputs (each category is one) products are made of the 40 that go best with the targets: 20 that do so alone, and 20
     for their product with one of these; two inputs that act only together may be missed. They are chosen anew without
     the samples a choice is judged on, and `summary()` tells. "auto" does not try products of 64 to 100 inputs, which
-    are many and must be asked for, nor Gaussians of more than 3,000 inputs. Where the question is only which of many
-    columns matter, `dictionary="linear"` is quickest.
+    are many and must be asked for, nor Gaussians of more than 3,000 inputs, with relevances of more than 100. Where the
+    question is only which of many columns matter, `dictionary="linear"` is quickest.
 
     Samples with equal inputs are left out together in cross-validation, so that repeats do not vouch for each other;
     only where there are fewer than 50 different inputs are they told apart by their targets as well.
@@ -95,8 +96,8 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     candidates averages it out, and a few terms that reproduce its fit inherit that; where few candidates matter among
     very many, it is poor and the targets are the better guide. Models from different dictionaries err in different
     places: their mean, with the weights under which it predicts best what they have not seen, errs less than the best
-    of them, and few of their terms reproduce it. "small" takes terms of one input or two, which can be drawn, if some
-    such model is good enough; `dictionary="pairs"` always does. With a `target_` that is not the
+    of them, and few of their terms reproduce it. "small" takes terms of one input or two, which can be drawn, unless
+    others are better by more than a standard error; `dictionary="pairs"` always does. With a `target_` that is not the
     data, leave-one-out residuals, effective parameters and error bars go through both stages. Intervals take the
     leave-one-out residuals exactly and what leaving a sample out does elsewhere to first order. As always, error bars
     say how the weights scatter, not how far a penalty has shrunk them.
@@ -125,7 +126,7 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     size : {"small", "accurate"} or int, default="small"
         How many terms: as few as are about as good as the best, as many as are best, or that many, if the
         dictionary has them.
-    dictionary : {"auto", "linear", "additive", "pairs", "smooth"}, default="auto"
+    dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
         Candidates; see `TermwiseRegressor`, also for which of them "auto" tries of wide tables.
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
         What the terms are chosen for and fitted to; see `TermwiseRegressor`. "auto" is the ridge fit, since labels are

@@ -28,7 +28,7 @@ MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 WORTH = 0.01  # share of the error that the mean of several models must save
 LOST = 0.1  # share of what the best model explains that a smaller one may miss
-OPAQUE = 3  # terms that a model must save to be one that cannot be drawn
+BETTER = 1.0  # standard errors of the difference beyond which a model that cannot be drawn is the better one
 MIXING = {"smooth", "relevant"}  # dictionaries whose terms are of several inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
 DIGITS = 12  # of an error as a share of the variance
@@ -236,6 +236,11 @@ class Trial:
         return self.squares @ self.share
 
     @property
+    def rounded(self) -> Floats:
+        """The errors, but for their last digits: rounding must not tell equally good models apart."""
+        return self.errors.round(DIGITS)
+
+    @property
     def rates(self) -> Floats:
         """Share of labels that are wrong at every size."""
         return self.wrong @ self.share
@@ -266,7 +271,7 @@ def pooled(trials: list[Trial], most: int) -> list[Trial]:
     """Cross-validate the mean of what was tried, each at its best size; nothing if that is not worth it."""
     if not trials:
         return []
-    sizes = [int(trial.errors.round(DIGITS).argmin()) for trial in trials]
+    sizes = [int(trial.rounded.argmin()) for trial in trials]
     weights = pool_weights(np.column_stack([trial.cut(k) for trial, k in zip(trials, sizes, strict=True)]))
     chosen = [(trial, k, float(w)) for trial, k, w in zip(trials, sizes, weights, strict=True) if w > 0]
     most = min(most, sum(k for _, k, _ in chosen))
@@ -302,24 +307,35 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
     """Return the best trial and a number of terms.
 
     "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
-    most `tolerance` standard errors of that error, and that keep nearly all of what it explains; one that can be drawn,
-    since its terms are of one input or two, may have a few more. With a number the smallest error at that size decides.
+    most `tolerance` standard errors of that error, and that keep nearly all of what it explains. It is looked for among
+    the models that can be drawn, unless the best one is better than these by more than what chance makes of it. With a
+    number the smallest error at that size decides.
     """
-    errors = [trial.errors.round(DIGITS) for trial in trials]  # rounding must not tell equally good ones apart
     if not isinstance(size, str):
-        return trials[int(np.argmin([curve[min(size, len(curve) - 1)] for curve in errors]))], size
-    first = int(np.argmin([curve.min() for curve in errors]))
-    best, least = trials[first], int(errors[first].argmin())
+        errors = [trial.rounded[min(size, len(trial.rounded) - 1)] for trial in trials]
+        return trials[int(np.argmin(errors))], size
+    best, least = most_accurate(trials)
     if size == "accurate":
         return best, least
-    explained = errors[first][0] - errors[first][least]
-    limit = errors[first][least] + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
-    models: list[tuple[int, float, int, int]] = []
-    for number, (trial, curve) in enumerate(zip(trials, errors, strict=True)):
-        for k in np.flatnonzero(curve <= limit)[:1]:
-            models.append((int(k) + OPAQUE * trial.mixing, float(curve[k]), number, int(k)))
-    *_, number, k = min(models)
-    return trials[number], k
+    drawn = [trial for trial in trials if not trial.mixing]
+    if drawn:
+        other, k = most_accurate(drawn)
+        more, spread = other.excess(best.squares[least])
+        if more[k] <= BETTER * spread[k]:
+            trials, best, least = drawn, other, k
+    lowest, explained = best.rounded[least], best.rounded[0] - best.rounded[least]
+    limit = lowest + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
+    models: list[tuple[int, float, int]] = []
+    for number, trial in enumerate(trials):
+        models += [(int(k), float(trial.rounded[k]), number) for k in np.flatnonzero(trial.rounded <= limit)[:1]]
+    terms, _, number = min(models)
+    return trials[number], terms
+
+
+def most_accurate(trials: list[Trial]) -> tuple[Trial, int]:
+    """Return the trial with the smallest error, and with how many terms."""
+    best = trials[int(np.argmin([trial.rounded.min() for trial in trials]))]
+    return best, int(best.rounded.argmin())
 
 
 def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, tolerance: float) -> tuple[Trial, int]:
