@@ -262,18 +262,31 @@ def test_small_is_the_first_size_within_the_tolerance(rng):
     assert some.spread(3) == pytest.approx(spread)
     for tolerance in (0.0, 0.5, 1.0, 2.0, 10.0, 1e3):
         within = [k for k in range(5) if some.errors[k] <= 0.2 + min(tolerance * spread, 0.1 * 0.8) + 1e-12]
-        assert choose([some], "small", tolerance) == (some, within[0])
-    assert [choose([some], "small", distance / spread)[1] for distance in (0.0, 0.011, 1.0)] == [3, 2, 2]
+        fewest_or_one_more = [k for k in (within[0], within[0] + 1) if k < 5]
+        assert choose([some], "small", tolerance) == (some, min(fewest_or_one_more, key=lambda k: some.errors[k]))
+    more = shown("more", np.array([1.0, 0.205, 0.204, 0.2])[:, None] + 0.1 * noise[:4], counts)
+    assert [choose([more], "small", distance / spread)[1] for distance in (0.0, 0.0045, 1.0)] == [3, 3, 2]
     weak = trial("weak", 1.0, 0.97, 0.96, n=50)  # nine tenths of what little is explained must be kept
     assert choose([weak], "small", 1e3) == (weak, 2)
+    nothing = trial("nothing", 1.0, 0.999, n=50)
+    assert choose([shown("mean", nothing.squares[[0, 0]], nothing.counts)], "small", SMALL)[1] == 0
+
+
+def test_the_mean_is_small_enough_where_little_is_explained():
+    noise = np.random.default_rng(0).normal(size=(2, 50))
+    noise -= noise.mean(axis=1, keepdims=True)
+    some = shown("some", np.array([1.0, 1.0 - 1e-13])[:, None] + noise, np.ones(50))
+    assert choose([some], "small", SMALL) == (some, 0)
 
 
 def test_small_has_the_fewest_terms_of_all_that_was_tried():
-    good, other = trial("good", 1.0, 0.5, 0.3, 0.2, n=50), trial("other", 1.0, 0.205, 0.205, n=50)
-    near, far = 0.006 / good.spread(3), 0.004 / good.spread(3)
-    assert choose([good, other], "accurate", near) == (good, 3)
+    good = trial("good", 1.0, 0.5, 0.4, 0.3, 0.2, n=50)
+    other, better = trial("other", 1.0, 0.205, 0.205, n=50), trial("better", 1.0, 0.9, 0.203, n=50)
+    near, far = 0.006 / good.spread(4), 0.002 / good.spread(4)
+    assert choose([good, other], "accurate", near) == (good, 4)
     assert choose([good, other], "small", near) == (other, 1)
-    assert choose([good, other], "small", far) == (good, 3)
+    assert choose([good, other], "small", far) == (good, 4)
+    assert choose([good, other, better], "small", near) == (better, 2)  # or one more, if that is better
     same = trial("same", 1.0, 0.201, n=50)
     assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
 

@@ -34,7 +34,8 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     ----------
     size : {"small", "accurate"} or int, default="small"
         How many terms: as few as are about as good as the best, within half a standard error of its error and nine
-        tenths of what it explains; as many as are best; or that many, if the dictionary has them.
+        tenths of what it explains, or one more if that is better; as many as are best; or that many, if the dictionary
+        has them.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
         Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
         and the inputs themselves; the same with Gaussians that are as narrow along each input as it is relevant, and

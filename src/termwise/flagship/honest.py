@@ -28,6 +28,7 @@ MANY = 500  # samples
 COPIES = 5  # of the design matrix a fold has at its worst, in the ridge fit
 WORTH = 0.01  # share of the error that the mean of several models must save
 LOST = 0.1  # share of what the best model explains that a smaller one may miss
+MORE = 1  # terms that a small model may have beyond the fewest, if that is better
 BETTER = 1.0  # standard errors of the difference beyond which a model that cannot be drawn is the better one
 MIXING = {"smooth", "relevant"}  # dictionaries whose terms are of several inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
@@ -307,9 +308,9 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
     """Return the best trial and a number of terms.
 
     "accurate" is the model with the smallest error; "small" has the fewest terms of all whose error is above that by at
-    most `tolerance` standard errors of that error, and that keep nearly all of what it explains. It is looked for among
-    the models that can be drawn, unless the best one is better than these by more than what chance makes of it. With a
-    number the smallest error at that size decides.
+    most `tolerance` standard errors of that error, and that keep nearly all of what it explains, or one more if that is
+    better. It is looked for among the models that can be drawn, unless the best one is better than these by more than
+    what chance makes of it. With a number the smallest error at that size decides.
     """
     if not isinstance(size, str):
         errors = [trial.rounded[min(size, len(trial.rounded) - 1)] for trial in trials]
@@ -325,10 +326,12 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
             trials, best, least = drawn, other, k
     lowest, explained = best.rounded[least], best.rounded[0] - best.rounded[least]
     limit = lowest + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS
-    models: list[tuple[int, float, int]] = []
-    for number, trial in enumerate(trials):
-        models += [(int(k), float(trial.rounded[k]), number) for k in np.flatnonzero(trial.rounded <= limit)[:1]]
-    terms, _, number = min(models)
+    fewest = min(int(np.flatnonzero(trial.rounded <= limit)[0]) for trial in trials if trial.rounded.min() <= limit)
+    sizes = [fewest, fewest + MORE] if fewest else [0]
+    models = [
+        (float(curve[k]), k, i) for i, curve in enumerate(t.rounded for t in trials) for k in sizes if k < len(curve)
+    ]
+    _, terms, number = min(models)
     return trials[number], terms
 
 
