@@ -7,8 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from termwise import _arrays
+
+settings.register_profile("patient", deadline=None)  # machines are shared: how long an example takes says nothing
+settings.load_profile("patient")
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("TERMWISE_DATA"),

@@ -170,6 +170,13 @@ def test_a_pool_that_saves_too_little_is_not_worth_it(monkeypatch):
     assert model.pool_ == []
 
 
+def test_lists_of_numbers_will_do():
+    X, y, _ = weak()
+    model, other = (TermwiseRegressor("accurate").fit(*data) for data in ((X, y), (X.tolist(), y.tolist())))
+    assert model.target_ == "pooled"
+    np.testing.assert_array_equal(other.predict(X.tolist()), model.predict(X))
+
+
 # -- leave-one-out through a mean --------------------------------------------------------------------------------------
 
 

@@ -234,9 +234,10 @@ def at(x: Array, places: Any, axis: int = 0) -> Array:
 
 
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array, a sparse matrix or a frame."""
+    """Some rows of an array, of what can be made one, of a sparse matrix or a frame."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    X = X if hasattr(X, "shape") else np.asarray(X)  # lists of lists
     return at(X, rows) if is_foreign(X) else X[rows]
 
 
