@@ -272,3 +272,15 @@ def test_weights_are_repetitions(rng):
     for model in (ForwardRegressor(SmoothBasis(relevance="auto")), TermwiseRegressor(dictionary="relevant")):
         weighted, written = clone(model).fit(X, y, sample_weight=counts), clone(model).fit(X[rows], y[rows])
         np.testing.assert_allclose(weighted.predict(X), written.predict(X), atol=1e-7)
+
+
+def test_the_flagship_tells_which_inputs_matter(rng):
+    X, y = waves(rng)
+    frame = pd.DataFrame(X, columns=["heat", "load", "a", "b", "c"])
+    model = TermwiseRegressor(5, dictionary="relevant").fit(frame, y)
+    heat, load = model.basis_[-1].relevance_[:2]
+    line = f"relevance of inputs, one over the width of Gaussians in deviations: heat {heat:.2g}, load {load:.2g}\n"
+    assert line in model.summary()
+    many = rng.normal(size=(120, 12))
+    told = TermwiseRegressor(5, dictionary="relevant").fit(many, np.sin(many.sum(axis=1) / 2)).summary()
+    assert told.split("in deviations: ")[1].split("\n")[0].endswith(" and 2 more")

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from termwise._arrays import as_columns, different_rows, evenly, rows_of
 from termwise._checks import check_choice, check_number
-from termwise.basis import Basis, TableEncoder, UnionBasis, evaluate, take
+from termwise.basis import Basis, SmoothBasis, TableEncoder, UnionBasis, evaluate, take
 from termwise.basis._scale import Scale
 from termwise.basis.table import is_frame
 from termwise.flagship.dictionaries import DICTIONARIES, ScreenedPairs, dictionaries, most_candidates
@@ -51,6 +51,7 @@ SMALL = 0.5  # standard errors by which a smaller model may be worse
 CHOICE_ROWS = 4000  # samples the dictionary and the size are chosen on
 PATH_ROWS = 20_000  # samples the terms are chosen on
 MOST_CENTERS = 1000  # Gaussians, for up to a few thousand samples; more samples add to them slowly
+LISTED = 10  # inputs whose relevance `summary` tells
 BEYOND = 10  # terms the path goes on after the size chosen, for `at`
 
 
@@ -98,10 +99,23 @@ class TermwiseModel(ForwardModel):
             inputs = f"{len(terms.promising_)} inputs of {terms.n_features_in_:,}"
             aim = f" of the {inputs} that go best with the targets{aim}"
         lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
+        learned = [part for part in parts if isinstance(part, SmoothBasis) and part.relevance is not None]
+        lines += [
+            f"relevance of inputs, one over the width of Gaussians in deviations: {self._relevance_in(part)}"
+            for part in learned
+        ]
         if self.categories_:
             known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
             lines.append(f"categories, a column of 0 and 1 each: {known}")
         return lines
+
+    def _relevance_in(self, terms: SmoothBasis) -> str:
+        """Say which inputs Gaussians are of, the most relevant first."""
+        table = isinstance(self.basis_, Pipeline)
+        names = self.basis_[:-1].get_feature_names_out() if table else terms._input_names()
+        order = np.argsort(-terms.relevance_, kind="stable")[: np.count_nonzero(terms.relevance_)]
+        told = ", ".join(f"{names[j]} {terms.relevance_[j]:.2g}" for j in order[:LISTED])
+        return told if len(order) <= LISTED else f"{told} and {len(order) - LISTED} more"
 
     def _mean(self) -> str:
         """Say what the mean of several models is of."""
