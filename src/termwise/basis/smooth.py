@@ -126,9 +126,10 @@ class SmoothBasis(Basis):
         scale = Scale.of(X).check()
         self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
         self.relevance_ = self._resolve_relevance(X, y)
-        Z = scale.standardise(X[scale.rows], self._mattering) * self.relevance_[self._mattering]
-        different = different_rows(Z)  # samples may differ in inputs that do not matter
-        Z, different = Z[different], scale.rows[different]
+        different, Z = scale.rows, scale.standardise(X[scale.rows], self._mattering) * self.relevance_[self._mattering]
+        if len(self._mattering) < len(scale.varying):  # samples may differ in inputs that do not matter
+            first = different_rows(Z)
+            different, Z = different[first], Z[first]
         self.distance_ = median_distance(Z) if self.relevance is None else 1.0
         centers, rows = self._resolve_centers(X, different, Z)
         columns = scale.varying if self.linear else scale.varying[:0]
