@@ -130,7 +130,7 @@ def _unfitted() -> Any:
             two = (number + shift) % 2
             title = f"{type(model).__name__} {name} {'two' if two else 'three'} classes"
             yield title, clone(model).set_params(basis=basis), X, TWO if two else THREE
-    for dictionary in ("linear", "additive", "pairs", "smooth"):
+    for dictionary in ("linear", "additive", "pairs", "smooth", "relevant"):
         yield f"TermwiseRegressor {dictionary}", TermwiseRegressor(6, dictionary=dictionary), X, y
         yield f"TermwiseClassifier {dictionary}", TermwiseClassifier(6, dictionary=dictionary), X, THREE
     yield "TermwiseRegressor frame", TermwiseRegressor(12, dictionary="pairs"), FRAME, Y_FRAME

@@ -304,6 +304,12 @@ def test_small_can_be_drawn_unless_that_is_worse(name):
         assert choose([mixed], "small", SMALL) == (mixed, 1)
 
 
+def test_models_that_are_all_but_exact_are_equally_good():
+    X = np.array([(a, b, c) for a in range(4) for b in range(4) for c in range(4)], dtype=float)
+    for y in ((X[:, 0] - 1.5) ** 2, X[:, 0] > 1.5):
+        assert TermwiseRegressor().fit(X, y).dictionary_ not in ("smooth", "relevant")
+
+
 def test_contenders_are_those_the_best_has_not_beaten():
     good, close, poor = (trial(str(seed), 1.0, error, n=200, seed=seed) for seed, error in enumerate((0.2, 0.22, 0.5)))
     more, spread = close.excess(good.squares[1])

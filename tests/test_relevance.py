@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import Parallel, delayed
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
+from threadpoolctl import threadpool_info
 
 from termwise import (
     AnovaBasis,
@@ -118,13 +120,34 @@ def test_of_many_samples_some_are_enough(rng, monkeypatch):
     assert found[0] > found[1] > 0 == found[2]
 
 
-def test_an_input_that_varies_elsewhere_only(rng):
+@pytest.mark.parametrize("common", [0.0, 0.1, -1e6 / 3])
+def test_an_input_that_varies_elsewhere_only(common, rng):
     X, y = waves(rng, n=2000, d=3)
-    X[:, 2] = 0.0
-    X[np.lexsort(X.T[::-1])[1], 2] = 1.0  # not among the samples looked at
-    found = SmoothBasis(relevance="auto").fit(X, y).relevance_
-    assert np.isfinite(found).all()
-    assert found[0] > 0
+    X[:, 2] = common
+    order = np.lexsort(X.T[::-1])
+    X[order[np.random.RandomState(0).permutation(2000)[-1]], 2] += 1e-9  # not among the samples looked at
+    found = SmoothBasis(relevance="auto", centers=5).fit(X, y).relevance_
+    assert 0.3 < found[0] < 3
+    assert found[2] < 3
+
+
+def test_designed_experiments_are_not_looked_at_by_halves(rng):
+    A = np.array([(value, level) for value in rng.uniform(-1, 1, size=_relevance.ROWS) for level in (0, 1)])
+    y = np.where(A[:, 1] == 0, np.sin(4 * A[:, 0]), np.cos(6 * A[:, 0]))
+    new = np.column_stack([rng.uniform(-1, 1, size=200), rng.integers(0, 2, size=200)])
+    model = ForwardRegressor(SmoothBasis(relevance="auto", centers=150), refit_alpha="loo").fit(A, y)
+    assert model.score(new, np.where(new[:, 1] == 0, np.sin(4 * new[:, 0]), np.cos(6 * new[:, 0]))) > 0.9
+
+
+def test_threads_of_linear_algebra_are_given_back(rng):
+    X, y = waves(rng, n=200, d=3)
+
+    def learn(n):
+        SmoothBasis(relevance="auto", centers=3).fit(X[:n], y[:n])
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    Parallel(4, backend="threading")(delayed(learn)(n) for n in range(60, 200, 10))
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
 @pytest.mark.parametrize(
@@ -180,6 +203,8 @@ def test_names_list_few_inputs(rng):
     assert names[0][5] == "gauss(a, d; w=0.5) near row 0"
     assert names[0][-1] == "gauss(a, d) near row 8"
     assert names[1][-1] == "gauss(5 inputs) near row 8"
+    fitted = SmoothBasis(relevance=np.ones(5)).fit(X).set_params(relevance=None)
+    assert fitted.get_feature_names_out()[-1] == "gauss(5 inputs) near row 8"  # what it was fitted with
 
 
 def test_gaussians_of_two_inputs_can_be_drawn(rng):
@@ -281,6 +306,9 @@ def test_the_flagship_tells_which_inputs_matter(rng):
     heat, load = model.basis_[-1].relevance_[:2]
     line = f"relevance of inputs, one over the width of Gaussians in deviations: heat {heat:.2g}, load {load:.2g}\n"
     assert line in model.summary()
+    line = TermwiseRegressor(1, dictionary="relevant").fit(frame, X[:, 2])
+    assert line.get_feature_names_out() == ["a"]
+    assert "relevance" not in line.summary()
     many = rng.normal(size=(120, 12))
     told = TermwiseRegressor(5, dictionary="relevant").fit(many, np.sin(many.sum(axis=1) / 2)).summary()
     assert told.split("in deviations: ")[1].split("\n")[0].endswith(" and 2 more")

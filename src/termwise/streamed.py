@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, reduce
 from operator import add
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +41,7 @@ Floats = NDArray[np.float64]
 FAR = 1000.0  # widths from the origin: beyond, distances by products lose ten digits to cancellation
 SIDE = 512  # of a tile: 2 MiB, which a core's caches hold, and long enough to hide the calls
 DEVICE_SIDE = 8192  # of a tile where memory is as fast as caches are, and calls are dear
+ALONE = Lock()
 
 
 class KernelDesign(Design):
@@ -134,7 +137,7 @@ class KernelDesign(Design):
         threads = _threads()
         if threads == 1 or self.shape[0] <= SIDE:
             return self._strips(u, change, twice, 0, 1)
-        with blas_libraries().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        with _libraries().limit(limits=1), ThreadPoolExecutor(threads) as pool:
             parts = pool.map(lambda first: self._strips(u, change, twice, first, threads), range(threads))
             return reduce(add, parts)
 
@@ -159,14 +162,24 @@ class KernelDesign(Design):
 
 
 @cache
-def blas_libraries() -> ThreadpoolController:
+def _libraries() -> ThreadpoolController:
     """The BLAS libraries of this process."""
     return ThreadpoolController().select(user_api="blas")
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread; callers in other threads wait, as limits that overlap would not be lifted rightly."""
+    if _threads() == 1:
+        yield
+        return
+    with ALONE, _libraries().limit(limits=1):
+        yield
+
+
 def _threads() -> int:
     """As many as BLAS may use now: whoever limits those means these too."""
-    return max((library["num_threads"] for library in blas_libraries().info()), default=1)
+    return max((library["num_threads"] for library in _libraries().info()), default=1)
 
 
 def _largest(A: Array) -> float:

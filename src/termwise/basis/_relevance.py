@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
 
-from termwise._arrays import evenly
-from termwise.streamed import blas_libraries
+from termwise.streamed import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -36,19 +35,19 @@ def relevances(X: Floats, Y: Floats) -> Floats:
     Equal samples count once, and their order does not matter.
     """
     both, d = np.unique(np.column_stack([X, Y]), axis=0), X.shape[1]
-    extent, both = np.ptp(X, axis=0), both[evenly(len(both), ROWS)]
-    spread = both.std(axis=0)
-    spread[spread == 0] = np.append(extent, np.ones(Y.shape[1]))[spread == 0]  # what varies, varies elsewhere
+    some = np.random.RandomState(0).permutation(len(both))[:ROWS]  # even steps might be those of a designed experiment
+    extent, both = np.ptp(X, axis=0), both[some]
+    flat = both.min(axis=0) == both.max(axis=0)  # what varies, varies elsewhere
+    spread = np.where(flat, np.append(extent, np.ones(Y.shape[1])), both.std(axis=0))
     Z, Y = np.split((both - both.mean(axis=0)) / spread, [d], axis=1)
     start = np.append(np.full(d, -np.log(2 * d)), [0.0, 0.0, np.log(0.5)])
     limits = [LIMITS["r^2"]] * d + [LIMITS[name] for name in ("s", "a", "v")]
     options = {"maxiter": STEPS, "ftol": LITTLE, "maxcor": MEMORY}
-    with blas_libraries().limit(limits=1):  # of so few samples, threads would wait for each other
+    with one_thread():  # of so few samples, threads would wait for each other
         found = minimize(surprise, start, (Z, Y), "L-BFGS-B", jac=True, bounds=limits, options=options)
-    r = np.exp(found.x[:d] / 2) / spread[:d]
+    r = np.array([float(f"{value:.{DIGITS}g}") for value in np.exp(found.x[:d] / 2)]) / spread[:d]
     matters = r * extent > FADED
-    r = np.where(matters, r, 0.0) if matters.any() else r
-    return np.array([float(f"{value:.{DIGITS}g}") for value in r])
+    return np.where(matters, r, 0.0) if matters.any() else r
 
 
 def surprise(logs: Floats, Z: Floats, Y: Floats) -> tuple[float, Floats]:

@@ -29,7 +29,8 @@ class SmoothBasis(Basis):
     Parameters
     ----------
     widths : float or array-like of float, default=1.0
-        Widths of the Gaussians, in median distances between samples. With several, every centre has one of each, and
+        Widths of the Gaussians, in median distances between samples; what their widths are multiplied by if there is a
+        `relevance`. With several, every centre has one of each, and
         it is left to the estimator to choose.
     centers : "samples", int or array-like of shape (m, d), default="samples"
         Where the Gaussians sit: on every different training sample, on that many of them spread over the data (on all
@@ -48,7 +49,7 @@ class SmoothBasis(Basis):
     columns_ : ndarray of shape (p,)
         The input a linear function is of; -1 for a Gaussian.
     factors_ : ndarray of shape (p,)
-        Width of each Gaussian in median distances; NaN for a linear function.
+        Width of each Gaussian, as in `widths`; NaN for a linear function.
     centers_ : ndarray of shape (p, d)
         Centre of each Gaussian; NaN for a linear function.
     center_rows_ : ndarray of shape (p,)
@@ -76,8 +77,10 @@ class SmoothBasis(Basis):
     Among many inputs of which some do not matter distances say little, and no width is right. `relevance="auto"` finds
     out which matter, and how much: targets are taken for a straight line, a Gaussian process with a width for each
     input and noise, and the widths are those under which the targets given to `fit` are most probable (of at most 350
-    samples spread over the data, so that it takes a fraction of a second). Inputs that no Gaussian depends on by more
-    than a hundredth are left out, and a name lists those that are left if they are few.
+    samples drawn from the data, so that it takes a fraction of a second). Inputs that no Gaussian of width 1 depends on
+    by more than a hundredth are left out, and a name lists those that are left if they are few. Criteria and error bars
+    of a model take what was learned as given, as they do with all that a basis learns: for few samples and many inputs
+    they are optimistic, and cross-validation is the better judge.
 
     Examples
     --------
@@ -125,12 +128,12 @@ class SmoothBasis(Basis):
         factors = self._check_widths()
         scale = Scale.of(X).check()
         self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
-        self.relevance_ = self._resolve_relevance(X, y)
+        self.relevance_, self._alike = self._resolve_relevance(X, y), self.relevance is None
         different, Z = scale.rows, scale.standardise(X[scale.rows], self._mattering) * self.relevance_[self._mattering]
         if len(self._mattering) < len(scale.varying):  # samples may differ in inputs that do not matter
             first = different_rows(Z)
             different, Z = different[first], Z[first]
-        self.distance_ = median_distance(Z) if self.relevance is None else 1.0
+        self.distance_ = median_distance(Z) if self._alike else 1.0
         centers, rows = self._resolve_centers(X, different, Z)
         columns = scale.varying if self.linear else scale.varying[:0]
         lines, bumps = len(columns), len(factors) * len(rows)
@@ -140,7 +143,7 @@ class SmoothBasis(Basis):
         self.center_rows_ = np.append(np.full(lines, -1), np.tile(rows, len(factors)))
 
     def _settled(self) -> Self:
-        return super()._settled().set_params(relevance=None if self.relevance is None else self.relevance_)
+        return super()._settled().set_params(relevance=None if self._alike else self.relevance_)
 
     def _check_widths(self) -> NDArray[np.float64]:
         """Return the widths, each once."""
@@ -239,7 +242,7 @@ class SmoothBasis(Basis):
     def _kind(self, factor: float, inputs: list[str]) -> str:
         """What Gaussians of one width have in common: the width, the inputs they are of, or both."""
         width = f"w={factor:g}"
-        if self.relevance is None:
+        if self._alike:
             return width
         mattering = [inputs[j] for j in self._mattering]
         of = ", ".join(mattering) if len(mattering) <= NAMED else f"{len(mattering)} inputs"

@@ -32,6 +32,7 @@ MORE = 1  # terms that a small model may have beyond the fewest, if that is bett
 BETTER = 1.0  # standard errors of the difference beyond which a model that cannot be drawn is the better one
 MIXING = {"smooth", "relevant"}  # dictionaries whose terms are of several inputs together
 ALPHA = 1e-6  # penalty of the weights while terms are chosen
+NOTHING = 1e-9  # difference of errors, as shares of the variance, that says nothing of models that are all but exact
 DIGITS = 12  # of an error as a share of the variance
 
 
@@ -299,7 +300,7 @@ def contenders(trials: list[Trial], beaten: float) -> list[Trial]:
     def is_open(trial: Trial) -> bool:
         more, spread = trial.excess(least)
         k = int(trial.errors.argmin())
-        return bool(more[k] <= beaten * spread[k])
+        return bool(more[k] <= beaten * spread[k] + NOTHING)
 
     return [trial for trial in trials if is_open(trial)]
 
@@ -322,7 +323,7 @@ def choose(trials: list[Trial], size: str | int, tolerance: float) -> tuple[Tria
     if drawn:
         other, k = most_accurate(drawn)
         more, spread = other.excess(best.squares[least])
-        if more[k] <= BETTER * spread[k]:
+        if more[k] <= BETTER * spread[k] + NOTHING:
             trials, best, least = drawn, other, k
     lowest, explained = best.rounded[least], best.rounded[0] - best.rounded[least]
     limit = lowest + min(tolerance * best.spread(least), LOST * explained) + 10.0**-DIGITS

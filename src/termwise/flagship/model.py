@@ -91,19 +91,17 @@ class TermwiseModel(ForwardModel):
 
     def _remarks(self) -> list[str]:
         tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in self.trials_.items())
-        last = self.basis_[-1] if isinstance(self.basis_, Pipeline) else self.basis_
-        parts = last.bases_ if isinstance(last, UnionBasis) else [last]
+        parts = parts_of(self.basis_)
         aims = {"data": "", "ridge": ", aimed at the ridge fit to all its candidates", "pooled": self._mean()}
         aim = aims[self.target_]
         for terms in [part for part in parts if isinstance(part, ScreenedPairs)]:
             inputs = f"{len(terms.promising_)} inputs of {terms.n_features_in_:,}"
             aim = f" of the {inputs} that go best with the targets{aim}"
         lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
-        learned = [part for part in parts if isinstance(part, SmoothBasis) and part.relevance is not None]
-        lines += [
-            f"relevance of inputs, one over the width of Gaussians in deviations: {self._relevance_in(part)}"
-            for part in learned
-        ]
+        for terms in [part for part in parts_of(self._chosen_basis) if isinstance(part, SmoothBasis)]:
+            if not terms._alike and (terms.columns_ < 0).any():
+                told = self._relevance_in(terms)
+                lines.append(f"relevance of inputs, one over the width of Gaussians in deviations: {told}")
         if self.categories_:
             known = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items())
             lines.append(f"categories, a column of 0 and 1 each: {known}")
@@ -301,6 +299,12 @@ class TermwiseModel(ForwardModel):
         basis = basis.take(different_rows(basis.transform(table).T))  # dictionaries have functions in common
         self.basis_ = Pipeline([("table", encoder), ("terms", basis)]) if is_frame(X) else basis
         return self._check_design(self.basis_.transform(X), min_samples)
+
+
+def parts_of(basis: Any) -> list[Any]:
+    """The bases that make terms of a table."""
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
 
 
 def repeats(n: int) -> int:
