@@ -106,7 +106,7 @@ def dictionaries(X: Floats, Y: Floats, counts: Floats, centers: int, which: str)
     if which == "auto" and (d == 1 or d > MOST_PAIRED):
         del made["relevant"]
     if "relevant" in made:
-        made["relevant"].set_params(centers=centers)
+        made["relevant"] = SmoothBasis(centers=centers, relevance="auto")
     if "smooth" in made:
         made["smooth"] = SmoothBasis(best_width(X, Y, counts), centers)
     return made

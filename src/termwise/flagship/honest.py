@@ -350,7 +350,7 @@ def choose_for_labels(trials: list[Trial], size: str | int, plausible: float, to
     "accurate" has the smallest rate of these; "small" the fewest terms of those whose rate is at most `tolerance`
     standard errors above. A `size` that is a number leaves the squared error to decide.
     """
-    best, least = choose(trials, "accurate", 0.0)
+    best, least = most_accurate(trials)
     if not isinstance(size, str):
         return choose(trials, size, 0.0)
     models: list[tuple[float, int, Trial]] = []
