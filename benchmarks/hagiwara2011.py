@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import termwise
 from termwise import BasisRidge, OrthogonalThresholdRegressor, RadialBasis, datasets
-from termwise.thresholding import assemble, judge, orthogonalise, stable_size
+from termwise.estimators.thresholding import assemble, judge, orthogonalise, stable_size
 
 WIDTHS = (1, 2, 5, 8)
 METHODS = ("RM", "OHTED", "OHTED2", "OHTGS", "OHTGS2", "LROLS")

@@ -34,8 +34,8 @@ from termwise import (
     UnionBasis,
 )
 from termwise.basis import TableEncoder
-from termwise.predictor import Predictor
-from termwise.program.chain import run
+from termwise.deploy.chain import run
+from termwise.deploy.predictor import Predictor
 
 RNG = np.random.default_rng(7)
 N = 60

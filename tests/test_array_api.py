@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from conftest import refuse_large
 
+import termwise.estimators.prefilter as classifier
+import termwise.estimators.prefilter_width as width_module
+import termwise.linalg.filtered_signal as signal
 from termwise import (
     BasisRidge,
     EvidenceForwardRegressor,
@@ -24,8 +27,6 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import different_rows, to_host
-from termwise.prefilter import classifier, signal
-from termwise.prefilter import width as width_module
 from termwise.selection import directions, leave_one_out
 from termwise.selection.settings import RULES
 
@@ -102,11 +103,11 @@ def test_looks_at_the_squares_and_kept_directions(there, keep, monkeypatch):
     monkeypatch.setattr(leave_one_out, "CROWD", 0)
     monkeypatch.setattr(leave_one_out, "FRESH", 3)
     monkeypatch.setattr(leave_one_out, "WORTH_TIGHTENING", 2)
-    monkeypatch.setattr("termwise.selection.executor.worth_a_call", lambda like: 1)
+    monkeypatch.setattr("termwise.execution.local.worth_a_call", lambda like: 1)
     monkeypatch.setattr(directions, "FEWEST", 9)
     monkeypatch.setattr(directions, "MOST", 9)
     if keep:
-        monkeypatch.setattr("termwise.selection.executor.is_foreign", lambda x: False)
+        monkeypatch.setattr("termwise.execution.local.is_foreign", lambda x: False)
     rng = np.random.default_rng(0)
     G, y = rng.normal(size=(60, 80)), rng.normal(size=60)
     expected, path = forward_path(G, y, max_terms=10), forward_path(there(G), there(y), max_terms=10)

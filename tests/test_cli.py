@@ -110,10 +110,10 @@ def test_help_loads_nothing_heavy():
 def test_names_are_there_once_asked_for():
     code = (
         "import sys, termwise\nassert 'sklearn' not in sys.modules\nassert 'BasisRidge' in dir(termwise)\n"
-        "from termwise import *\nprint(BasisRidge.__name__, termwise.forward.__name__, hasattr(termwise, '_nothing'))"
+        "from termwise import *\nprint(BasisRidge.__name__, termwise.forward_path.__name__, hasattr(termwise, '_no'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["BasisRidge", "termwise.forward", "False"], done.stderr
+    assert done.stdout.split() == ["BasisRidge", "forward_path", "False"], done.stderr
     with pytest.raises(AttributeError, match="module 'termwise' has no attribute 'nothing'"):
         _ = termwise.nothing
 

@@ -13,10 +13,11 @@ from oracles import best_of_noise, leave_one_out, projection, repeat
 from oracles import criteria as oracle_criteria
 
 from termwise import AnovaBasis, ForwardRegressor, RadialBasis, forward_path
-from termwise.selection import CRITERIA, bic, different, fpe, gcv, loo, uev
-from termwise.selection.different import unit_columns
+from termwise.execution.local import local_blocks
+from termwise.selection import CRITERIA, bic, fpe, gcv, loo, uev
+from termwise.selection import effective_candidates as different
+from termwise.selection.effective_candidates import unit_columns
 from termwise.selection.engine import sparse_columns
-from termwise.selection.executor import local_blocks
 
 
 @pytest.mark.parametrize("name", CRITERIA)

@@ -19,8 +19,8 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
+from termwise.execution.dask import Held
 from termwise.selection.blocks import RowBlock
-from termwise.selection.dask import Held
 from termwise.selection.settings import RULES
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'termwise[dask]'")
@@ -185,8 +185,8 @@ def test_the_scheduler_knows_how_large_a_block_is(rng):
 
 
 def test_large_arguments_travel_once(client, data, monkeypatch):
-    monkeypatch.setattr("termwise.selection.dask.LARGE", 0)
-    monkeypatch.setattr("termwise.selection.dask.FAN_IN", 2)
+    monkeypatch.setattr("termwise.execution.dask.LARGE", 0)
+    monkeypatch.setattr("termwise.execution.dask.FAN_IN", 2)
     G, Y, _ = data
     assert_same_path(forward_path(*chunked(G, Y), max_terms=3), forward_path(G, Y, max_terms=3))
 

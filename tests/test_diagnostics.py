@@ -34,10 +34,10 @@ from termwise import (
     diagnostics,
 )
 from termwise.basis import TableEncoder
-from termwise.diagnostics import along, averages, collect, comparison
-from termwise.diagnostics.frozen import on_data, predictor_facts
-from termwise.diagnostics.plain import plain, rounded
-from termwise.selection.criteria import CRITERIA
+from termwise.explain import along, averages, collect, comparison
+from termwise.explain.frozen import on_data, predictor_facts
+from termwise.explain.plain import plain, rounded
+from termwise.linalg.criteria import CRITERIA
 
 ESTIMATORS = [
     getattr(termwise, name)
@@ -254,7 +254,7 @@ def test_a_model_without_terms(sample):
 
 def test_few_of_many_terms_and_samples(sample, monkeypatch):
     monkeypatch.setattr(collect, "MOST_TERMS", 7)
-    monkeypatch.setattr("termwise.diagnostics.shown.SHOWN", 10)
+    monkeypatch.setattr("termwise.explain.shown.SHOWN", 10)
     X, y = sample
     facts = diagnostics.facts(BasisRidge(RadialBasis()).fit(X, y), X, y)
     assert len(facts["terms"]) == 7

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from sklearn.model_selection import cross_val_score
 
 from termwise import EvidenceForwardRegressor, ForwardRegressor, RadialBasis, datasets
-from termwise.evidence import Terms, greedy_order
+from termwise.estimators.evidence import Terms, greedy_order
 
 
 def make(shape, seed=0, outputs=1, noise=0.3):

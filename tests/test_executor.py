@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from termwise import forward_path
+from termwise.execution.local import LocalBlocks, local_blocks
 from termwise.selection.engine import Settings, grow_on
-from termwise.selection.executor import LocalBlocks, local_blocks
 from termwise.selection.path import ModelRows
 from termwise.selection.settings import RULES
 

@@ -32,8 +32,9 @@ from termwise import (
     UnionBasis,
 )
 from termwise.basis import KERNELS, TableEncoder
-from termwise.export import c, graph, python
-from termwise.program.chain import STEPS
+from termwise.deploy import c, python
+from termwise.deploy import onnx_graph as graph
+from termwise.deploy.chain import STEPS
 
 pytestmark = pytest.mark.xdist_group("frozen")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -390,7 +391,7 @@ def pipelines():
 @pytest.mark.filterwarnings("ignore:Feature .* is constant")
 def test_pipelines_by_skl2onnx(model, target, dtype):
     pytest.importorskip("skl2onnx")
-    from termwise.export.onnx import to_onnx
+    from termwise.deploy.onnx import to_onnx
 
     model = model.fit(X, y).at(0) if target is None else model.fit(X, target)
     table = X.astype(dtype)
@@ -417,7 +418,7 @@ def test_tables_by_skl2onnx(name):
     pytest.importorskip("skl2onnx")
     from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
 
-    from termwise.export.onnx import to_onnx
+    from termwise.deploy.onnx import to_onnx
 
     case = case_of(name)
     kinds = {"kind": StringTensorType, "level": Int64TensorType}
@@ -435,7 +436,7 @@ def test_numbers_column_by_column_by_skl2onnx():
     pytest.importorskip("skl2onnx")
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
-    from termwise.export.onnx import to_onnx
+    from termwise.deploy.onnx import to_onnx
 
     numbers = FRAME[["speed", "load", "heat", "noise"]]
     model = BasisRidge(AnovaBasis(n_centers=2)).fit(numbers, y)
@@ -454,7 +455,7 @@ def test_numbers_column_by_column_by_skl2onnx():
 
 def test_old_opsets_are_refused():
     pytest.importorskip("skl2onnx")
-    from termwise.export.onnx import register, to_onnx
+    from termwise.deploy.onnx import register, to_onnx
 
     register()
     register()

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import termwise.files
+import termwise.design.files
 from termwise import (
     BasisRidge,
     ForwardClassifier,
@@ -17,8 +17,8 @@ from termwise import (
     memory_budget,
     open_rows,
 )
-from termwise.files import MappedRows, beyond_memory
-from termwise.reader import Reader
+from termwise.design.file_blocks import Reader
+from termwise.design.files import MappedRows, beyond_memory
 from termwise.selection.settings import RULES
 
 SUFFIXES = [".npy", ".parquet", ".arrow", ".feather"]
@@ -27,7 +27,7 @@ SUFFIXES = [".npy", ".parquet", ".arrow", ".feather"]
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Seven blocks of the problems here."""
-    monkeypatch.setattr(termwise.files, "BLOCK_BYTES", 8 * 30 * 20)
+    monkeypatch.setattr(termwise.design.files, "BLOCK_BYTES", 8 * 30 * 20)
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_other_numbers_become_float64(dtype, rng, tmp_path):
 
 @pytest.mark.parametrize("limit", [1e12, 1e4])
 def test_memory_maps_are_not_copied(limit, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(termwise.files, "BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr(termwise.design.files, "BLOCK_BYTES", 1 << 18)
     G, y = rng.normal(size=(4000, 600)), rng.normal(size=4000)
     np.save(tmp_path / "rows.npy", G)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")

@@ -27,12 +27,15 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
-from termwise.basis import _relevance
-from termwise.flagship import dictionaries as made
-from termwise.flagship import honest
-from termwise.flagship import model as recipe
-from termwise.flagship.dictionaries import COARSE, DICTIONARIES, PROMISING, ScreenedPairs, best_width, dictionaries
-from termwise.flagship.honest import (
+from termwise.basis import relevance as _relevance
+from termwise.estimators.labels import misclassified
+from termwise.linalg.least_squares import Rows, pose
+from termwise.linalg.spectrum import Spectrum
+from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.recipe import cross_validation as honest
+from termwise.recipe import dictionaries as made
+from termwise.recipe import model as recipe
+from termwise.recipe.cross_validation import (
     Trial,
     choose,
     choose_for_labels,
@@ -43,12 +46,9 @@ from termwise.flagship.honest import (
     merged,
     out_of_fold,
 )
-from termwise.flagship.model import BEYOND, SMALL, first_look, number_of_centers, repeats
-from termwise.flagship.smoothing import RidgeStage
-from termwise.labels import misclassified
-from termwise.ridge.spectrum import Spectrum
-from termwise.solution import Rows, pose
-from termwise.two_stages import leave_one_out_scores
+from termwise.recipe.dictionaries import COARSE, DICTIONARIES, PROMISING, ScreenedPairs, best_width, dictionaries
+from termwise.recipe.model import BEYOND, SMALL, first_look, number_of_centers, repeats
+from termwise.recipe.smoothing import RidgeStage
 
 BOTH = ("data", "ridge")
 

@@ -354,8 +354,8 @@ def test_reestimation_applies_orrs_formula_once_a_term(rng):
 
 
 def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
+    from termwise.execution.local import LocalBlocks
     from termwise.selection.blocks import RowBlock
-    from termwise.selection.executor import LocalBlocks
     from termwise.selection.state import State
 
     G, Y = rng.normal(size=(30, 9)), rng.normal(size=(30, 2))

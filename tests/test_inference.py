@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 
-import termwise.model
+import termwise.estimators.model
 from termwise import BasisRidge, LocalRidge, OnlineRidge, RadialBasis, datasets
 
 
@@ -90,7 +90,7 @@ def test_intervals_are_computed_in_blocks(monkeypatch, rng):
     G, y = rng.normal(size=(40, 3)), rng.normal(size=40)
     model = BasisRidge().fit(G, y)
     whole = model.predict_interval(G)
-    monkeypatch.setattr(termwise.model, "row_blocks", lambda n, width: [slice(0, 11), slice(11, n)])
+    monkeypatch.setattr(termwise.estimators.model, "row_blocks", lambda n, width: [slice(0, 11), slice(11, n)])
     np.testing.assert_allclose(model.predict_interval(G), whole)
 
 

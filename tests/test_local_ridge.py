@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
 from termwise import BasisRidge, LocalRidge, RadialBasis, datasets
-from termwise.ridge.local_ridge import Dual, Primal, choose_form, optimal_penalty, sweep
+from termwise.estimators.local_ridge import Dual, Primal, choose_form, optimal_penalty, sweep
 
 
 def best_by_search(G, Y, alphas, j, intercept=False):

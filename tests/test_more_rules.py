@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
+from termwise.execution.local import LocalBlocks
 from termwise.selection.blocks import RowBlock
-from termwise.selection.executor import LocalBlocks
 from termwise.selection.kfold import KFoldRule, fold_labels
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule

@@ -13,10 +13,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder
 
+import termwise.linalg.factor_updates as factor_module
 from termwise import BasisRidge, OnlineRidge, RadialBasis
-from termwise.online import factor as factor_module
-from termwise.online.factor import Factor
-from termwise.online.samples import Samples
+from termwise.estimators.online_samples import Samples
+from termwise.linalg.factor_updates import Factor
 
 
 def assert_equals_refit(model, G, y, rtol=1e-8, counts=None):

@@ -14,13 +14,13 @@ from scipy.optimize import minimize
 from test_flagship import KnownScores
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
-from termwise.flagship import honest
-from termwise.flagship.honest import Trial, content_folds, out_of_fold, pooled
-from termwise.flagship.nested import nested
-from termwise.flagship.pooling import LEAST, Member, fit_pool, pool_weights
-from termwise.flagship.smoothing import followed_by
-from termwise.solution import Problem, Rows, solve_penalised
-from termwise.two_stages import leave_one_out_scores
+from termwise.linalg.least_squares import Problem, Rows, solve_penalised
+from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.recipe import cross_validation as honest
+from termwise.recipe.cross_validation import Trial, content_folds, out_of_fold, pooled
+from termwise.recipe.nested import nested
+from termwise.recipe.pooling import LEAST, Member, fit_pool, pool_weights
+from termwise.recipe.smoothing import followed_by
 
 ALPHA = 1e-6
 

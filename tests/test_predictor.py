@@ -43,13 +43,13 @@ from termwise import (
     load_predictor,
 )
 from termwise.basis import KERNELS, TableEncoder
-from termwise.program import document
-from termwise.program.chain import STEPS, Beside, Part
-from termwise.program.document import text_of
-from termwise.program.inputs import Reading, describe
-from termwise.program.outputs import Labels, Linear
-from termwise.program.program import Program
-from termwise.program.steps import Columns, Radial, Standardise, Step
+from termwise.deploy import document
+from termwise.deploy.chain import STEPS, Beside, Part
+from termwise.deploy.document import text_of
+from termwise.deploy.inputs import Reading, describe
+from termwise.deploy.outputs import Labels, Linear
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Columns, Radial, Standardise, Step
 
 pytestmark = pytest.mark.xdist_group("frozen")
 CLASSES = [c for c in vars(termwise._public).values() if isinstance(c, type) and issubclass(c, BaseEstimator)]
@@ -387,7 +387,7 @@ def test_loading_needs_no_fit_and_runs_no_code(tmp_path):
     path = tmp_path / "model.json"
     BasisRidge(RadialBasis(centers=5)).fit(X, y).predictor_.save(path)
     code = (
-        "import sys; from termwise.predictor import load_predictor\n"
+        "import sys; from termwise.deploy.predictor import load_predictor\n"
         f"load_predictor({str(path)!r})\n"
         "events = set()\n"
         "sys.addaudithook(lambda event, arguments: events.add(event))\n"
@@ -804,7 +804,8 @@ def test_a_step_no_language_knows_is_a_programming_error():
         def keep(self, terms):
             return None, terms
 
-    from termwise.export import c, graph, python
+    from termwise.deploy import c, python
+    from termwise.deploy import onnx_graph as graph
 
     for module, arguments in ((python, ("s",)), (c, (None, "s")), (graph, (None, "z"))):
         dispatch = module.traced if module is graph else module.written

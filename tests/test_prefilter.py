@@ -19,16 +19,16 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 from test_forward import StopAfter
 
+import termwise.estimators.prefilter_width as width_module
+import termwise.linalg.filtered_signal as signal_module
 from termwise import CriterionSearch, PrefilterClassifier, RadialBasis, datasets, forward_path
-from termwise.labels import misclassified
-from termwise.prefilter import signal as signal_module
-from termwise.prefilter import width as width_module
-from termwise.prefilter.signal import NARROW, Prefilter, singular_vectors
-from termwise.prefilter.stages import StageOne
-from termwise.prefilter.swarm import minimise
-from termwise.prefilter.width import gaussians, steady_minimum
-from termwise.solution import Rows, pose
-from termwise.two_stages import leave_one_out_scores
+from termwise.estimators.labels import misclassified
+from termwise.estimators.prefilter_stages import StageOne
+from termwise.estimators.prefilter_swarm import minimise
+from termwise.estimators.prefilter_width import gaussians, steady_minimum
+from termwise.linalg.filtered_signal import NARROW, Prefilter, singular_vectors
+from termwise.linalg.least_squares import Rows, pose
+from termwise.linalg.two_stage import leave_one_out_scores
 
 
 def noisy(n=40, p=6, seed=0):
@@ -590,7 +590,7 @@ def test_the_width_with_the_smallest_rate_is_chosen():
 
 
 def test_the_width_is_chosen_on_some_of_many_samples(monkeypatch):
-    monkeypatch.setattr("termwise.prefilter.classifier.WIDTH_ROWS", 50)
+    monkeypatch.setattr("termwise.estimators.prefilter.WIDTH_ROWS", 50)
     X, y = moons(150)
     model = PrefilterClassifier().fit(X, y)
     assert len(model.prefiltered_) == 150

@@ -22,8 +22,8 @@ from termwise import (
     TermwiseRegressor,
     UnionBasis,
 )
-from termwise.basis import _relevance
-from termwise.basis._relevance import relevances, surprise
+from termwise.basis import relevance as _relevance
+from termwise.basis.relevance import relevances, surprise
 
 
 def waves(rng, n=120, d=5, noise=0.05):

@@ -30,7 +30,7 @@ from termwise import (
     write_report,
 )
 from termwise.basis import TableEncoder
-from termwise.report.view import short
+from termwise.explain.report_view import short
 
 pytestmark = pytest.mark.xdist_group("report")  # one browser for all
 
@@ -228,7 +228,7 @@ def test_messages(regression, monkeypatch):
 @pytest.mark.parametrize("dark", [False, True])
 def test_contrast(dark):
     """Text and lines stand out enough (WCAG 2, 1.4.3 and 1.4.11), in both colour schemes."""
-    css = files("termwise.report").joinpath("page.css").read_text(encoding="utf-8")
+    css = files("termwise.explain.report").joinpath("page.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)
     colours = dict(re.findall(r"--(\w+): (#\w{6})", blocks[0]))
     if dark:

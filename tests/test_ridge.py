@@ -18,11 +18,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
 from termwise import BasisRidge, LocalRidge, OnlineRidge, RadialBasis, datasets, reestimate_alpha
-from termwise.ridge import spectrum as spectrum_module
-from termwise.ridge.reestimate import FACTORS
-from termwise.ridge.spectrum import Spectrum, decompose
+from termwise.linalg import spectrum as spectrum_module
+from termwise.linalg.least_squares import pose
+from termwise.linalg.reestimate import FACTORS
+from termwise.linalg.spectrum import Spectrum, decompose
 from termwise.selection import CRITERIA
-from termwise.solution import pose
 
 ALPHAS = [1e-3, 0.5, 20.0]
 

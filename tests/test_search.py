@@ -26,8 +26,8 @@ from sklearn.utils.metadata_routing import process_routing
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from termwise import BasisRidge, LocalRidge, RadialBasis
-from termwise import search as search_module
-from termwise.search import CriterionSearch, at_most
+from termwise.estimators import search as search_module
+from termwise.estimators.search import CriterionSearch, at_most
 
 WIDTHS = {"basis__width": [0.1, 0.5, 1.0, 3.0, 30.0]}
 

@@ -12,11 +12,11 @@ from sklearn.preprocessing import StandardScaler
 
 import termwise._arrays
 import termwise._memory
-import termwise.streamed
+import termwise.design.kernel_tiles
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
 from termwise.basis import KERNELS
-from termwise.design import Dense, Sparse
-from termwise.reader import FileBlock, Reader
+from termwise.design.file_blocks import FileBlock, Reader
+from termwise.design.stored import Dense, Sparse
 from termwise.selection.settings import RULES
 
 # -- the contract of a design ------------------------------------------------------------------------------------------
@@ -78,8 +78,8 @@ DESIGNS = [dense, short, sparse, on_samples, on_points, far_away, some_rows, mas
 @pytest.fixture(params=[1, 3], ids=["one_thread", "three_threads"])
 def tiles(request, monkeypatch):
     """Tiles so small that there are many of them."""
-    monkeypatch.setattr(termwise.streamed, "SIDE", 8)
-    monkeypatch.setattr(termwise.streamed, "_threads", lambda: request.param)
+    monkeypatch.setattr(termwise.design.kernel_tiles, "SIDE", 8)
+    monkeypatch.setattr(termwise.design.kernel_tiles, "_threads", lambda: request.param)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -170,9 +170,9 @@ def test_threads_are_those_of_blas(rng):
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(2, "blas"):
-        assert termwise.streamed._threads() == 2
+        assert termwise.design.kernel_tiles._threads() == 2
     with threadpool_limits(1, "blas"):
-        assert termwise.streamed._threads() == 1
+        assert termwise.design.kernel_tiles._threads() == 1
 
 
 # -- choices -----------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, forward_path
+from termwise.execution.local import LocalBlocks
 from termwise.selection import RULES, swap
 from termwise.selection.blocks import RowBlock
-from termwise.selection.executor import LocalBlocks
 from termwise.selection.state import State
 
 KINDS = ("mixed", "wide", "gaussian")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from termwise.tables import fill_values, filled, inputs_for, pose, read_table
-from termwise.tables.layout import records
-from termwise.tables.notation import day_first, is_missing, is_number, to_float
+from termwise.cli.tables import fill_values, filled, inputs_for, pose, read_table
+from termwise.cli.tables.layout import records
+from termwise.cli.tables.notation import day_first, is_missing, is_number, to_float
 
 
 @pytest.fixture

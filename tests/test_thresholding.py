@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
 from termwise import BasisRidge, CriterionSearch, OrthogonalThresholdRegressor, RadialBasis, datasets
-from termwise.ridge.spectrum import decompose
-from termwise.thresholding import orthogonalise, stable_size
+from termwise.estimators.thresholding import orthogonalise, stable_size
+from termwise.linalg.spectrum import decompose
 
 METHODS = ("eigen", "gram_schmidt")
 KEEPS = ("leading", "significant")

@@ -32,10 +32,10 @@ from termwise import (
     write_report,
 )
 from termwise.basis import Basis, TableEncoder
+from termwise.deploy.predictor import load_predictor
 from termwise.diagnostics import facts
-from termwise.effects import Parts
-from termwise.predictor import load_predictor
-from termwise.report.view import penalty_words, sentence
+from termwise.explain.effects import Parts
+from termwise.explain.report_view import penalty_words, sentence
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(90, 3))

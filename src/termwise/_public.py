@@ -6,19 +6,24 @@ import termwise.diagnostics as diagnostics
 import termwise.report as report
 from termwise._memory import memory_budget
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, UnionBasis
-from termwise.evidence import EvidenceForwardRegressor
-from termwise.files import RowFile, open_rows
-from termwise.flagship import TermwiseClassifier, TermwiseRegressor
-from termwise.forward import ForwardClassifier, ForwardRegressor
-from termwise.online import OnlineRidge
-from termwise.plots import CriterionDisplay, FitDisplay, SelectionPathDisplay, ShapeDisplay
-from termwise.predictor import Predictor, load_predictor
-from termwise.prefilter import PrefilterClassifier
-from termwise.report import write_report
-from termwise.ridge import BasisRidge, LocalRidge, reestimate_alpha
-from termwise.search import CriterionSearch
+from termwise.deploy.predictor import Predictor, load_predictor
+from termwise.design.files import RowFile, open_rows
+from termwise.estimators.evidence import EvidenceForwardRegressor
+from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
+from termwise.estimators.local_ridge import LocalRidge
+from termwise.estimators.online import OnlineRidge
+from termwise.estimators.prefilter import PrefilterClassifier
+from termwise.estimators.ridge import BasisRidge
+from termwise.estimators.search import CriterionSearch
+from termwise.estimators.thresholding import OrthogonalThresholdRegressor
+from termwise.explain.plot_criterion import CriterionDisplay
+from termwise.explain.plot_fit import FitDisplay
+from termwise.explain.plot_path import SelectionPathDisplay
+from termwise.explain.plot_shape import ShapeDisplay
+from termwise.explain.report import write_report
+from termwise.linalg.reestimate import reestimate_alpha
+from termwise.recipe import TermwiseClassifier, TermwiseRegressor
 from termwise.selection import SelectionPath, forward_path
-from termwise.thresholding import OrthogonalThresholdRegressor
 
 __all__ = [
     "AnovaBasis",

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import row_blocks
 from termwise._checks import check_number
-from termwise.basis._scale import Scale
-from termwise.basis._terms import Basis
-from termwise.products import ProductDesign
+from termwise.basis.base import Basis
+from termwise.basis.scale import Scale
+from termwise.design.products import ProductDesign
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._checks import check_number
-from termwise.basis._terms import Basis
+from termwise.basis.base import Basis
 
 
 class LagBasis(Basis):

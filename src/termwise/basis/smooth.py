@@ -10,10 +10,10 @@ from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
-from termwise.basis._relevance import relevances
-from termwise.basis._scale import Scale
-from termwise.basis._terms import Basis
+from termwise.basis.base import Basis
 from termwise.basis.radial import RadialBasis, median_distance
+from termwise.basis.relevance import relevances
+from termwise.basis.scale import Scale
 
 NAMED = 3  # inputs that the name of a Gaussian lists
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_indices
-from termwise.basis._terms import Basis
+from termwise.basis.base import Basis
 from termwise.basis.lag import LagBasis
 
 

@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.utils import check_random_state
 
 from termwise._checks import check_number
-from termwise.basis._terms import Basis
+from termwise.basis.base import Basis
 
 
 class FourierBasis(Basis):

@@ -12,7 +12,7 @@ from sklearn.datasets import make_friedman1
 from termwise.cli.fitting import FitOptions, run_fit
 from termwise.cli.screen import Screen
 from termwise.cli.using import run_export, run_predict, run_report
-from termwise.predictor import load_predictor
+from termwise.deploy.predictor import load_predictor
 
 BAR = 30  # characters of the longest bar
 KNOWN, NEW = 400, 100  # rows the model is fitted to, and rows it is asked about

@@ -15,13 +15,13 @@ from sklearn.model_selection import train_test_split
 from termwise._checks import import_optional
 from termwise.cli.recipes import Wish, check_wish, estimator_for
 from termwise.cli.screen import Screen, warnings_to
+from termwise.cli.tables import Task, counted, fill_values, filled, in_order, known_past, pose, read_table
+from termwise.cli.tables.task import known_column
+from termwise.deploy.document import write_atomically
+from termwise.deploy.predictor import Predictor
 from termwise.diagnostics import facts as facts_of
 from termwise.diagnostics import held_out_comparison
-from termwise.predictor import Predictor
-from termwise.program.document import write_atomically
-from termwise.report import render
-from termwise.tables import Task, counted, fill_values, filled, in_order, known_past, pose, read_table
-from termwise.tables.task import known_column
+from termwise.explain.report import render
 
 FEWEST_TO_HOLD_OUT = 20  # rows below which none can be spared
 SHOWN = 15  # terms

@@ -10,12 +10,13 @@ from sklearn.preprocessing import StandardScaler
 
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, RadialBasis, SmoothBasis, TableEncoder
 from termwise.cli.screen import UsageError
-from termwise.evidence import EvidenceForwardRegressor
-from termwise.flagship import TermwiseClassifier, TermwiseRegressor
-from termwise.forward import ForwardClassifier, ForwardRegressor
-from termwise.prefilter import PrefilterClassifier
-from termwise.ridge import BasisRidge, LocalRidge
-from termwise.thresholding import OrthogonalThresholdRegressor
+from termwise.estimators.evidence import EvidenceForwardRegressor
+from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
+from termwise.estimators.local_ridge import LocalRidge
+from termwise.estimators.prefilter import PrefilterClassifier
+from termwise.estimators.ridge import BasisRidge
+from termwise.estimators.thresholding import OrthogonalThresholdRegressor
+from termwise.recipe import TermwiseClassifier, TermwiseRegressor
 
 MOST_CENTERS = 500  # radial functions of a table with many rows
 MOST_TERMS = 150  # of the flagship, unless more are asked for

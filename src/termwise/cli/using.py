@@ -12,11 +12,11 @@ import numpy as np
 from termwise._checks import import_optional
 from termwise.cli.fitting import check_output
 from termwise.cli.screen import Screen, UsageError
-from termwise.predictor import Predictor, load_predictor
-from termwise.program.document import write_atomically
-from termwise.report import render
-from termwise.tables import Column, Table, counted, in_order, inputs_for, known_past, read_table
-from termwise.tables.reading import plainly
+from termwise.cli.tables import Column, Table, counted, in_order, inputs_for, known_past, read_table
+from termwise.cli.tables.reading import plainly
+from termwise.deploy.document import write_atomically
+from termwise.deploy.predictor import Predictor, load_predictor
+from termwise.explain.report import render
 
 FORMATS = (".csv", ".parquet", ".npz")
 

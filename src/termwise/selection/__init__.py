@@ -1,6 +1,6 @@
 """Choosing between models: criteria, rules, and the path of a forward selection."""
 
-from termwise.selection.criteria import CRITERIA, bic, fpe, gcv, loo, uev
+from termwise.linalg.criteria import CRITERIA, bic, fpe, gcv, loo, uev
 from termwise.selection.engine import forward_path
 from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Choice, ClosedForm, Rule

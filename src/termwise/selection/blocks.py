@@ -43,7 +43,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise.design import EVERY, Design, as_design
+from termwise.design.stored import EVERY, Design, as_design
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

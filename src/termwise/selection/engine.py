@@ -22,18 +22,18 @@ from termwise._checks import (
     check_targets,
     check_total,
 )
-from termwise._dask import Chunks, cut, is_dask
-from termwise.design import Design
-from termwise.files import RowFile, beyond_memory
-from termwise.selection.criteria import CRITERIA
-from termwise.selection.dask import Reading, dask_blocks
-from termwise.selection.different import number_of_different
-from termwise.selection.ending import at_a_limit, out_of_patience
-from termwise.selection.executor import Executor, local_blocks
+from termwise.design.files import RowFile, beyond_memory
+from termwise.design.stored import Design
+from termwise.execution.collections import Chunks, cut, is_dask
+from termwise.execution.dask import Reading, dask_blocks
+from termwise.execution.local import Executor, local_blocks
+from termwise.linalg.criteria import CRITERIA
+from termwise.selection.effective_candidates import number_of_different
 from termwise.selection.path import SelectionPath, Step, choose_size
 from termwise.selection.rules import Choice, ClosedForm, CostRule, Rule
 from termwise.selection.settings import Settings
 from termwise.selection.state import State
+from termwise.selection.stopping import at_a_limit, out_of_patience
 from termwise.selection.swap import swap
 
 STOPPED = "stopped by a callback"

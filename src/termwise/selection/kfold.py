@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, column_squares, fetch, namespace, row_blocks, to_host, zeros
 from termwise._checks import check_indices, check_number
+from termwise.execution.local import Executor
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
-from termwise.selection.executor import Executor
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 

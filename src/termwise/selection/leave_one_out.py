@@ -38,11 +38,11 @@ from termwise._arrays import (
     smallest,
     to_host,
 )
-from termwise.design import Design
+from termwise.design.stored import Design
 from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
+from termwise.selection.candidate_stats import FIXED, Known
 from termwise.selection.curvature import Curvature
 from termwise.selection.directions import Directions, Kept, bring_up_to_date
-from termwise.selection.known import FIXED, Known
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import Array, as_float64, namespace, put, row_blocks, to_host, transposed
+from termwise.execution.local import Executor
 from termwise.selection.blocks import NO_GAP, RowBlock
-from termwise.selection.executor import Executor
 from termwise.selection.rules import TIE, Choice, Rule
 from termwise.selection.state import State
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import Array, from_host, is_foreign
 from termwise._checks import check_number, import_optional
-from termwise.selection.criteria import CRITERIA
+from termwise.linalg.criteria import CRITERIA
 
 STRETCH = 10  # terms that `tcr_sequential` looks ahead
 

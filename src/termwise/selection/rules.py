@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from termwise._arrays import Array, at, at_least, namespace, put, row_squares
-from termwise.selection.criteria import gcv
-from termwise.selection.executor import Executor
+from termwise.execution.local import Executor
+from termwise.linalg.criteria import gcv
 from termwise.selection.state import State
 
 TIE = 1e-10  # relative difference below which two scores are the same

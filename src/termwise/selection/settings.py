@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from termwise._checks import check_bool, check_choice, check_number
-from termwise.selection.executor import Executor
+from termwise.execution.local import Executor
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.loo_error import LooErrorRule

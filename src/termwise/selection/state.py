@@ -46,9 +46,9 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
+from termwise.execution.local import Executor
 from termwise.selection.blocks import INTERCEPT, Moments, RowBlock
-from termwise.selection.executor import Executor
-from termwise.selection.known import FIXED, Known, Sums, step, update
+from termwise.selection.candidate_stats import FIXED, Known, Sums, step, update
 from termwise.selection.path import ModelRows, Training
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""Estimators: parameters, documentation and a short fit each."""

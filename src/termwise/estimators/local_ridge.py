@@ -1,0 +1,337 @@
+"""Local ridge regression: one penalty per term, each set to its exact GCV optimum, Orr sections 6.3, 6.4 and A.11.
+
+Taking term j out of the model and putting it back with another penalty changes everything by one rank. With
+`v = P_j h_j`, `s = h_j' v` and `den = alpha_j + s` (6.10),
+
+    P = P_j - v v' / den,    r = r_j - v (v'y) / den,    n - dof = freedom_j - v'v / den,
+
+so GCV is a ratio of two quadratics in den, minimised in closed form. What a sweep needs is `v`, and it must come out
+right when alpha_j = 0, where P has forgotten it. There are two ways to keep it, both on the m <= min(n, p) rows of a
+triangular factor of G, so that nothing of size n x n is formed for long data:
+
+- `Primal` keeps orthogonal factors of the k terms in the model and takes a column out of them: O((m + p) k) a term.
+- `Dual` keeps P, where `P h_j = v alpha_j / den` as long as no penalty is tiny: O(m^2) a term. For k > m.
+
+A sweep over p terms therefore costs O(n p^2) at most, but for wide designs with penalties that are tiny from the start,
+which stay primal until all but m terms are gone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from termwise._checks import check_indices, check_number
+from termwise.estimators.model import BatchModel
+from termwise.estimators.ridge import check_alpha, resolve_alpha
+from termwise.linalg.criteria import gcv
+from termwise.linalg.least_squares import Problem, measure, pose, solve_penalised
+from termwise.linalg.spectrum import RESOLVED, Spectrum
+
+TINY = 1e-4  # the dual form loses digits as penalties fall below this share of the largest eigenvalue
+ROUNDING = 1e-14  # share of |y|^2 counted as noise, so that an exact fit still sheds terms it does not need
+DEPENDENT = RESOLVED**2  # a column with less than this share of its square left beside the others says nothing new
+
+
+def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: float) -> float:
+    """Penalty of one term that minimises GCV, all others fixed (Orr A.11).
+
+    As a function of `den = alpha_j + s`, GCV is `n (a den^2 - 2 b den + c) / (freedom den - vv)^2`. Its one stationary
+    point lies right of the pole and is the minimum if `slope > 0`; else it lies left of the pole, GCV falls all the way
+    to infinity and the term goes. A minimum left of `den = s` means no penalty at all.
+
+    Parameters
+    ----------
+    a, b, c : `y' P_j^2 y`, `y' P_j^2 h y' P_j h`, `h' P_j^2 h (y' P_j h)^2`.
+    freedom, vv, s : `trace P_j`, `h' P_j^2 h`, `h' P_j h`.
+    """
+    slope = b * freedom - a * vv
+    if slope <= 1e-14 * a * vv:
+        return np.inf
+    return max(0.0, (c * freedom - b * vv) / slope - s)
+
+
+class Form(Protocol):
+    """How a sweep takes a term out and puts it back."""
+
+    def residual(self, Y: NDArray) -> tuple[NDArray, float]:
+        """Return `P Y` and the dof of the terms."""
+
+    def leave(self, j: int) -> NDArray:
+        """Take term j out, if it is in, and return `v = P_j h_j`."""
+
+    def join(self, j: int, v: NDArray, alpha: float) -> None:
+        """Put term j in with a finite penalty."""
+
+
+class Primal:
+    """Keeps the QR factors of the augmented columns `[h_i; sqrt(alpha_i) e_i]` of the terms in the model.
+
+    The augmented Q is orthonormal, so that a second orthogonalisation mends the first; its upper rows are Z with
+    `P = I - Z Z'`, and what it leaves of `[h_j; 0]` has `v = P_j h_j` on top and the square `s = h_j' P_j h_j`.
+    """
+
+    def __init__(self, G: NDArray, alphas: NDArray) -> None:
+        self.G, self.inside = G, np.flatnonzero(np.isfinite(alphas)).tolist()
+        self.rows = len(G)
+        columns = np.zeros((self.rows + G.shape[1], len(self.inside)))
+        columns[: self.rows] = G[:, self.inside]
+        columns[self.rows + np.array(self.inside, dtype=np.intp), np.arange(len(self.inside))] = np.sqrt(
+            alphas[self.inside]
+        )
+        self.Q, self.R = np.linalg.qr(columns)
+
+    def residual(self, Y: NDArray) -> tuple[NDArray, float]:
+        """`P Y` and the dof of the terms."""
+        Z = self.Q[: self.rows]
+        return Y - Z @ (Z.T @ Y), float(np.sum(Z * Z))
+
+    def leave(self, j: int) -> NDArray:
+        """Take term j out, if it is in, and return `v = P_j h_j`."""
+        if j in self.inside:
+            at = self.inside.index(j)
+            del self.inside[at]
+            self.Q, self.R = sla.qr_delete(self.Q, self.R, at, which="col", check_finite=False)
+        x = np.zeros(len(self.Q))
+        x[: self.rows] = self.G[:, j]
+        self.column = x @ self.Q
+        x -= self.Q @ self.column
+        again = x @ self.Q
+        x -= self.Q @ again
+        self.column, self.left = self.column + again, x
+        return x[: self.rows]
+
+    def join(self, j: int, v: NDArray, alpha: float) -> None:
+        """Put term j in with a finite penalty."""
+        self.left[self.rows + j] += np.sqrt(alpha)
+        den = np.sqrt(self.left @ self.left)
+        self.Q = np.column_stack([self.Q, self.left / den])
+        self.R = np.block([[self.R, self.column[:, None]], [np.zeros((1, len(self.R))), den]])
+        self.inside.append(j)
+
+
+class Dual:
+    """Keeps `P = (I + G diag(1/alpha) G')^-1` on the rows."""
+
+    def __init__(self, G: NDArray, alphas: NDArray) -> None:
+        self.G, self.alphas = G, alphas.copy()
+        scaled = G / np.sqrt(alphas)
+        self.P = sla.cho_solve(sla.cho_factor(np.eye(len(G)) + scaled @ scaled.T), np.eye(len(G)))
+
+    def residual(self, Y: NDArray) -> tuple[NDArray, float]:
+        """`P Y` and the dof of the terms."""
+        return self.P @ Y, float(len(self.P) - np.trace(self.P))
+
+    def leave(self, j: int) -> NDArray:
+        """Take term j out, if it is in, and return `v = P_j h_j`."""
+        v, alpha = self.P @ self.G[:, j], self.alphas[j]
+        if np.isinf(alpha):
+            return v
+        den = alpha * alpha / (alpha - self.G[:, j] @ v)
+        v *= den / alpha
+        self.P += np.outer(v, v / den)
+        return v
+
+    def join(self, j: int, v: NDArray, alpha: float) -> None:
+        """Put term j in with a finite penalty."""
+        self.P -= np.outer(v, v / (alpha + self.G[:, j] @ v))
+
+
+def sweep(form: Form, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray) -> tuple[float, float]:
+    """Optimise every penalty once, in place; return the sse and the freedom reached.
+
+    `outside` is the squared error no term can touch and `freedom` the degrees of freedom without any term.
+    """
+    r, dof = form.residual(Y)
+    freedom -= dof
+    norms = np.einsum("ij,ij->j", G, G)
+    for j in range(G.shape[1]):
+        v = form.leave(j)
+        s, vv, vy = G[:, j] @ v, v @ v, v @ Y
+        if np.isfinite(alphas[j]):
+            r += np.outer(v, vy / (alphas[j] + s))
+            freedom += vv / (alphas[j] + s)
+        alphas[j] = np.inf
+        if s > DEPENDENT * norms[j]:
+            a = outside + np.sum(r * r)
+            alphas[j] = optimal_penalty(a, (v @ r) @ vy, vv * (vy @ vy), freedom, vv, s)
+        if np.isfinite(alphas[j]):
+            r -= np.outer(v, vy / (alphas[j] + s))
+            freedom -= vv / (alphas[j] + s)
+            form.join(j, v, alphas[j])
+    return float(outside + np.sum(r * r)), float(freedom)
+
+
+def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Form:
+    """Dual while there are more terms than rows and no penalty is tiny beside the largest eigenvalue, else primal."""
+    crowded = np.isfinite(alphas).sum() > len(G)
+    return Dual(G, alphas) if crowded and alphas.min() > TINY * largest else Primal(G, alphas)
+
+
+class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
+    """Ridge regression with one penalty per term, which prunes the terms it does not need.
+
+    Minimises `|y - G w|^2 + sum_j alpha_j w_j^2`. Each penalty in turn is set to the exact minimiser of GCV, given the
+    others, and the sweeps go on until GCV stops falling. Infinite penalties, which are common, remove their term.
+
+    Parameters
+    ----------
+    basis : transformer or None, default=None
+        Yields the design matrix: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
+    alpha : float or {"gcv", "loo", "uev", "fpe", "bic"}, default="gcv"
+        Penalty all terms start from: a number, or the global optimum of a criterion.
+    tol : float, default=1e-4
+        The sweeps stop when GCV falls by less than this share of itself.
+    max_sweeps : int, default=100
+        Most sweeps.
+    subset : array-like of int or None, default=None
+        Start from these terms, unpenalised, and no others, instead of from `alpha`.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+
+    Attributes
+    ----------
+    alphas_ : ndarray of shape (p,)
+        Penalty of every term, infinite for those pruned.
+    support_ : ndarray of shape (k,)
+        The terms that remain.
+    weights_, n_terms_ : ndarray, int
+        Their weights and number.
+    coef_ : ndarray of shape (p,) or (q, p)
+        Weights of all terms, zero for those pruned.
+    alpha_ : float
+        Penalty the sweeps started from.
+    gcv_path_ : ndarray of shape (1 + sweeps,)
+        GCV at the start and after each sweep; it never rises.
+    n_sweeps_ : int
+        Number of sweeps made.
+    intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
+        As in `BasisRidge`; the criterion is GCV.
+
+    See Also
+    --------
+    BasisRidge : One penalty for all terms.
+
+    Notes
+    -----
+    The optimum found is a local one; it depends on the start and on the order of the terms. GCV has many penalties to
+    overfit with: the criterion values after pruning are optimistic, and with more terms than samples GCV can fall all
+    the way to an exact fit. Have fewer terms than samples, or centres fewer than samples.
+
+    Examples
+    --------
+    >>> from termwise import LocalRidge, RadialBasis, datasets
+    >>> X, y = datasets.make_sine(random_state=0)
+    >>> model = LocalRidge(RadialBasis(width=0.05)).fit(X, y)
+    >>> model.n_terms_ < 30
+    True
+    >>> bool(model.gcv_path_[-1] < model.gcv_path_[0])
+    True
+    """
+
+    def __init__(
+        self,
+        basis: Any = None,
+        alpha: float | str = "gcv",
+        tol: float = 1e-4,
+        max_sweeps: int = 100,
+        subset: ArrayLike | None = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.basis = basis
+        self.alpha = alpha
+        self.tol = tol
+        self.max_sweeps = max_sweeps
+        self.subset = subset
+        self.fit_intercept = fit_intercept
+
+    def _check_params(self) -> None:
+        check_alpha(self.alpha)
+        check_number("tol", self.tol, low=0, remedy="1e-4 stops when GCV has settled to four digits")
+        check_number("max_sweeps", self.max_sweeps, low=1, integer=True, remedy="allow at least one sweep")
+
+    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        problem = pose(G, Y, counts, self.fit_intercept)
+        spectrum = Spectrum(problem)
+        alphas = self._start(spectrum)
+        G, Y, outside = _triangular(problem)
+        if not spectrum.interpolates:
+            outside += ROUNDING * float(np.sum(problem.Y**2))
+        n, freedom = problem.rows.n, problem.rows.n - problem.rows.intercept
+        largest = spectrum.mu.max(initial=0.0)
+        r, dof = Primal(G, alphas).residual(Y)
+        path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
+        for _ in range(self.max_sweeps):
+            self.alphas_ = alphas.copy()
+            sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas)
+            value = float(gcv(sse, n - left, n))
+            if value > path[-1]:  # only rounding can raise it: the last sweep was the end
+                break
+            self.alphas_ = alphas
+            path.append(value)
+            if path[-2] - path[-1] <= self.tol * path[-2]:
+                break
+        else:
+            warnings.warn(
+                f"LocalRidge stopped after max_sweeps={self.max_sweeps} with GCV still falling by "
+                f"{1 - path[-1] / path[-2]:.1e} a sweep: allow more sweeps or a larger tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.gcv_path_, self.n_sweeps_ = np.array(path) / Y.shape[1], len(path) - 1
+        support = np.flatnonzero(np.isfinite(self.alphas_))
+        solution = solve_penalised(problem, support, self.alphas_[support])
+        criteria = measure(problem.rows, solution)
+        self._settle(problem, solution, support, problem.G_mean[support], criteria, "gcv")
+
+    def _start(self, spectrum: Spectrum) -> NDArray[np.float64]:
+        rows, p = spectrum.problem.rows, spectrum.problem.G.shape[1]
+        if self.subset is None:
+            self.alpha_, _ = resolve_alpha(self.alpha, spectrum)
+            return np.full(p, max(self.alpha_, _least_penalty(spectrum)))
+        subset = check_indices("subset", self.subset, p, what="term")
+        if len(subset) >= rows.n - rows.intercept:
+            raise ValueError(
+                f"subset must leave degrees of freedom, got {len(subset)} terms for {rows.n:g} samples: name fewer."
+            )
+        self.alpha_ = 0.0
+        alphas = np.full(p, np.inf)
+        alphas[_independent_columns(spectrum.problem.G, subset)] = 0.0
+        return alphas
+
+
+def _independent_columns(G: NDArray, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Leave out columns that are constant or follow from the others: without a penalty they mean nothing."""
+    norms = np.sqrt(np.einsum("ij,ij->j", G, G))
+    chosen = chosen[norms[chosen] > RESOLVED * norms.max(initial=0.0)]
+    if not len(chosen):
+        return chosen
+    _, R, order = sla.qr(G[:, chosen] / norms[chosen], mode="economic", pivoting=True)
+    return chosen[order[: np.count_nonzero(np.abs(np.diagonal(R)) > RESOLVED)]]
+
+
+def _least_penalty(spectrum: Spectrum) -> float:
+    """Smallest penalty the sweeps can start from.
+
+    Dependent columns need one to share their weight; a fit that would be exact needs enough of it for `n - dof`, here
+    about `alpha sum(1/mu)`, to be more than rounding. GCV has its limiting value there already.
+    """
+    least = spectrum.floor
+    if len(spectrum.s) < spectrum.problem.G.shape[1]:
+        least = RESOLVED**2 * float(spectrum.mu.max(initial=0.0))
+    return max(least, 1e-6 / float(np.sum(1 / spectrum.mu))) if spectrum.interpolates else least
+
+
+def _triangular(problem: Problem) -> tuple[NDArray, NDArray, float]:
+    """Rotate the rows so that only min(n, p) are left; return G, Y and the squared error outside their span."""
+    if len(problem.G) <= problem.G.shape[1]:
+        return problem.G, problem.Y, 0.0
+    Q, R = np.linalg.qr(problem.G)
+    Y = Q.T @ problem.Y
+    return R, Y, float(np.sum((problem.Y - Q @ Y) ** 2))

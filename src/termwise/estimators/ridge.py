@@ -1,0 +1,131 @@
+"""Ridge regression with the penalty chosen by a criterion, Orr section 6."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from termwise._checks import check_choice, check_number
+from termwise.estimators.model import BatchModel
+from termwise.linalg.criteria import CRITERIA
+from termwise.linalg.least_squares import measure, pose
+from termwise.linalg.spectrum import Spectrum, best_alpha
+
+
+def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
+    """Return the penalty, given or found, and the criterion it is judged by."""
+    if not isinstance(alpha, str):
+        return float(alpha), "gcv"
+    rows, used = spectrum.problem.rows, len(spectrum.s) + spectrum.problem.rows.intercept
+    if rows.n <= used < rows.counts.shape[0]:
+        raise ValueError(
+            f"sample_weight must add up to more than the {used} parameters of the model for alpha={alpha!r}, got "
+            f"{rows.n:g}: weights mean repetitions; scale relative weights so that they average one."
+        )
+    found = best_alpha(spectrum, alpha)
+    if found == 0 and spectrum.interpolates and alpha in ("uev", "fpe", "bic"):
+        warnings.warn(
+            f"alpha={alpha!r} chose the penalty 0: the model can fit every sample exactly, where this criterion "
+            "vanishes whatever the data; alpha='gcv' and alpha='loo' remain meaningful there.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return found, alpha
+
+
+def check_alpha(alpha: Any) -> None:
+    """Raise unless alpha is a number >= 0 or names a criterion."""
+    if isinstance(alpha, str):
+        check_choice("alpha", alpha, CRITERIA, remedy="give a number >= 0 or name a criterion")
+    else:
+        check_number("alpha", alpha, low=0, infinite=True, remedy="give a penalty, or 'gcv' to have it chosen")
+
+
+class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
+    """Ridge regression on a basis, with the penalty chosen in closed form.
+
+    Minimises `|y - G w|^2 + alpha |w|^2` for the design matrix G of a basis. The penalty is given, or the *global*
+    minimiser of a criterion over all of [0, inf], limits included, from a single decomposition of G.
+
+    Parameters
+    ----------
+    basis : transformer or None, default=None
+        Yields the design matrix: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
+    alpha : float or {"gcv", "loo", "uev", "fpe", "bic"}, default="gcv"
+        The penalty, or the criterion that chooses it. UEV, FPE and BIC vanish for a model that can fit every sample
+        exactly; use them when there are fewer terms than samples.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The penalty; 0 means least squares (of least norm), infinity that the mean is the best model.
+    coef_ : ndarray of shape (p,) or (q, p)
+        Weights of all terms.
+    weights_, support_, n_terms_ : ndarray, ndarray, int
+        Weights and numbers of the terms in the model, which are all p.
+    intercept_ : float or ndarray of shape (q,)
+        The intercept.
+    basis_ : transformer or None
+        The fitted basis.
+    effective_dof_ : float
+        Effective number of parameters, intercept included.
+    noise_variance_ : float or ndarray of shape (q,)
+        Estimated noise variance, `sse / (n - dof)`.
+    criterion_value_ : float
+        Value of the criterion at `alpha_`; GCV when alpha was given.
+    criteria_ : dict
+        Values of all criteria at `alpha_`.
+    loo_residuals_ : ndarray of shape (n,) or (n, q)
+        Leave-one-out residuals.
+    weights_cov_ : ndarray of shape (p, p) or (q, p, p)
+        Covariance of the weights, computed when asked for.
+
+    See Also
+    --------
+    LocalRidge : One penalty per term, which prunes.
+    OnlineRidge : Ridge that takes in and gives up samples and terms.
+    reestimate_alpha : Orr's iteration for the penalty.
+
+    Notes
+    -----
+    A decomposition of the smaller of `G'G` and `G G'` is used where the design is well conditioned, an SVD where it is
+    not. Sparse input is made dense. Computations are in float64; predictions have the dtype of the input. Arrays of
+    PyTorch, CuPy or another library of the array API are fitted on their device, where weights and predictions stay.
+
+    Examples
+    --------
+    >>> from termwise import BasisRidge, RadialBasis, datasets
+    >>> X, y = datasets.make_hermite(random_state=1)
+    >>> model = BasisRidge(RadialBasis(width=0.5), alpha="loo").fit(X, y)
+    >>> bool(model.effective_dof_ < 20)
+    True
+    >>> y_new, std = model.predict(X[:2], return_std=True)
+    >>> lower, upper = model.predict_interval(X[:2], coverage=0.9)
+    """
+
+    any_library = True
+
+    def __init__(self, basis: Any = None, alpha: float | str = "gcv", fit_intercept: bool = True) -> None:
+        self.basis = basis
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+
+    def _check_params(self) -> None:
+        check_alpha(self.alpha)
+
+    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
+        problem = pose(G, Y, counts, self.fit_intercept)
+        spectrum = Spectrum(problem)
+        self.alpha_, criterion = resolve_alpha(self.alpha, spectrum)
+        everything: NDArray[np.intp] = np.arange(problem.G.shape[1])
+        solution = spectrum.solution(self.alpha_)
+        criteria = measure(problem.rows, solution)
+        for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual freedom needs
+            criteria[name] = float(spectrum.score(name, self.alpha_)[0])
+        self._settle(problem, solution, everything, problem.G_mean, criteria, criterion)

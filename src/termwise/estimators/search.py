@@ -1,0 +1,377 @@
+"""Choosing parameters by the closed-form criterion of each fit: a grid search without cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from numbers import Real
+from time import perf_counter
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from joblib import cpu_count, effective_n_jobs
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import ThreadpoolController
+
+from termwise._checks import check_number
+from termwise.deploy.predictor import Predictor
+
+# -- one candidate -----------------------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What became of a candidate."""
+
+    estimator: Any  # fitted; None if that failed
+    value: float
+    n_terms: int | None
+    seconds: float
+    error: str
+
+    def rank(self) -> tuple[bool, bool, float]:
+        """Key to sort by: the criterion where it is finite, then fits without, then failures."""
+        finite = bool(np.isfinite(self.value))
+        return self.estimator is None, not finite, self.value if finite else 0.0
+
+
+NOBODY = Outcome(None, np.inf, None, 0.0, "")  # whom every fit beats
+
+
+def configure(estimator: Any, params: dict[str, Any]) -> Any:
+    """Return an unfitted copy with these parameters, outer ones first: `basis` is there before `basis__width` is."""
+    candidate = clone(estimator)
+    for name in sorted(params, key=lambda name: str(name).count("__")):
+        known = candidate.get_params()
+        if name not in known:
+            raise ValueError(
+                f"param_grid must name parameters of the estimator, got {name!r} for {candidate!r}: "
+                f"it has {', '.join(sorted(known))}."
+            )
+        candidate.set_params(**{name: clone(params[name], safe=False)})
+    return candidate
+
+
+def judge(fitted: Any) -> tuple[float, int | None]:
+    """Return the criterion and the number of terms, of a pipeline those of its last step."""
+    model = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    value = getattr(model, "criterion_value_", None)
+    if value is None:
+        raise TypeError(
+            f"estimator must have a criterion_value_ once it is fitted, got {type(model).__name__}, which has none: "
+            "use an estimator of termwise, or scikit-learn's GridSearchCV."
+        )
+    return float(value), getattr(model, "n_terms_", None)
+
+
+def fit_candidate(estimator: Any, params: dict[str, Any], X: Any, y: Any, fit_params: dict[str, Any]) -> Outcome:
+    """Fit one candidate; a failure is an outcome too."""
+    start = perf_counter()
+    try:
+        fitted = configure(estimator, params).fit(X, y, **fit_params)
+        value, n_terms = judge(fitted)
+    except ValueError as error:  # NumPy's LinAlgError is one
+        return Outcome(None, np.inf, None, perf_counter() - start, str(error) or repr(error))
+    return Outcome(fitted, value, n_terms, perf_counter() - start, "")
+
+
+# -- all candidates ----------------------------------------------------------------------------------------------------
+
+
+def fit_candidates(tasks: Iterable[tuple], workers: int) -> Iterator[Outcome]:
+    """Yield the outcomes in order, each as soon as it is there."""
+    if workers == 1:
+        yield from (fit_candidate(*task) for task in tasks)
+        return
+    threads = max(1, cpu_count() // workers)
+    run = Parallel(n_jobs=workers, return_as="generator")
+    # Workers may be threads of this process, where limits set and reset by each would get mixed up: this process's
+    # own limits must be the same before the first worker sets them and until the last has reset them.
+    with at_most(threads):
+        yield from run(delayed(fit_limited)(threads, *task) for task in tasks)
+
+
+def fit_limited(threads: int, *task: Any) -> Outcome:
+    """Fit one candidate with a worker's share of the cores."""
+    with at_most(threads):
+        return fit_candidate(*task)
+
+
+def at_most(threads: int) -> AbstractContextManager:
+    """Limit the threads of BLAS and OpenMP; where they are fewer already, they stay."""
+    controller = ThreadpoolController()
+    return controller.limit(limits={pool["prefix"]: min(threads, pool["num_threads"]) for pool in controller.info()})
+
+
+@contextmanager
+def reporting(total: int, verbose: int) -> Iterator[Callable[[dict[str, Any], Outcome], Any]]:
+    """Give a function to call with each outcome: it draws a bar, or prints a line where there is no tqdm."""
+    if not verbose:
+        yield lambda params, outcome: None
+        return
+    try:
+        tqdm = import_module("tqdm.auto").tqdm
+    except ImportError:
+        yield print_line
+        return
+    with tqdm(total=total, desc="candidates") as bar:
+        yield lambda params, outcome: bar.update()
+
+
+def print_line(params: dict[str, Any], outcome: Outcome) -> None:
+    """Print one candidate and what became of it."""
+    result = f"failed: {outcome.error}" if outcome.error else f"criterion {outcome.value:.6g}"
+    print(f"{params}  {outcome.seconds:.2f} s  {result}")
+
+
+def candidates_of(param_grid: Any) -> list[dict[str, Any]]:
+    """Return all combinations in a grid, or raise."""
+    requirement = f"param_grid must be a dict of lists or a list of such dicts, got {param_grid!r}"
+    try:
+        candidates = list(ParameterGrid(param_grid))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{requirement}: {error}") from None
+    if not any(candidates):
+        raise ValueError(f"{requirement}, which is empty: name a parameter and the values to try.")
+    return candidates
+
+
+def complain(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
+    """Warn of failures and of criteria that rank nothing; raise if nothing could be fitted."""
+    n, failed = len(outcomes), [i for i, outcome in enumerate(outcomes) if outcome.error]
+    first = f"the first, {candidates[failed[0]]}, with: {outcomes[failed[0]].error}" if failed else ""
+    if len(failed) == n:
+        raise ValueError(f"param_grid must hold a candidate that can be fitted, but all {n} failed, {first}")
+    if failed:
+        message = f"{len(failed)} of {n} candidates could not be fitted and rank last, {first}"
+        warnings.warn(message, FitFailedWarning, stacklevel=3)
+    if not any(np.isfinite(outcome.value) for outcome in outcomes):
+        warnings.warn(
+            f"no candidate has a finite criterion_value_, got {outcomes[0].value} for the first: the best model is "
+            "merely the first that could be fitted; look for degenerate data or parameters.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def tabulate(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> dict[str, Any]:
+    """Return the columns of `results_`."""
+    table: dict[str, Any] = {"params": candidates}
+    for name in sorted({name for params in candidates for name in params}):
+        table[f"param_{name}"] = column([params.get(name, np.ma.masked) for params in candidates])
+    table["criterion_value"] = np.array([outcome.value for outcome in outcomes])
+    table["n_terms"] = column([np.ma.masked if o.n_terms is None else o.n_terms for o in outcomes])
+    table["fit_seconds"] = np.array([outcome.seconds for outcome in outcomes])
+    table["error"] = np.array([outcome.error for outcome in outcomes])
+    return table
+
+
+def column(values: list[Any]) -> np.ma.MaskedArray:
+    """Return a vector of numbers if these are numbers, else of objects, whatever they are; some may be masked."""
+    mask = [value is np.ma.masked for value in values]
+    given = [value for value in values if value is not np.ma.masked]
+    numbers = all(isinstance(value, Real) for value in given) and len({isinstance(value, bool) for value in given}) == 1
+    data = np.zeros(len(values), dtype=np.array(given).dtype if numbers else object)
+    for i in np.flatnonzero(~np.array(mask)):
+        data[i] = values[i]
+    return np.ma.MaskedArray(data, mask)
+
+
+# -- the estimator -----------------------------------------------------------------------------------------------------
+
+
+def _model_has(name: str) -> Callable[[Any], bool]:
+    def check(search: CriterionSearch) -> bool:
+        getattr(search._model(), name)  # its own error says best why it is not there
+        return True
+
+    return check
+
+
+def _delegated(name: str, purpose: str) -> Any:
+    def method(self: CriterionSearch, *args: Any, **kwargs: Any) -> Any:
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)(*args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"CriterionSearch.{name}"
+    method.__doc__ = f"{purpose}\n\n        Calls `{name}` of `best_estimator_` with the same `args` and `kwargs`."
+    return available_if(_model_has(name))(method)
+
+
+def _attribute(name: str, purpose: str) -> Any:
+    def get(self: CriterionSearch) -> Any:
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)
+
+    return property(get, doc=purpose)
+
+
+class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
+    """Search over a grid of parameters, ranking each fit by its own closed-form criterion.
+
+    Like scikit-learn's `GridSearchCV`, but each candidate is fitted once, to all the data, and ranked by its
+    `criterion_value_`, the smaller the better. There is no cross-validation and no refit: the best model is one of
+    those fitted. Choosing the width of radial functions is its main use.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has a `criterion_value_` once it is fitted, as those of termwise do, or is a pipeline that ends in one. All
+        candidates should be judged by the same criterion: a grid over `alpha="gcv"` and `alpha="loo"` compares apples
+        with oranges.
+    param_grid : dict of lists, or list of such dicts
+        Values to try for each parameter, nested ones as `basis__width`; of a list, each grid in turn.
+    n_jobs : int or None, default=None
+        How many candidates to fit at the same time, -1 for one per core; None means 1 unless joblib's `parallel_config`
+        says otherwise. Each worker gets its share of the cores for linear algebra.
+    verbose : int, default=0
+        1 shows a progress bar, or prints one line per candidate where tqdm is not installed.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The best of the fitted candidates; of equals the first.
+    best_params_ : dict
+        Its parameters.
+    best_index_ : int
+        Its place in `results_`.
+    best_criterion_, criterion_value_ : float
+        Its criterion.
+    results_ : dict
+        One entry per candidate: `params` (a list of dicts), `param_NAME` for each parameter (masked where it is not
+        in the candidate's grid), `criterion_value` (infinite for a fit that failed), `n_terms`, `fit_seconds` and
+        `error` (empty, or why the fit failed). Ready for `pandas.DataFrame(search.results_)`.
+    n_terms_, classes_, n_features_in_, feature_names_in_
+        Those of `best_estimator_`, where it has them.
+
+    See Also
+    --------
+    BasisRidge : Chooses the penalty itself, exactly.
+
+    Notes
+    -----
+    A candidate whose fit raises ValueError ranks last, after those whose criterion is not finite, and the search goes
+    on; a warning says so at the end. Losers are let go as soon as they have lost: memory does not grow with the grid.
+
+    Examples
+    --------
+    >>> from termwise import BasisRidge, RadialBasis, datasets
+    >>> from termwise import CriterionSearch
+    >>> X, y = datasets.make_hermite(random_state=1)
+    >>> search = CriterionSearch(BasisRidge(RadialBasis(), alpha="loo"), {"basis__width": [0.1, 1.0, 10.0]}).fit(X, y)
+    >>> search.best_params_
+    {'basis__width': 1.0}
+    >>> search.predict(X[:2]).shape
+    (2,)
+    """
+
+    def __init__(self, estimator: Any, param_grid: Any, n_jobs: int | None = None, verbose: int = 0) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say where metadata such as sample weights go: straight to the estimator."""
+        mapping = MethodMapping().add(caller="fit", callee="fit").add(caller="score", callee="score")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit every candidate and keep the best.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs, whatever the estimator takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        **fit_params : dict
+            Goes to the estimator's `fit` as it is, `sample_weight` for example.
+        """
+        candidates = self._check()
+        tasks = ((self.estimator, params, X, y, fit_params) for params in candidates)
+        outcomes: list[Outcome] = []
+        best, index = NOBODY, 0
+        with reporting(len(candidates), self.verbose) as report:
+            for outcome in fit_candidates(tasks, min(effective_n_jobs(self.n_jobs), len(candidates))):
+                if outcome.rank() < best.rank():
+                    best, index = outcome, len(outcomes)
+                outcomes.append(outcome._replace(estimator=None))
+                report(candidates[len(outcomes) - 1], outcome)
+                del outcome  # or the last loser would be there while the next candidate is fitted
+        complain(candidates, outcomes)
+        self.results_ = tabulate(candidates, outcomes)
+        self.best_estimator_, self.best_index_, self.best_params_ = best.estimator, index, candidates[index]
+        self.best_criterion_ = self.criterion_value_ = best.value
+        return self
+
+    @available_if(_model_has("score"))
+    def score(self, X: ArrayLike, y: ArrayLike | None = None, **kwargs: Any) -> float:
+        """Score the best model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, d)
+            Inputs.
+        y : array-like of shape (m,) or (m, q)
+            Targets.
+        **kwargs : dict
+            What else the estimator's `score` takes, `sample_weight` for example.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.score(X, y, **kwargs)
+
+    predict = _delegated("predict", "Predict with the best model.")
+    predict_interval = _delegated("predict_interval", "Intervals for new observations from the best model.")
+    predict_proba = _delegated("predict_proba", "Probabilities of the classes from the best model.")
+    predict_log_proba = _delegated("predict_log_proba", "Logarithms of the probabilities from the best model.")
+    decision_function = _delegated("decision_function", "Confidence in the classes from the best model.")
+    transform = _delegated("transform", "Transform inputs with the best model.")
+    inverse_transform = _delegated("inverse_transform", "Undo a transformation by the best model.")
+    get_support = _delegated("get_support", "Columns that the best model selects.")
+    get_feature_names_out = _delegated("get_feature_names_out", "Names of the columns the best model transforms to.")
+    summary = _delegated("summary", "Describe the best model in words and numbers.")
+    n_terms_ = _attribute("n_terms_", "Number of terms of the best model.")
+
+    @property
+    def predictor_(self) -> Predictor:
+        """The best model without its data, to be saved and exported: a `Predictor`."""
+        check_is_fitted(self)
+        return Predictor.from_estimator(self.best_estimator_)
+
+    classes_ = _attribute("classes_", "The classes the best model knows.")
+    n_features_in_ = _attribute("n_features_in_", "Number of columns of the inputs.")
+    feature_names_in_ = _attribute("feature_names_in_", "Names of the columns of the inputs, if they have any.")
+
+    def _model(self) -> Any:
+        return getattr(self, "best_estimator_", self.estimator)
+
+    def _check(self) -> list[dict[str, Any]]:
+        """Return the candidates, or raise on the first bad parameter before anything is fitted."""
+        estimator = self.estimator
+        if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "set_params")):
+            raise TypeError(
+                f"estimator must be an instance of a scikit-learn estimator, got {estimator!r}: give one such as "
+                "BasisRidge(RadialBasis())."
+            )
+        remedy = "-1 uses all cores, None leaves it to joblib"
+        if self.n_jobs is not None and check_number("n_jobs", self.n_jobs, integer=True, remedy=remedy) == 0:
+            raise ValueError(f"n_jobs must be a whole number other than 0, or None, got 0: {remedy}.")
+        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 shows progress")
+        candidates = candidates_of(self.param_grid)
+        for params in candidates:
+            configure(estimator, params)
+        return candidates

@@ -1,0 +1,1 @@
+"""What a fitted model does: effects, diagnostics, plots and the HTML report."""

@@ -1,1 +1,0 @@
-"""A frozen model written in another language: Python, C, ONNX."""

@@ -1,0 +1,1 @@
+"""Closed forms for a given design matrix: least squares, spectra, criteria, updates of factors."""

@@ -1,0 +1,272 @@
+"""Ridge regression for all penalties at once, from one singular value decomposition.
+
+With `G = U diag(s) V'` (centred, rows scaled), `mu = s^2` and `t = U'y`, everything depends on alpha only through
+
+    psi_j = alpha / (mu_j + alpha),
+
+the part of direction j that the penalty holds back (Orr A.8, A.10):
+
+    residual      r       = r0 + U (psi t)             r0, gap0, freedom0: what no weights can reach
+    leverage gap  gap     = gap0 + U^2 psi
+    sse                   = |r0|^2 + sum psi_j^2 t_j^2
+    freedom     n - dof   = freedom0 + sum psi_j
+
+Written as sums of positive parts, none of these cancels when alpha is tiny and the fit nearly exact. A row, or a whole
+model, that is fitted exactly as alpha -> 0 leaves 0/0 in leave-one-out and GCV; the limit is had by putting
+`psi_j / alpha -> 1/mu_j` for psi_j, since both are ratios that do not see a common factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from termwise._arrays import (
+    Array,
+    at,
+    at_least,
+    column_squares,
+    contiguous,
+    copied,
+    from_host,
+    namespace,
+    put,
+    put_at,
+    row_blocks,
+    row_squares,
+    to_host,
+    total,
+)
+from termwise.linalg.criteria import CRITERIA
+from termwise.linalg.least_squares import Problem, Solution
+from termwise.selection.blocks import NO_GAP
+
+GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
+ROUGH = 1e-10  # ratio of eigenvalues below which a rough look leaves a direction out
+STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of that shows every minimum
+ZOOMS = 3  # each narrows a bracket four times
+POLISH = 3  # Newton steps after that, by central differences of NUDGE
+NUDGE = 1e-4
+ROUNDING = 1e-13  # a row whose gap and residual are both below this is fitted exactly
+RESOLVED = 1e-10  # below this share of the largest, the rounding of G shows in its singular values
+
+
+class Spectrum:
+    """Singular values and vectors of a posed problem; `rough` leaves out directions that are tiny beside the largest.
+
+    No penalty that averages noise out lets those through, and without them nothing slower than eigenvectors is needed.
+    """
+
+    def __init__(self, problem: Problem, rough: bool = False) -> None:
+        self.problem, rows = problem, problem.rows
+        z0 = (rows.counts / rows.n) ** 0.5 if rows.intercept else None
+        self.U, self.s, self.V = decompose(problem.G, z0, rough)
+        xp, Y = namespace(problem.Y), problem.Y
+        t, self.mu = self.U.T @ Y, self.s**2
+        rest, gap0 = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
+        fitted = xp.all(xp.abs(rest) <= ROUNDING * xp.max(xp.abs(Y), axis=0), axis=1)
+        exact = (gap0 < ROUNDING) & fitted
+        self.gap0, self.rest = put(gap0, exact, 0.0), put(rest, exact[:, None], 0.0)
+        self.t, self.rest_squares = to_host(t), to_host(column_squares(self.rest))
+        self.single = rows.single / rows.counts
+        self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
+        self.interpolates = self.freedom0 < NO_GAP * rows.n
+
+    @property
+    def floor(self) -> float:
+        """Smallest penalty worth trying: 0, or where the design is numerically singular what its rounding allows.
+
+        Columns of very different size are no such case: what counts is whether they are nearly dependent.
+        """
+        resolved = RESOLVED * self.s.max(initial=0.0)
+        if self.s.min(initial=np.inf) > resolved or _independent(self.problem.G, len(self.s)):
+            return 0.0
+        return float(resolved**2)
+
+    def score(self, criterion: str, alphas: ArrayLike) -> NDArray[np.float64]:
+        """Value of a criterion (averaged over the outputs) at each alpha, where 0 and infinity mean the limits."""
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        n, psi = self.problem.rows.n, self._psi(alphas)
+        sse, freedom = self.moments(alphas)
+        loo_sse = self._loo_sse(psi) if criterion == "loo" else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):  # at alpha = 0, which is put right next
+            values = CRITERIA[criterion](sse, n - freedom, n, loo_sse)
+        if np.any(alphas == 0):
+            values[alphas == 0] = self._score_at_zero(criterion)
+        return values
+
+    def moments(self, alphas: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return `sse` (averaged over the outputs) and `n - dof` at each alpha."""
+        psi = self._psi(alphas)
+        sse = self.rest_squares.sum() + np.sum(self.t**2, axis=1) @ psi**2
+        return sse / self.t.shape[1], self.freedom0 + psi.sum(axis=0)
+
+    def solution(self, alpha: float) -> Solution:
+        """Weights at one alpha, which may be 0 (the limit: least norm) or infinite (all weights zero)."""
+        psi = self._psi(alpha)[:, 0]
+        held = 1 / (self.mu + alpha)  # psi / alpha
+        phi = self.mu * held  # 1 - psi, without cancelling
+        return Solution(
+            weights=self._from_left(held[:, None] * self.t),
+            root=self._root(np.sqrt(held)),
+            B=self.U * self._here(np.sqrt(phi)),
+            sse=self.rest_squares + psi**2 @ self.t**2,
+            loo=self._loo_residuals(psi, held),
+            dof=float(phi.sum()) + self.problem.rows.intercept,
+            freedom=float(self.freedom0 + psi.sum()),
+        )
+
+    def _psi(self, alphas: ArrayLike) -> NDArray[np.float64]:
+        """Part held back, one row per direction and one column per alpha."""
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        finite = np.where(np.isinf(alphas), 1.0, alphas)
+        return np.where(np.isinf(alphas), 1.0, finite / (self.mu[:, None] + finite))
+
+    def _loo_sse(self, psi: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of squared leave-one-out errors (averaged over the outputs) for each column of psi, by row blocks."""
+        parts, split = [], [self._here(psi), *(self._here(psi * t[:, None]) for t in self.t.T)]
+        for rows in row_blocks(self.U.shape[0], max(self.U.shape[1], psi.shape[1]), self.U):
+            U = self.U[rows, :]
+            gap = (U * U) @ split[0]
+            gap *= self.single[rows, None]
+            gap += self.gap0[rows, None]
+            for j, part in enumerate(split[1:]):
+                errors = U @ part
+                errors += self.rest[rows, j : j + 1]
+                with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 at alpha = 0 only, where a limit replaces it
+                    errors /= gap
+                parts.append(column_squares(errors))
+        return to_host(sum(parts[1:], start=parts[0])) / self.t.shape[1]
+
+    def _loo_residuals(self, psi: NDArray[np.float64], held: NDArray[np.float64]) -> Array:
+        """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
+        gap = self.gap0 + self.single * ((self.U * self.U) @ self._here(psi))
+        errors = self.rest + self.U @ self._here(psi[:, None] * self.t)
+        stuck = np.flatnonzero(to_host(gap) < (NO_GAP if not psi.any() else np.finfo(np.float64).tiny))
+        if len(stuck):
+            U = at(self.U, stuck)
+            gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._here(held)))
+            errors = put_at(errors, stuck, U @ self._here(held[:, None] * self.t))
+        return errors / gap[:, None]
+
+    def _here(self, values: NDArray[np.float64]) -> Array:
+        """Small numbers where the vectors are."""
+        return from_host(np.ascontiguousarray(values), self.U)
+
+    def _score_at_zero(self, criterion: str) -> float:
+        """Limit of a criterion as alpha -> 0; when all rows are fitted exactly, UEV, FPE and BIC vanish."""
+        n, q = self.problem.rows.n, self.t.shape[1]
+        if criterion == "loo":
+            return total(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n
+        if not self.interpolates:
+            return float(CRITERIA[criterion](self.rest_squares.sum() / q, n - self.freedom0, n, 0.0))
+        if criterion == "gcv":
+            return float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
+        return 0.0
+
+    def _from_left(self, left: NDArray[np.float64]) -> Array:
+        """`V diag(s) left = G' U left`."""
+        if self.V is None:
+            return self.problem.G.T @ (self.U @ self._here(left))
+        return self.V @ self._here(self.s[:, None] * left)
+
+    def _root(self, scale: NDArray[np.float64]) -> tuple[Array, ...]:
+        """Factors of `K = V diag(scale)`; where V was never formed it is `G' U diag(1/s)`."""
+        if self.V is None:
+            G = self.problem.G
+            return (G if self.problem.owned else copied(G)).T, self.U * self._here(scale / self.s)
+        return (self.V * self._here(scale),)
+
+
+def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, NDArray, Array | None]:
+    """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
+
+    The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
+
+    The eigenvectors of the smaller of `G'G` and `G G'` are several times faster than an SVD, but squaring halves the
+    digits of small singular values: only a well-conditioned design keeps them. A symmetric one has eigenvectors itself.
+    """
+    xp, (n, p) = namespace(G), G.shape
+    if z0 is None and n == p and _symmetric(G):
+        return _decompose_symmetric(G)
+    rank = min(p, n - (z0 is not None))
+    e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
+    mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
+    if rough:
+        rank = int(np.sum(mu > ROUGH * mu.max(initial=0.0)))
+        mu, E = mu[:rank], E[:, :rank]
+    if rank and (rough or mu[-1] > GRAM_RANGE * mu[0]):
+        s = np.sqrt(mu)
+        return (G @ E / from_host(s, G), s, contiguous(E)) if p <= n else (contiguous(E), s, None)
+    U, s, Vt = xp.linalg.svd(G, full_matrices=False)
+    s = to_host(s)
+    keep = np.flatnonzero(s[:rank] > s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps)
+    U = at(U, keep, axis=1)
+    if z0 is not None:  # directions of tiny singular values are orthogonal to z0 only up to eps s_1 / s
+        Q, R = xp.linalg.qr(xp.concat([z0[:, None], U], axis=1))
+        signs = np.copysign(1.0, np.diagonal(to_host(R))[1:])
+        U = Q[:, 1:] * from_host(signs, G)
+    return U, s[keep], at(Vt, keep).T
+
+
+def _symmetric(G: Array) -> bool:
+    """Whether G equals its transpose but for rounding, as functions of the distances between the samples do."""
+    xp = namespace(G)
+    rounding = 4 * float(np.finfo(np.float64).eps) * float(xp.max(xp.abs(G)))
+    quick = float(xp.max(xp.abs(G[0, :] - G[:, 0])))
+    return quick <= rounding and float(xp.max(xp.abs(G - G.T))) <= rounding
+
+
+def _decompose_symmetric(G: Array) -> tuple[Array, NDArray, Array]:
+    """`G = E diag(e) E'`: the singular values are the sizes of the eigenvalues, and no digit is lost by squaring."""
+    e, E = namespace(G).linalg.eigh(G)
+    e = to_host(e)
+    order = np.argsort(-np.abs(e), kind="stable")
+    order = order[np.abs(e[order]) > np.abs(e).max(initial=0.0) * len(e) * np.finfo(np.float64).eps]
+    e, E = e[order], at(E, order, axis=1)
+    return E, np.abs(e), E * from_host(np.sign(e), G)
+
+
+def _independent(G: Array, rank: int) -> bool:
+    """Whether the columns, brought to one size, are far from dependent (rows take their place in a wide design)."""
+    norms = column_squares(G) ** 0.5
+    unit, (n, p) = G / put(norms, norms <= 0, 1.0), G.shape
+    mu = to_host(namespace(G).linalg.eigvalsh(unit.T @ unit if p <= n else unit @ unit.T))[::-1][:rank]
+    return bool(mu[-1] > GRAM_RANGE**2 * mu[0])
+
+
+def best_alpha(spectrum: Spectrum, criterion: str) -> float:
+    """Global minimiser of a criterion over alpha in [0, inf]; of equally good penalties the largest.
+
+    A grid in log alpha brackets every minimum, all brackets are narrowed together, and the limits compete. On a
+    numerically singular design the lower limit is the smallest penalty that float64 can tell from others.
+    """
+    if not len(spectrum.mu):
+        return np.inf
+    floor = spectrum.floor
+    low, high = np.log(max(spectrum.mu.min() * 1e-5, floor)), np.log(spectrum.mu.max() * 1e5)
+    grid = np.linspace(high, low, int((high - low) / STEP) + 2)
+    values = spectrum.score(criterion, np.exp(grid))
+    dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
+    minima = _minima(lambda x: spectrum.score(criterion, np.exp(x)), grid[dips + 1], grid[dips - 1])
+    limits = [] if floor else [0.0]
+    candidates = np.concatenate([[np.inf], np.exp(grid[:1]), np.exp(minima), np.exp(grid[-1:]), limits])
+    return float(candidates[np.argmin(spectrum.score(criterion, candidates))])
+
+
+def _minima(f: Callable[[NDArray], NDArray], left: NDArray, right: NDArray) -> NDArray[np.float64]:
+    """Minimum of a smooth function in each bracket: narrow all at once, then polish by Newton's method."""
+    every = np.arange(len(left))
+    for _ in range(ZOOMS if len(left) else 0):
+        points = np.linspace(left, right, 9, axis=1)
+        best = f(points[:, 1:-1].ravel()).reshape(len(left), 7).argmin(axis=1) + 1
+        left, right = points[every, best - 1], points[every, best + 1]
+    x = (left + right) / 2
+    for _ in range(POLISH if len(left) else 0):
+        below, here, above = f(np.concatenate([x - NUDGE, x, x + NUDGE])).reshape(3, -1)
+        bend = below - 2 * here + above
+        step = NUDGE * (above - below) / (2 * np.where(bend > 0, bend, np.inf))
+        x = np.clip(x - step, left, right)
+    return x

@@ -1,5 +1,0 @@
-"""One page about a fitted model: self-contained HTML, nothing loaded from anywhere."""
-
-from termwise.report.page import render, write_report
-
-__all__ = ["render", "write_report"]
