@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from termwise._checks import check_number
-from termwise.deploy.predictor import Predictor
+from termwise.estimators.base import Predictor
 
 # -- one candidate -----------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from termwise._checks import check_choice, check_number
 from termwise.basis import Basis, SmoothBasis, TableEncoder, UnionBasis, evaluate, take
 from termwise.basis.encoder import is_frame
 from termwise.basis.scale import Scale
-from termwise.estimators.forward import ForwardModel
+from termwise.estimators.old_forward import ForwardModel
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.cross_validation import (
