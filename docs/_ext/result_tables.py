@@ -33,7 +33,8 @@ def read(name: str) -> list[Record]:
         elif "version" in record:
             libraries[record["library"]] = f"; {record['library']} {record['version']} on {record['device']}"
         else:
-            records.append({**record, "machine": machine + libraries.get(record.get("library"), "")})
+            words = {key: "yes" if flag else "no" for key, flag in record.items() if isinstance(flag, bool)}
+            records.append({**record, **words, "machine": machine + libraries.get(record.get("library"), "")})
     return records
 
 
@@ -76,8 +77,8 @@ def table(name: str, options: dict[str, str], body: list[str]) -> str:
     Without options, every record is a row and a line of the body a column: `header = format string`. With `rows` and
     `columns`, the values of two fields span the table, and lines are `header = value [| format string]`, where `cell`
     gives the default; `best` marks the smallest value of a field in each row and counts such rows in the last line. With
-    `relative = FIELD over ROWS to REFERENCE`, each line is a row, `label = value` of `columns`: the geometric mean of
-    the field relative to that of the reference, and the mean of the field `mean`.
+    `relative = FIELD over ROWS to REFERENCE`, each line is a row, `label = value [| text]` of `columns`: the geometric
+    mean of the field relative to that of the reference, and the mean of the field `mean`, or the text instead.
     """
     records = select(name, options.get("where", ""))
     lines = [[part.strip() for part in line.split(" = ", 1)] for line in body if line.strip()]
@@ -121,9 +122,10 @@ def relative_rows(records: list[Record], options: dict[str, str], lines: list[li
     for record in records:
         groups.setdefault(record[options["columns"]], {})[record[over]] = record
     rows = [["", f"relative {field}", f"mean {options['mean']}"]]
-    for label, value in lines:
+    for label, line in lines:
+        value, _, text = (part.strip() for part in line.partition("|"))
         one, base = groups[value], groups[reference]
         logs = [math.log(one[key][field] / base[key][field]) for key in base]
         means = [record[options["mean"]] for record in one.values()]
-        rows.append([label, f"{math.exp(sum(logs) / len(logs)):.2f}", f"{sum(means) / len(means):.0f}"])
+        rows.append([label, f"{math.exp(sum(logs) / len(logs)):.2f}", text or f"{sum(means) / len(means):.0f}"])
     return rows
