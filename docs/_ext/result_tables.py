@@ -76,9 +76,9 @@ def table(name: str, options: dict[str, str], body: list[str]) -> str:
 
     Without options, every record is a row and a line of the body a column: `header = format string`. With `rows` and
     `columns`, the values of two fields span the table, and lines are `header = value [| format string]`, where `cell`
-    gives the default; `best` marks the smallest value of a field in each row and counts such rows in the last line. With
-    `relative = FIELD over ROWS to REFERENCE`, each line is a row, `label = value [| text]` of `columns`: the geometric
-    mean of the field relative to that of the reference, and the mean of the field `mean`, or the text instead.
+    gives the default; `best` marks the smallest value of a field in each row and counts such rows in the last line.
+    With `relative = FIELD over ROWS to REFERENCE`, each line is a row, `label = value [| text]` of `columns`: the
+    geometric mean of the field relative to the reference, and the mean of the field `mean`, or the text instead.
     """
     records = select(name, options.get("where", ""))
     lines = [[part.strip() for part in line.split(" = ", 1)] for line in body if line.strip()]
@@ -97,7 +97,9 @@ def table(name: str, options: dict[str, str], body: list[str]) -> str:
 
 def crossed_rows(records: list[Record], options: dict[str, str], lines: list[list[str]]) -> list[list[str]]:
     """Return the rows of a table that two fields span."""
-    columns = [[header, *([part.strip() for part in value.split("|")] + [options["cell"]])[:2]] for header, value in lines]
+    columns = [
+        [header, *([part.strip() for part in value.split("|")] + [options["cell"]])[:2]] for header, value in lines
+    ]
     cells = {(str(r[options["rows"]]), str(r[options["columns"]])): r for r in records}
     rows = [["", *(header for header, *_ in columns)]]
     wins = [0] * len(columns)

@@ -12,16 +12,15 @@ from docutils.parsers.rst import directives
 from result_tables import RESULTS, table, value
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
+OPTIONS = ("where", "rows", "columns", "cell", "best", "relative", "mean")
+
 
 class Results(SphinxDirective):
     """A table of results."""
 
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar = {
-        name: directives.unchanged_required
-        for name in ("where", "rows", "columns", "cell", "best", "relative", "mean")
-    }
+    option_spec: ClassVar = dict.fromkeys(OPTIONS, directives.unchanged_required)
 
     def run(self) -> list[nodes.Node]:
         """Parse the Markdown table and its source, which becomes a small paragraph."""
