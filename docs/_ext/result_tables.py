@@ -90,7 +90,7 @@ def table(name: str, options: dict[str, str], body: list[str]) -> str:
         rows = [[header for header, _ in lines], *([fill(t, record) for _, t in lines] for record in records)]
     written = ["| " + " | ".join(row) + " |" for row in rows]
     written.insert(1, "|---" * len(rows[0]) + "|")
-    machines = " and ".join(dict.fromkeys(record["machine"] for record in records))
+    machines = "; ".join(dict.fromkeys(part for record in records for part in record["machine"].split("; ")))
     source = f"Source: `benchmarks/results/{name}.jsonl`; {machines}."
     return "\n".join([*written, "", source, ""])
 
@@ -105,13 +105,13 @@ def crossed_rows(records: list[Record], options: dict[str, str], lines: list[lis
     wins = [0] * len(columns)
     for row in dict.fromkeys(first for first, _ in cells):
         found = [cells.get((row, value), {}) for _, value, _ in columns]
-        texts = [fill(template, record) for record, (_, _, template) in zip(found, columns, strict=True)]
+        cell_texts = [fill(template, record) for record, (_, _, template) in zip(found, columns, strict=True)]
         if field := options.get("best"):
             least = min(record[field] for record in found if record)
             best = [bool(record) and record[field] == least for record in found]
-            texts = [f"**{text}**" if one else text for text, one in zip(texts, best, strict=True)]
+            cell_texts = [f"**{text}**" if one else text for text, one in zip(cell_texts, best, strict=True)]
             wins = [count + one for count, one in zip(wins, best, strict=True)]
-        rows.append([row, *texts])
+        rows.append([row, *cell_texts])
     if "best" in options:
         rows.append([f"*lowest {options['best']}, of {len(rows) - 1}*", *(f"*{count}*" for count in wins)])
     return rows
