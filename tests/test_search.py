@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.metadata_routing import process_routing
 from threadpoolctl import threadpool_info
 
-from termwise import BasisRidge, LocalRidge, RadialBasis
+from termwise import BasisRidge, CriterionSearch, LocalRidge, RadialBasis
 
 WIDTHS = {"basis__width": [0.1, 0.5, 1.0, 3.0, 30.0]}
 

@@ -174,7 +174,7 @@ class FittedTerms:
         return noise_variance(self.statistics.rows, self.statistics.solution)
 
     def standard_error(self, G: Array) -> Array:
-        """Standard error of the fitted function for rows g of the chosen columns, `sigma sqrt(1/n + g~ K B'B K' g~')`."""
+        """Standard error of the fit for rows g of the chosen columns: `sigma sqrt(1/n + g~ K B'B K' g~')`."""
         rows, solution = self.statistics.rows, self.statistics.solution
         centred = as_float64(G) - moved(self.statistics.G_mean, G)
         projected = reduce(matmul, [moved(factor, G) for factor in solution.root], centred)

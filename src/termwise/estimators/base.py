@@ -323,8 +323,9 @@ class TermModel(BaseEstimator):
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         terms, criteria = self._fitted(), self.criteria_
         noise = np.sqrt(np.mean(terms.noise_variance))
+        size = f"{self.n_terms_} of {self._n_searched()} terms, {terms.statistics.rows.n:g} samples"
         lines = [
-            f"{type(self).__name__}: {self.n_terms_} of {self._n_searched()} terms, {terms.statistics.rows.n:g} samples",
+            f"{type(self).__name__}: {size}",
             *self._summary_lines(),
             f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),

@@ -191,9 +191,9 @@ def _check_columns(estimator: Any, X: Any, reset: bool) -> Any:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         return X
     plain = not reset and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
-    if plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_"):
-        if np.isfinite(X).all():
-            return X
+    plain = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
+    if plain and np.isfinite(X).all():
+        return X
     return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
 

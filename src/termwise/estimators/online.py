@@ -369,7 +369,7 @@ class Samples:
         self._size += len(keys)
 
     def find(self, keys: Sequence[Hashable]) -> list[int]:
-        """Return the slots of samples, the latest of equal ones first; raise KeyError with the position of one missing."""
+        """Return the slots of samples, the latest of equal ones first; KeyError has the position of one missing."""
         found: list[int] = []
         taken: dict[Hashable, int] = {}
         for position, key in enumerate(keys):

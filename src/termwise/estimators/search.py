@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import FitFailedWarning
@@ -232,10 +233,14 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
             Passed to the estimator's `fit`, `sample_weight` for example.
         """
         candidates = self._check()
-        tasks = (delayed(fit_candidate)(self.estimator, params, X, y, fit_params) for params in candidates)
+        if effective_n_jobs(self.n_jobs) == 1:  # joblib would keep a model longer than it is needed
+            fits = (fit_candidate(self.estimator, params, X, y, fit_params) for params in candidates)
+        else:
+            tasks = (delayed(fit_candidate)(self.estimator, params, X, y, fit_params) for params in candidates)
+            fits = Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
         outcomes: list[Outcome] = []
         best, index = Outcome(None, np.inf, None, 0.0, ""), 0
-        for outcome in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
+        for outcome in fits:
             if outcome.rank() < best.rank():
                 best, index = outcome, len(outcomes)
             outcomes.append(outcome._replace(estimator=None))
