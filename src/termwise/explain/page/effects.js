@@ -6,7 +6,7 @@ const picture = { output: 0, height: 220 };  // the output that is shown
 const nameAt = (k) => (many ? outputs[k] : "effect");
 const effectLines = (effect, i) => seen().map((k) => [nameAt(k), format(effect.effect[k][i], 3)]);
 
-// Scores of a few classes are of one size and go into one picture; other outputs are shown one at a time.
+// Scores of a few classes share one chart; other outputs, which differ in scale, are shown one at a time.
 const together = facts.model.task === "classification" && outputs.length <= colours.length;
 const seen = () => (together ? outputs.map((_, k) => k) : [picture.output]);
 
@@ -28,7 +28,7 @@ function nameOutputs(holder) {
   const select = element("select", { id: "effect-output" });
   select.append(...outputs.map((name, k) => element("option", { value: k }, name)));
   select.addEventListener("change", () => { picture.output = Number(select.value); redraw(byId("effect-plots")); });
-  holder.append(element("label", {}, together ? "Pairs for " : "Effects on ", select));
+  holder.append(element("label", {}, together ? "Interactions for " : "Effects on ", select));
 }
 
 function addEffect(effect) {
@@ -42,7 +42,7 @@ function addEffect(effect) {
   });
 }
 
-// The largest effect of a single input on what is shown: all curves have this scale.
+// Largest main effect on the outputs shown: the scale of all curves.
 function limit() {
   const single = facts.effects.filter((one) => one.inputs.length === 1);
   return 1.05 * Math.max(...single.flatMap((one) => seen().flatMap((k) => one.effect[k])).map(Math.abs), 1e-300);
@@ -61,7 +61,7 @@ function drawCurve(holder, width, effect) {
   onPointer(svg, (event, place) => {
     const i = nearest(xs, X.back(place));
     follow(X(xs[i]));
-    tell(event, `${name} = ${format(xs[i])}`, effectLines(effect, i));
+    showTooltip(event, `${name} = ${format(xs[i])}`, effectLines(effect, i));
   }, follow);
 }
 
@@ -76,43 +76,43 @@ function drawBars(holder, width, effect) {
   }))));
   svg.append(shape("line", { class: "zero", x1: left, x2: right, y1: Y(0), y2: Y(0) }));
   onPointer(svg, (event, place) => {
-    const i = kindAt(kinds, X.back(place));
-    tell(event, `${name} = ${kinds[i]}`, effectLines(effect, i));
+    const i = categoryAt(kinds, X.back(place));
+    showTooltip(event, `${name} = ${kinds[i]}`, effectLines(effect, i));
   }, () => {});
 }
 
-const kindAt = (kinds, place) => Math.min(kinds.length - 1, Math.max(0, Math.round(place)));
+const categoryAt = (kinds, place) => Math.min(kinds.length - 1, Math.max(0, Math.round(place)));
 
-// Orange for less, white for nothing, purple for more (told apart with any kind of colour vision).
+// Orange below zero, purple above (distinct with any colour vision).
 function heat(share) {
   const ends = share < 0 ? [179, 88, 6] : [84, 39, 136], t = Math.min(1, Math.abs(share));
   return ends.map((c) => Math.round(247 + (c - 247) * t ** 0.8));
 }
 
 function drawSurface(holder, width, effect) {
-  const [xs, ys] = effect.values, [xKind, yKind] = effect.categories, [across, up] = effect.inputs;
+  const [xs, ys] = effect.values, [xCategories, yCategories] = effect.categories, [across, up] = effect.inputs;
   const heights = effect.effect[picture.output], most = Math.max(...heights.flat().map(Math.abs)) || 1;
   const ends = (values, kind) => (kind ? [-0.5, values.length - 0.5] : [values[0], values[values.length - 1]]);
   const { svg, X, Y, left, right, top, bottom } = frame(holder, {
-    width, height: picture.height, x: ends(xs, xKind), y: ends(ys, yKind), xTitle: across, yTitle: up, grid: false,
-    xNames: xKind ? xs.map(String) : null, yNames: yKind ? ys.map(String) : null,
+    width, height: picture.height, x: ends(xs, xCategories), y: ends(ys, yCategories), xTitle: across, yTitle: up, grid: false,
+    xNames: xCategories ? xs.map(String) : null, yNames: yCategories ? ys.map(String) : null,
     label: `Effect of ${across} and ${up}`,
   });
   svg.append(shape("image", {
-    href: painting(spread(heights, xKind).map((column) => spread(column, yKind)), most),
+    href: painting(spread(heights, xCategories).map((column) => spread(column, yCategories)), most),
     x: left, y: top, width: right - left, height: bottom - top, preserveAspectRatio: "none",
   }));
   svg.append(shape("text", { x: right, y: 14, "text-anchor": "end" }, `±${format(most, 2)}`));
-  const at = (values, kind, place) => (kind ? kindAt(values, place) : nearest(values, place));
+  const at = (values, kind, place) => (kind ? categoryAt(values, place) : nearest(values, place));
   const text = (value) => (typeof value === "number" ? format(value) : String(value));
   onPointer(svg, (event, x, y) => {
-    const i = at(xs, xKind, X.back(x)), j = at(ys, yKind, Y.back(y));
+    const i = at(xs, xCategories, X.back(x)), j = at(ys, yCategories, Y.back(y));
     const lines = [[across, text(xs[i])], [up, text(ys[j])], ["effect", format(heights[i][j], 3)]];
-    tell(event, `${across} × ${up}`, lines);
+    showTooltip(event, `${across} × ${up}`, lines);
   }, () => {});
 }
 
-// Many pixels for each category: a browser blurs what is between two pixels, and there is nothing between categories.
+// Many pixels for each category: browsers interpolate between pixels, but not between equal ones.
 const spread = (values, kind) => (kind ? values.flatMap((value) => Array(40).fill(value)) : values);
 
 function painting(heights, most) {
@@ -156,7 +156,7 @@ function scatter(holder, width, { title, xs, ys, x, y, end, how, name, rows }) {
     tooltip.hidden = true;
     if (away[best] > 28) return;
     points[best].classList.add("near");
-    tell(event, `sample ${rows[best]}`, [[how, format(xs[best])], [name, format(ys[best])]]);
+    showTooltip(event, `sample ${rows[best]}`, [[how, format(xs[best])], [name, format(ys[best])]]);
   }, clear);
 }
 
@@ -167,7 +167,7 @@ function setUpPenalty() {
   const keys = named.map(([name], k) => element("span", { class: "key" }, swatch(styleOf(k)), nameOf(name)));
   byId("penalty-legend").append(...keys);
   const least = Math.min(...[...curves.gcv, ...curves.loo].filter((value) => value > 0));
-  const most = Math.max(...named.flatMap(([, values]) => values).filter(isKnown));
+  const most = Math.max(...named.flatMap(([, values]) => values).filter(isPresent));
   const y = [least / 1.6, Math.min(1.1 * most, 8 * least)];
   const ranges = { x: [xs[0], xs[xs.length - 1]], y, xLog: true, yLog: true };
   const titles = { xTitle: "penalty alpha", yTitle: "estimated squared error", label: "Criteria against the penalty" };
@@ -183,12 +183,12 @@ function setUpPenalty() {
       const i = nearest(logs, Math.log(X.back(place)));
       follow(X(xs[i]));
       const lines = named.map(([name, values]) => [nameOf(name), format(values[i])]);
-      tell(event, `alpha = ${format(xs[i], 3)}`, [["effective parameters", format(dof[i], 3)], ...lines]);
+      showTooltip(event, `alpha = ${format(xs[i], 3)}`, [["effective parameters", format(dof[i], 3)], ...lines]);
     }, follow);
   });
 }
 
-// -- everything -----------------------------------------------------------------------------------------------------
+// -- start --------------------------------------------------------------------------------------------------------
 
 if (path.length) setUpPath();
 setUpTerms();
