@@ -82,7 +82,7 @@ def input_grids(blocks: Blocks, ends: Floats, size: int, U: Floats | None) -> li
         start += len(columns)
         deciles = np.empty(0)
         if categories is None:
-            values = np.linspace(*ends[:, columns[0]], size)
+            values = np.linspace(ends[0, columns[0]], ends[1, columns[0]], size)
             codes = values[:, None]
             deciles = deciles if U is None else np.quantile(U[:, columns[0]], DECILES)
         else:

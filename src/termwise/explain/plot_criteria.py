@@ -297,7 +297,8 @@ class CriterionDisplay:
         """
         self.ax_ = new_axes("CriterionDisplay")[0] if ax is None else ax
         self.figure_ = self.ax_.figure
-        values, numeric = np.asarray(self.values, dtype=object), are_numbers(self.values)
+        values = np.asarray(self.values, dtype=object)
+        numeric = are_numbers(values)
         places = values.astype(float) if numeric else np.arange(len(values))
         for (name, criterion), colour, dash in zip(self.curves.items(), COLOURS, DASHES, strict=False):
             heights = np.array([np.nan if one is None else one for one in criterion], dtype=float)
