@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, is_foreign, rows_of, to_host
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
-from termwise.deploy.predictor import Predictor
 from termwise.estimators.labels import coded, decide
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
@@ -279,26 +278,6 @@ def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | 
     return {"classes": [str(one) for one in classes], "counts": to_plain(counts), "how": how}
 
 
-def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
-    """Score of a model or predictor on any samples, with observed and predicted values."""
-    y, predicted = as_numpy(y), as_numpy(model.predict(X))
-    classes = getattr(model, "classes", getattr(model, "classes_", None))
-    if classes is not None:
-        labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
-        confusion = confusion_metadata(y, predicted, labels, "data")
-        accuracy = float(accuracy_score(y, predicted))
-        return {"metric": "accuracy", "value": accuracy, "n": len(y), "confusion": confusion}
-    Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
-    return {
-        "metric": "R2",
-        "value": float(r2_score(Y, F)),
-        "n": len(y),
-        "rmse": round_significant(np.sqrt(np.mean((Y - F) ** 2))),
-        "fit": fit_metadata(rows, Y, F[rows], None),
-        "confusion": None,
-    }
-
-
 def data_notes(resolved: ResolvedModel, X: Any) -> list[str]:
     """Notes on constant and duplicate columns."""
     encoder = own_encoder(resolved, X)
@@ -319,39 +298,6 @@ def data_notes(resolved: ResolvedModel, X: Any) -> list[str]:
             rest = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
             notes.append(f"{what}: {', '.join(columns[:MAX_COLUMNS])}{rest}.")
     return notes
-
-
-def predictor_metadata(predictor: Predictor) -> Metadata:
-    """Metadata of a predictor saved without that of its fit: its terms and weights."""
-    classes, q = predictor.classes, len(predictor.intercept)
-    outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
-    if classes is not None:
-        outputs = [str(one) for one in (classes if q > 1 else classes[-1:])]
-    unknown = ["n", "n_candidates", "dictionary", "alpha", "dof", "noise", "stop_reason", "target", "criterion"]
-    return {
-        "model": {
-            **dict.fromkeys(unknown),
-            "class": "Predictor",
-            "task": predictor.task,
-            "d": len(predictor.inputs),
-            "n_terms": predictor.n_terms,
-            "outputs": outputs,
-            "classes": None if classes is None else [str(one) for one in classes],
-            "intercept": round_significant(predictor.intercept),
-        },
-        "scores": {"held_out": None},
-        "baselines": [],
-        "criteria": [],
-        "terms": [
-            {"name": name, "weight": round_significant(weight), "std_error": None}
-            for name, weight in zip(predictor.term_names, predictor.weights.T, strict=True)
-        ],
-        "effects": [],
-        "no_effects": "",
-        "notes": ["The predictor was saved without metadata of its fit."],
-        "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
-        "versions": {"termwise": version("termwise")},
-    }
 
 
 # -- held-out samples --------------------------------------------------------------------------------------------------

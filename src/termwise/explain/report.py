@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
+
+from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
+from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
-from termwise.explain.diagnostics import predictor_metadata, scores_on_data
-from termwise.explain.resolve import CRITERION_NAMES, Metadata
+from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
 
 SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
@@ -150,6 +155,62 @@ def write_report(
     ['diabetes.html']
     """
     write_atomically(path, render(model, X=X, y=y, title=title))
+
+
+# -- predictors and other samples --------------------------------------------------------------------------------------
+
+
+def predictor_metadata(predictor: Predictor) -> Metadata:
+    """Metadata of a predictor saved without that of its fit: its terms and weights."""
+    classes, q = predictor.classes, len(predictor.intercept)
+    outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
+    if classes is not None:
+        outputs = [str(one) for one in (classes if q > 1 else classes[-1:])]
+    unknown = ["n", "n_candidates", "dictionary", "alpha", "dof", "noise", "stop_reason", "target", "criterion"]
+    return {
+        "model": {
+            **dict.fromkeys(unknown),
+            "class": "Predictor",
+            "task": predictor.task,
+            "d": len(predictor.inputs),
+            "n_terms": predictor.n_terms,
+            "outputs": outputs,
+            "classes": None if classes is None else [str(one) for one in classes],
+            "intercept": round_significant(predictor.intercept),
+        },
+        "scores": {"held_out": None},
+        "baselines": [],
+        "criteria": [],
+        "terms": [
+            {"name": name, "weight": round_significant(weight), "std_error": None}
+            for name, weight in zip(predictor.term_names, predictor.weights.T, strict=True)
+        ],
+        "effects": [],
+        "no_effects": "",
+        "notes": ["The predictor was saved without metadata of its fit."],
+        "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
+        "versions": {"termwise": version("termwise")},
+    }
+
+
+def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
+    """Score of a model or predictor on any samples, with observed and predicted values."""
+    y, predicted = as_numpy(y), as_numpy(model.predict(X))
+    classes = getattr(model, "classes", getattr(model, "classes_", None))
+    if classes is not None:
+        labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
+        confusion = confusion_metadata(y, predicted, labels, "data")
+        accuracy = float(accuracy_score(y, predicted))
+        return {"metric": "accuracy", "value": accuracy, "n": len(y), "confusion": confusion}
+    Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
+    return {
+        "metric": "R2",
+        "value": float(r2_score(Y, F)),
+        "n": len(y),
+        "rmse": round_significant(np.sqrt(np.mean((Y - F) ** 2))),
+        "fit": fit_metadata(rows, Y, F[rows], None),
+        "confusion": None,
+    }
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------------------

@@ -173,7 +173,8 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     """Criteria of each size, the term added there, its cost reduction and that expected of noise (TCR)."""
-    rows, thresholds = [], noise_reductions(path, path.n_candidates) if len(path) else []
+    rows: list[Metadata] = []
+    thresholds = noise_reductions(path, path.n_candidates) if len(path) else np.empty(0)
     for k, step in enumerate(path.steps):
         values = {name: round_significant(getattr(step, name)) for name in (*CRITERIA, "loo_se", "dof", "alpha")}
         rows.append({"size": k, "term": names[k - 1] if k else None, **values})
