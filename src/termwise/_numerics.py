@@ -21,3 +21,6 @@ Relative tolerances are shares of the quantity named in the comment. float64 car
 # -- deployment --------------------------------------------------------------------------------------------------------
 
 # -- explanation -------------------------------------------------------------------------------------------------------
+
+# Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
+SPECTRUM_PLOT_FLOOR = 1e-12

@@ -307,7 +307,7 @@ def bars(facts: Metadata) -> list[dict[str, Any]]:
         return []
     own = {"title": model["class"], "score": held_out["value"], "terms": model["n_terms"]}
     rows = [own, *facts["baselines"]]
-    longest = max(1.0 if held_out["metric"] in METRICS else 1e-12, *(row["score"] for row in rows))
+    longest = max(1.0 if held_out["metric"] in METRICS else 0.0, *(row["score"] for row in rows)) or 1.0
     return [
         {
             "title": row.get("title") or row["name"],

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
+from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import take
 from termwise.estimators.labels import LabelModel, coded, misclassified
 from termwise.estimators.model import TermModel
@@ -224,7 +225,7 @@ def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray) -> dict[str, lis
     G = np.asarray(densify(X if model.basis_ is None else model.basis_.transform(X)), dtype=np.float64)
     spectrum = Spectrum(pose(G, as_columns(y), resolved.weights_of_samples(len(y)), model.fit_intercept))
     mu = spectrum.mu[spectrum.mu > 0]
-    ends = np.log10([max(mu.min(), 1e-12 * mu.max()), mu.max()]) if len(mu) else np.array([-3.0, 3.0])
+    ends = np.log10([max(mu.min(), SPECTRUM_PLOT_FLOOR * mu.max()), mu.max()]) if len(mu) else np.array([-3.0, 3.0])
     if 0 < model.alpha_ < np.inf:
         ends = np.append(ends, np.log10(model.alpha_))
     alphas = np.logspace(ends.min() - PENALTY_DECADES, ends.max() + PENALTY_DECADES, PENALTIES)

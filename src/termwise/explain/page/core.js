@@ -76,8 +76,8 @@ function scale(low, high, from, to, { log = false, count = 5, least = 0 } = {}) 
 }
 
 function extent(values, room = 0.05) {
-  const known = values.filter(isPresent);
-  let low = Math.min(...known), high = Math.max(...known);
+  const present = values.filter(isPresent);
+  let low = Math.min(...present), high = Math.max(...present);
   if (low === high) { low -= 0.5 * (Math.abs(low) || 1); high += 0.5 * (Math.abs(high) || 1); }
   return [low - room * (high - low), high + room * (high - low)];
 }

@@ -21,7 +21,8 @@ function pathChart(title, series, { log, height, label, band }) {
     const titles = { xTitle: "number of terms", yTitle: title, label };
     const axes = frame(holder, { width, height, x, xLeast: 1, ...range(rows, visible, log), ...titles });
     axes.svg.append(upright(axes, axes.X(chosen), "chosen"));
-    if (state.shown.has(band)) drawBand(axes, rows.filter((row) => isPresent(row[band]) && isPresent(row.loo_se)), band);
+    const banded = rows.filter((row) => isPresent(row[band]) && isPresent(row.loo_se));
+    if (state.shown.has(band)) drawBand(axes, banded, band);
     visible.forEach((one) => drawSeries(axes, rows.filter((row) => isPresent(row[one.key])), one));
     if (state.size !== chosen) axes.svg.append(upright(axes, axes.X(state.size), "picked"));
     listen(axes, rows, visible);
