@@ -1,7 +1,7 @@
 """Every numerical tolerance in one table, each with its reason.
 
-Relative tolerances are shares of the quantity named in the comment. float64 carries about sixteen digits; a tolerance of
-1e-10 therefore leaves six digits for what rounding does to sums over many samples.
+Relative tolerances are shares of the quantity named in the comment. float64 carries about sixteen digits; a tolerance
+of 1e-10 therefore leaves six digits for what rounding does to sums over many samples.
 """
 
 # -- arrays and validation ---------------------------------------------------------------------------------------------
@@ -40,3 +40,6 @@ QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr A.11: a smaller slope is rounding
 # -- deployment --------------------------------------------------------------------------------------------------------
 
 # -- explanation -------------------------------------------------------------------------------------------------------
+
+# Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
+SPECTRUM_PLOT_FLOOR = 1e-12

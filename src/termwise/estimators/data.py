@@ -155,6 +155,12 @@ def code_labels(y: Any) -> tuple[NDArray[np.float64], Labels]:
     return coded[:, 0] if len(binarizer.classes_) == 2 else coded, Labels(binarizer.classes_)
 
 
+def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
+    """Return the labels of some samples, whose classes are known, coded -1 and +1."""
+    columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
+    return columns[:, 1] if len(classes) == 2 else columns
+
+
 def check_classes(classes: NDArray) -> None:
     """Raise unless there are at least two classes."""
     if len(classes) < 2:

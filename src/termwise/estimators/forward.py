@@ -18,7 +18,7 @@ from termwise._arrays import densify, from_host
 from termwise._checks import check_choice, check_indices, check_number, check_targets
 from termwise.estimators.base import SelectorModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
-from termwise.estimators.data import check_classes, check_request, fit_design, read
+from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read
 from termwise.execution.collections import Chunks, cut, is_dask, n_rows, some_rows, without_rows
 from termwise.execution.dask import Reading
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
@@ -174,12 +174,6 @@ def distinct_labels(y: Any) -> NDArray:
     if len(y):
         check_classification_targets(y)
     return np.unique(y)
-
-
-def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
-    """Return the labels of a chunk coded -1 and +1."""
-    columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
-    return columns[:, 1] if len(classes) == 2 else columns
 
 
 class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
