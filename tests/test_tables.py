@@ -148,7 +148,7 @@ BAD = [
      r"cannot be decompressed \(.*\): fetch or write it again\."),
     ("no Parquet", b"PAR1PAR1", r"cannot be read as Parquet \(.*\): write it again\."),
     ("no arrays", b"\x93NUMPYrest",
-     r"cannot be read as arrays of numbers or strings \(.*\): save such arrays, not Python"),
+     r"cannot be read as arrays of numbers or strings \(.*\): save vectors and matrices, not"),
 ]  # fmt: skip
 
 
@@ -295,8 +295,6 @@ def test_dates_are_recognised(written, dates):
 def test_stray_text_is_named_with_its_line(written):
     table = written("a,b\n1,2\n3,4 kg\n5,6\n")
     assert table.columns["b"].problem == "'4 kg' in line 3 is no number, as most of the column are"
-    units = "\n".join(f"{i},{i} kg" for i in range(20))
-    assert written("a,b\n" + units).columns["b"].problem == "'0 kg' in line 2 is a number with a unit"
     assert not written("a,b\n1,1st\n2,2nd\n3,1st\n").columns["b"].problem
     assert not written("a,b\n1,u\n2,v\n3,17\n").columns["b"].problem
 

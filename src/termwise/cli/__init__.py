@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -38,6 +39,11 @@ Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or
 Small = Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")]
 
 
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a function: register it as a command whose errors become sentences."""
+    return app.command(epilog=EPILOG)(handle_errors(function))
+
+
 def show_version(requested: bool) -> None:
     """Print the version and exit."""
     if requested:
@@ -65,8 +71,7 @@ def main(
     """
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def fit(
     data: Data,
     target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)],
@@ -112,32 +117,15 @@ def fit(
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
     if size not in (None, "small", "accurate") and not (size.isdecimal() and int(size) > 0):
         raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
-    console = Console(quiet, stderr=as_json)
-    options = FitOptions(
-        data=data,
-        target=target,
-        task=str(task),
-        method=str(method),
-        basis=str(basis),
-        size=int(size) if size is not None and size.isdecimal() else size,
-        seed=seed,
-        lags=lags,
-        drop=tuple(drop or ()),
-        category=tuple(category or ()),
-        time=time,
-        impute=impute,
-        hold_out=None if no_hold_out else hold_out,
-        report=report,
-        out=out,
-        force=force,
-    )
-    record = run_fit(options, console)
-    if as_json:
-        console.print_json(record)
+    console = Console(quiet, as_json)
+    terms = int(size) if size is not None and size.isdecimal() else size
+    options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
+                         tuple(category or ()), time, impute, None if no_hold_out else hold_out, report, out,
+                         force)  # fmt: skip
+    console.print_result(run_fit(options, console))
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def predict(
     model: Model,
     data: Data,
@@ -161,16 +149,14 @@ def predict(
     """
     from termwise.cli.commands import print_predictions, run_predict
 
-    console = Console(quiet, stderr=as_json or out is None)
+    console = Console(quiet, as_json, stderr=out is None)
     record = run_predict(model, data, out, proba, console)
-    if as_json:
-        console.print_json(record)
-    elif out is None:
+    console.print_result(record)
+    if out is None and not as_json:
         print_predictions(record)
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def report(
     model: Model,
     data: Annotated[
@@ -191,16 +177,13 @@ def report(
     """
     from termwise.cli.commands import run_report
 
-    console = Console(quiet, stderr=as_json)
-    record = run_report(model, data, out, console)
-    if as_json:
-        console.print_json(record)
+    console = Console(quiet, as_json)
+    console.print_result(run_report(model, data, out, console))
     if show:
         typer.launch(str(out.absolute()))
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def export(
     model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
@@ -218,14 +201,11 @@ def export(
     """
     from termwise.cli.commands import run_export
 
-    console = Console(quiet, stderr=as_json)
-    record = run_export(model, None if to is None else str(to), out, console)
-    if as_json:
-        console.print_json(record)
+    console = Console(quiet, as_json)
+    console.print_result(run_export(model, None if to is None else str(to), out, console))
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def demo(
     folder: Annotated[Path | None, typer.Option(help="Output folder; default: a temporary one.")] = None,
     as_json: Json = False,
@@ -233,10 +213,8 @@ def demo(
     """Run fit, predict, export and report on generated data."""
     from termwise.cli.commands import run_demo
 
-    console = Console(stderr=as_json)
-    record = run_demo(folder, console)
-    if as_json:
-        console.print_json(record)
+    console = Console(as_json=as_json)
+    console.print_result(run_demo(folder, console))
 
 
 # -- benchmarks --------------------------------------------------------------------------------------------------------
@@ -258,8 +236,7 @@ def run_benchmark(script: Path, repeats: int | None, small: bool) -> None:
         raise typer.Exit(status)
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark, or 'all'.")] = "all",
     repeats: Annotated[int | None, typer.Option(min=1, help="Repetitions; default: the benchmark's own.")] = None,
@@ -273,8 +250,7 @@ def bench(
         run_benchmark(scripts[each], repeats, small)
 
 
-@app.command(epilog=EPILOG)
-@handle_errors
+@command
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which study; without a name they are listed.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; default: the study's own.")] = None,

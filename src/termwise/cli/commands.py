@@ -12,14 +12,15 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import r2_score
 
+import termwise as tw
 from termwise._checks import import_optional
 from termwise.cli.console import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.tables import Table, as_word, read_table
 from termwise.cli.task import count_past, counted, select_inputs, time_order
 from termwise.deploy.document import write_atomically
-from termwise.deploy.predictor import Predictor, load_predictor
-from termwise.report import render
+
+pd = import_optional("pandas", "cli", "The command line")
 
 FORMATS = (".csv", ".parquet", ".npz")
 BAR_LENGTH = 30  # characters
@@ -34,7 +35,7 @@ class SavedModel:
     def __init__(self, path: Path) -> None:
         if path.is_dir() or not path.exists():
             raise ValueError(f"{path} is no model file: give the file that `termwise fit -o` wrote.")
-        self.predictor: Predictor = load_predictor(path)
+        self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
         self.target: str = command.get("target") or facts.get("model", {}).get("target") or ""
@@ -107,7 +108,6 @@ class SavedModel:
         kept = np.arange(count_past(table, target, order)) if self.lags else np.flatnonzero(~column.missing)
         y = column.values[order[kept]]
         y = y.astype(np.asarray(classes).dtype) if classes else y
-        pd = import_optional("pandas", "cli", "Reading tables")
         return X.iloc[kept].reset_index(drop=True), pd.Series(y, name=target)
 
 
@@ -126,8 +126,7 @@ def run_predict(model: Path, data: Path, out: Path | None, proba: bool, console:
     columns = saved.predict(table, proba)
     if out is not None:
         write_atomically(out, serialise(columns, out.suffix))
-    for note in dict.fromkeys(table.notes):
-        console.print(f"  - {note}", style="dim")
+    console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
     return {
@@ -148,7 +147,6 @@ def print_predictions(record: dict[str, Any]) -> None:
 
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:
     """Return columns as the content of a CSV, Parquet or NPZ file."""
-    pd = import_optional("pandas", "cli", "Writing tables")
     buffer = io.BytesIO()
     if suffix == ".npz":
         np.savez(buffer, **columns)
@@ -166,7 +164,7 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     saved = SavedModel(model)
     X, y = (None, None) if data is None else saved.samples(saved.read(data))
     with console.progress("writing the report"):
-        page = render(saved.predictor, X=X, y=y)
+        page = tw.report.render(saved.predictor, X=X, y=y)
     write_atomically(out, page)
     console.print(f"report: {out}", style="bold")
     return {"command": "report", "model": str(model), "report": str(out), "rows": None if y is None else len(y)}
@@ -183,7 +181,6 @@ def run_export(model: Path, language: str | None, out: Path, console: Console) -
 
 def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     """Run `termwise demo`: fit, predict, export and report on Friedman's first test function."""
-    pd = import_optional("pandas", "cli", "Writing tables")
     folder = Path(tempfile.mkdtemp(prefix="termwise-demo-")) if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
     measured, new, predicted = folder / "measured.csv", folder / "new.csv", folder / "predictions.csv"
@@ -206,7 +203,7 @@ def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     announce(f"report {model} -o {report}")
     run_report(model, None, report, console)
     full, empty = "█░" if console.output.encoding.startswith("utf") else "#."
-    effects = (load_predictor(model).facts or {})["effects"]
+    effects = (tw.load_predictor(model).facts or {})["effects"]
     largest = max(effect["strength"][0] for effect in effects)
     rows = []
     for effect in effects:

@@ -41,16 +41,16 @@ def handle_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Console:
-    """Prints messages unless `quiet`, on stderr where stdout is for the result (`stderr=True`)."""
+    """Prints messages unless `quiet`; on stderr if `stderr` or `as_json`, where stdout is for the result."""
 
-    def __init__(self, quiet: bool = False, stderr: bool = False) -> None:
+    def __init__(self, quiet: bool = False, as_json: bool = False, stderr: bool = False) -> None:
         from rich.console import Console as RichConsole
 
-        self.quiet = quiet
+        self.quiet, self.as_json = quiet, as_json
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # for terminals that cannot encode the names of columns
-        self.output = RichConsole(stderr=stderr, quiet=quiet, highlight=False, soft_wrap=True)
+        self.output = RichConsole(stderr=stderr or as_json, quiet=quiet, highlight=False, soft_wrap=True)
         self.errors = RichConsole(stderr=True, quiet=quiet, highlight=False)
 
     def print(self, text: str, style: str | None = None) -> None:
@@ -69,10 +69,16 @@ class Console:
             table.add_row(*row)
         self.output.print(table, markup=False)
 
-    def print_json(self, record: dict[str, Any]) -> None:
-        """Print one JSON object on stdout."""
-        ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-        print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
+    def print_notes(self, notes: Sequence[str]) -> None:
+        """Print a list, without repetitions."""
+        for note in dict.fromkeys(notes):
+            self.print(f"  - {note}", style="dim")
+
+    def print_result(self, record: dict[str, Any]) -> None:
+        """Print one JSON object on stdout if the command was called with --json."""
+        if self.as_json:
+            ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+            print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
 
     @contextmanager
     def progress(self, title: str, estimator: Any = None) -> Iterator[None]:

@@ -14,31 +14,22 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import termwise as tw
 from termwise._checks import import_optional
-from termwise.basis import AnovaBasis, FourierBasis, LagBasis, RadialBasis, SmoothBasis, TableEncoder
 from termwise.cli.console import Console, UsageError, collect_warnings
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
 from termwise.deploy.document import write_atomically
-from termwise.deploy.predictor import Predictor
-from termwise.diagnostics import facts as collect_facts
-from termwise.diagnostics import held_out_comparison
-from termwise.estimators.evidence import EvidenceForwardRegressor
-from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
-from termwise.estimators.local_ridge import LocalRidge
-from termwise.estimators.prefilter import PrefilterClassifier
-from termwise.estimators.ridge import BasisRidge
-from termwise.estimators.thresholding import OrthogonalThresholdRegressor
-from termwise.recipe import TermwiseClassifier, TermwiseRegressor
-from termwise.report import render
+
+pd = import_optional("pandas", "cli", "The command line")
 
 MIN_ROWS_TO_HOLD_OUT = 20
 MAX_TERMS_SHOWN = 15
 MAX_OUTPUTS_SHOWN = 4  # columns of weights
 MAX_CENTERS = 500  # radial functions on a table with more rows
 MAX_TERMS = 150  # of the default method, unless --size is larger
-REGRESSORS = {"ridge": BasisRidge, "local-ridge": LocalRidge, "threshold": OrthogonalThresholdRegressor,
-              "evidence": EvidenceForwardRegressor}  # fmt: skip
+REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
+              "evidence": tw.EvidenceForwardRegressor}  # fmt: skip
 DICTIONARIES = {"auto": "auto", "none": "linear", "smooth": "smooth", "relevant": "relevant", "anova": "pairs"}
 
 
@@ -96,16 +87,16 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     held_out, baselines = score_held_out(task, options, console, notes)
     fill = fill_values(task.X)
     X = task.X.fillna(fill)
-    y = import_optional("pandas", "cli", "Reading tables").Series(task.y, name=task.target)
+    y = pd.Series(task.y, name=task.target)
     model = make_estimator(options, task.kind, X)
     weights = {"sample_weight": (np.arange(n) >= options.lags).astype(float)} if series else {}  # 0: no past
     with collect_warnings(notes), console.progress(f"fitting all {n} rows", last_step(model)):
         model.fit(X, task.y, **weights)
     with collect_warnings(notes), console.progress("collecting diagnostics"):
-        facts = collect_facts(model, X, y, held_out=held_out, baselines=baselines, notes=list(dict.fromkeys(notes)),
-                              reproduce=options.command)  # fmt: skip
+        facts = tw.diagnostics.facts(model, X, y, held_out=held_out, baselines=baselines, reproduce=options.command,
+                                     notes=list(dict.fromkeys(notes)))  # fmt: skip
     facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
-    predictor = Predictor.from_estimator(model).with_facts(facts)
+    predictor = tw.Predictor.from_estimator(model).with_facts(facts)
     predictor = predictor.with_fill(fill) if options.impute else predictor
     print_fit(facts, console)
     if options.out is None:
@@ -114,7 +105,9 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         predictor.save(options.out)
         console.print(f"model: {options.out}", style="bold")
     if options.report is not None:
-        write_atomically(options.report, render(predictor, title=f"{options.target} from {options.data.name}"))
+        write_atomically(
+            options.report, tw.report.render(predictor, title=f"{options.target} from {options.data.name}")
+        )
         console.print(f"report: {options.report}", style="bold")
     return {
         "command": "fit",
@@ -210,7 +203,6 @@ def score_held_out(
         X = task.X.fillna(fill_values(task.X.iloc[train]))
         basis = make_basis(options, X).fit(X)
         G, y = basis.windows(X)
-        pd = import_optional("pandas", "cli", "Reading tables")
         task = replace(task, X=pd.DataFrame(G, columns=basis.get_feature_names_out()), y=y)
     train, test = split(task, options)
     if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
@@ -227,7 +219,7 @@ def score_held_out(
     ):
         model.fit(X_train, task.y[train])
     with collect_warnings(notes), console.progress("comparing with baselines"):
-        held_out, baselines = held_out_comparison(model, X_train, task.y[train], X_test, task.y[test])
+        held_out, baselines = tw.diagnostics.held_out_comparison(model, X_train, task.y[train], X_test, task.y[test])
     return {**held_out, "terms": int(last_step(model).n_terms_)}, baselines
 
 
@@ -273,19 +265,19 @@ def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
     method, size, seed = options.method, options.size, options.seed
     number = size if isinstance(size, int) else None
     if method == "auto" and options.basis != "lag":
-        flagship = TermwiseClassifier if kind == "classification" else TermwiseRegressor
+        flagship = tw.TermwiseClassifier if kind == "classification" else tw.TermwiseRegressor
         max_terms = max(number or 0, MAX_TERMS)
         return flagship(size or "small", dictionary=DICTIONARIES[options.basis], random_state=seed, max_terms=max_terms)
     if method == "prefilter":
         limit: dict[str, Any] = {} if size is None else {"max_terms": size, "criterion": None}
         if options.basis == "none":
-            basis = make_pipeline(TableEncoder(), StandardScaler())
-            return PrefilterClassifier(basis, fit_intercept=True, random_state=seed, **limit)
-        model = PrefilterClassifier(random_state=seed, **limit)
-        return make_pipeline(TableEncoder(), model) if "category" in map(str, X.dtypes) else model
+            basis = make_pipeline(tw.basis.TableEncoder(), StandardScaler())
+            return tw.PrefilterClassifier(basis, fit_intercept=True, random_state=seed, **limit)
+        model = tw.PrefilterClassifier(random_state=seed, **limit)
+        return make_pipeline(tw.basis.TableEncoder(), model) if "category" in map(str, X.dtypes) else model
     basis = make_basis(options, X)
     if method in ("auto", "forward"):
-        forward = ForwardClassifier if kind == "classification" else ForwardRegressor
+        forward = tw.ForwardClassifier if kind == "classification" else tw.ForwardRegressor
         criterion = None if number else "loo" if size == "accurate" else "tcr"
         return forward(basis, refit_alpha="loo", criterion=criterion, max_terms=number)
     limit = {"max_terms": number} if method == "evidence" else {}
@@ -296,22 +288,22 @@ def make_basis(options: FitOptions, X: Any) -> Any:
     """Return the transformer that generates the candidates; None for the columns themselves."""
     name, seed = options.basis, options.seed
     if name == "lag":
-        return LagBasis(options.lags, input_lags=range(options.lags + 1), output=options.target)
+        return tw.LagBasis(options.lags, input_lags=range(options.lags + 1), output=options.target)
     if name == "auto":
         name = "rbf" if options.method == "threshold" else "none"
     if name == "none":
         if options.method in REGRESSORS:
-            return make_pipeline(TableEncoder(), StandardScaler())  # a common penalty presumes a common scale
-        return make_pipeline(TableEncoder()) if "category" in map(str, X.dtypes) else None
+            return make_pipeline(tw.basis.TableEncoder(), StandardScaler())  # a common penalty presumes a common scale
+        return make_pipeline(tw.basis.TableEncoder()) if "category" in map(str, X.dtypes) else None
     centers: Any = MAX_CENTERS if len(X) > MAX_CENTERS else "samples"
     steps = {
-        "rbf": [StandardScaler(), RadialBasis(width="median", centers=centers, random_state=seed)],
-        "smooth": [SmoothBasis(centers=centers, random_state=seed)],
-        "relevant": [SmoothBasis(centers=centers, random_state=seed, relevance="auto")],
-        "anova": [AnovaBasis()],
-        "fourier": [FourierBasis()],
+        "rbf": [StandardScaler(), tw.RadialBasis(width="median", centers=centers, random_state=seed)],
+        "smooth": [tw.SmoothBasis(centers=centers, random_state=seed)],
+        "relevant": [tw.SmoothBasis(centers=centers, random_state=seed, relevance="auto")],
+        "anova": [tw.AnovaBasis()],
+        "fourier": [tw.FourierBasis()],
     }
-    return make_pipeline(TableEncoder(), *steps[name])
+    return make_pipeline(tw.basis.TableEncoder(), *steps[name])
 
 
 # -- output ------------------------------------------------------------------------------------------------------------
@@ -320,8 +312,7 @@ def make_basis(options: FitOptions, X: Any) -> Any:
 def print_fit(facts: dict[str, Any], console: Console) -> None:
     """Print notes, terms with weights and standard errors, and the scores on held-out rows."""
     model, terms, held_out = facts["model"], facts["terms"], facts["scores"].get("held_out")
-    for note in dict.fromkeys(facts["notes"]):
-        console.print(f"  - {note}", style="dim")
+    console.print_notes(facts["notes"])
     title = f"{model['class']}: {model['n_terms']} of {model['n_candidates']} terms ({model['dictionary']})"
     outputs = model["outputs"][:MAX_OUTPUTS_SHOWN]
     several = len(model["outputs"]) > 1

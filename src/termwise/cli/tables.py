@@ -12,7 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from termwise._checks import import_optional
 
+pd = import_optional("pandas", "cli", "The command line")
+
 SAMPLE_CHARS = 16_384  # beginning of a file from which the dialect is detected,
 SAMPLE_LINES = 10  # extended to these lines where they are longer
 SAMPLE_WORDS = 2_000  # distinct strings from which the type of a column is detected, before all are converted
-MAX_GRADES = 12  # distinct values such as "1st" or "2nd" that are categories, not numbers with a unit
 STDIN = Path("-")
 REMEDY = "save the table as CSV (UTF-8), Parquet or NPZ"
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
@@ -46,14 +47,11 @@ NUMBER = {
 }
 PLAIN = {".": str.maketrans("", "", "," + GROUPING), ",": str.maketrans(",", ".", "." + GROUPING)}
 SIGN = re.compile(r"^([-+]?)[%$€£¥]\s?|\s?[%$€£¥]$")  # of per cent or a currency, before or after a number
-WITH_UNIT = re.compile(r"[$€£¥]?\s?[-+]?\d[\d.,]*\s?(?:[^\W\d_]{1,6}|[%°$€£¥][^\W\d_]?)?[23²³]?")
-CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s?[AaPp][Mm])?(?:\s?(?:Z|UTC|[-+]\d{2}:?\d{2}))?"
-MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 DAY = (
-    r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
-    rf"|(?:\d{{1,2}}[. -]?\s?{MONTH}|{MONTH}\s?\d{{1,2}},?)[ -]\s?(?:\d{{4}}|\d{{2}})"
+    rf"\d{{4}}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2\d\d(\d\d)?|(\d\d?[. -]*{MONTH}|{MONTH} *\d\d?)[., -]+\d\d(\d\d)?"
 )
-DATE = re.compile(rf"(?:{DAY})(?:[T ]\s?{CLOCK})?|{CLOCK}", re.IGNORECASE)
+DATE = re.compile(rf"(?:{DAY})(?:[T ].*)?|\d\d?:\d\d(:.*| ?[ap]m)?", re.IGNORECASE)
 
 
 def row_number(row: int) -> str:
@@ -200,7 +198,6 @@ class Dialect:
 
 def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str]) -> Table:
     """Read delimited text: the dialect is detected from its beginning, then pandas parses all of it."""
-    pd = import_optional("pandas", "cli", "Reading tables")
     text, encoding = decode(raw, path)
     dialect = detect_dialect(text, expected)
     notes = dialect.notes + [f"the text is encoded in {encoding}"] * (encoding != "utf-8")
@@ -359,7 +356,6 @@ def parser_message(text: str, path: Path, dialect: Dialect, error: Exception) ->
 def read_parquet(raw: bytes, path: Path) -> Any:
     """Read a Parquet file as a data frame."""
     pq = import_optional("pyarrow.parquet", "parquet", "Reading Parquet files")
-    import_optional("pandas", "cli", "Reading tables")
     try:
         return pq.read_table(io.BytesIO(raw)).to_pandas()
     except Exception as error:  # pyarrow has many kinds
@@ -368,7 +364,6 @@ def read_parquet(raw: bytes, path: Path) -> Any:
 
 def read_arrays(raw: bytes, path: Path) -> Any:
     """Read an NPY or NPZ file as a data frame: a column per vector, and one per column of a matrix, numbered."""
-    pd = import_optional("pandas", "cli", "Reading tables")
     archive = io.BytesIO(raw)
     if not raw.startswith(b"\x93NUMPY") and not (
         zipfile.is_zipfile(archive) and all(name.endswith(".npy") for name in zipfile.ZipFile(archive).namelist())
@@ -377,26 +372,19 @@ def read_arrays(raw: bytes, path: Path) -> Any:
     try:
         content = np.load(io.BytesIO(raw), allow_pickle=False)
         arrays = {"x": content} if isinstance(content, np.ndarray) else {key: content[key] for key in content.files}
+        frames = [pd.DataFrame(array) for array in arrays.values()]
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"{path} cannot be read as arrays of numbers or strings ({error}): save such arrays, not Python objects."
-        ) from None
-    lengths = {len(array) if array.ndim else 0 for array in arrays.values()}
-    if len(lengths) != 1 or any(array.ndim > 2 for array in arrays.values()):
+        raise ValueError(f"{path} cannot be read as arrays of numbers or strings ({error}): save vectors and matrices, "
+                         "not Python objects.") from None  # fmt: skip
+    if len(set(map(len, frames))) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(f"{path} must hold vectors and matrices with a row for each sample, got {shapes}: leave out "
                          "what is no part of the table.")  # fmt: skip
-    columns: list[tuple[str, Any]] = []
-    for name, array in arrays.items():
-        name = "x" if name == "X" else name
-        if array.dtype.names:
-            columns += [(part, array[part]) for part in array.dtype.names]
-        elif array.ndim == 1:
-            columns.append((name, array))
-        else:
-            columns += [(f"{name}{j}", array[:, j]) for j in range(array.shape[1])]
-    names, _ = unique_names(name for name, _ in columns)
-    return pd.DataFrame(dict(zip(names, (values for _, values in columns), strict=True)))
+    for (name, array), frame in zip(arrays.items(), frames, strict=True):
+        if not array.dtype.names:  # fields of a structured array have names
+            name = "x" if name == "X" else name
+            frame.columns = [name] if array.ndim == 1 else [f"{name}{j}" for j in frame.columns]
+    return pd.concat(frames, axis=1)
 
 
 # -- types of columns --------------------------------------------------------------------------------------------------
@@ -425,72 +413,59 @@ def as_word(value: Any) -> str:
 
 def column_of(series: Any, as_text: bool, decimal: str = ".", location: Callable[[int], str] = row_number) -> Column:
     """Return a column of a data frame with its type: strings may be numbers or dates."""
-    pd = import_optional("pandas", "cli", "Reading tables")
-    n = len(series)
-    dtype = series.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype):
+    dtype, types = series.dtype, pd.api.types
+    empty = Column("empty", np.full(len(series), None))
+    if types.is_datetime64_any_dtype(dtype):
         words = series.dt.strftime("%Y-%m-%dT%H:%M:%S.%f").astype(object)
-        return Column("date", np.where(series.isna(), None, words))
-    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype) and not as_text:
-        values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-        return Column("empty", np.full(n, None)) if np.isnan(values).all() else Column("number", values)
+        return replace(empty, kind="date", values=words.where(series.notna(), None).to_numpy())
+    if types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype) and not as_text:
+        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return empty if np.isnan(numbers).all() else Column("number", numbers)
     try:
         codes, distinct = pd.factorize(np.asarray(series, dtype=object))
     except TypeError:  # lists, dictionaries
-        return Column("other", np.full(n, None), "holds neither numbers nor strings")
-    words = np.array([*map(as_word, distinct), ""], dtype=object)  # the last one for code -1, missing
-    present = np.flatnonzero([not is_missing(word) for word in words])
-    if not len(present):
-        return Column("empty", np.full(n, None))
-    counts = np.bincount(codes[codes >= 0], minlength=len(words))[present]
-    words[np.setdiff1d(np.arange(len(words)), present)] = None
-    if as_text:
-        return Column("text", words[codes])
-    kind, numbers, stray, reason = classify(list(words[present]), counts, decimal)
+        return replace(empty, kind="other", problem="holds neither numbers nor strings")
+    words = np.array([*map(as_word, distinct), ""], dtype=object)  # the last one for missing values, code -1
+    missing = np.array([is_missing(word) for word in words])
+    words[missing] = None
+    if missing.all() or as_text:
+        return empty if missing.all() else Column("text", words[codes])
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    kind, numbers, sign = classify(words[~missing], counts[~missing], decimal)
     if kind == "number":
         values = np.full(len(words), np.nan)
-        values[present] = numbers
-        return Column("number", values[codes], hint=reason)
-    problem = ""
-    if stray.any():
-        row = int(np.flatnonzero(np.isin(codes, present[stray]))[0])
-        problem = f"{words[codes[row]]!r} in {location(row)} {reason}"
-    return Column(kind, words[codes], problem)
+        values[~missing] = numbers
+        return Column(kind, values[codes], hint=f"is written with {sign}, which is left out" if sign else "")
+    if kind != "mixed":
+        return Column(kind, words[codes])
+    row = int(np.argmax(np.isin(codes, np.flatnonzero(~missing)[np.isnan(numbers)])))
+    problem = f"{words[codes[row]]!r} in {location(row)} is no number, as most of the column are"
+    return Column("text", words[codes], problem)
 
 
-def classify(
-    words: Sequence[str], counts: NDArray[np.int64], decimal: str
-) -> tuple[str, NDArray[np.float64], NDArray[np.bool_], str]:
-    """Return the type of a column, its numbers, a mask of invalid strings, and what is wrong with them.
+def classify(words: NDArray, counts: NDArray[np.intp], decimal: str) -> tuple[str, NDArray[np.float64], str]:
+    """Return the type of a column, its numbers and the sign of per cent or a currency that all of them have.
 
-    The column is given by its distinct strings and the number of rows of each. It is numeric if all strings are numbers
-    with one decimal mark, `decimal` where both fit. If half of the rows are numbers the others are mistakes; if fewer,
-    it is categorical.
+    The column is given by its distinct strings and the number of rows of each. It is numeric ("number") if all strings
+    are numbers with one decimal mark, `decimal` where both fit; "mixed" if those of half of the rows are, so that the
+    others are mistakes; otherwise "date" or "text".
     """
     if len(words) > SAMPLE_WORDS:
         step = len(words) // SAMPLE_WORDS
-        kind, _, stray, _ = classify(words[::step], counts[::step], decimal)
-        if kind == "date" or (kind == "text" and not stray.any()):
-            return kind, np.full(len(words), np.nan), np.zeros(len(words), dtype=bool), ""
+        kind, numbers, sign = classify(words[::step], counts[::step], decimal)
+        if kind in ("date", "text"):
+            return kind, numbers, sign
     signs = {match[0].strip("+- ") if (match := SIGN.search(word)) else "" for word in words}
     sign = signs.pop() if len(signs) == 1 else ""
     bare = [strip_sign(word) if sign else word.replace("\u2212", "-") for word in words]
-    other = "," if decimal == "." else "."
     readings = [
         np.array([float(word.translate(PLAIN[mark])) if NUMBER[mark].fullmatch(word) else np.nan for word in bare])
-        for mark in (decimal, other)
+        for mark in (decimal, "," if decimal == "." else ".")
     ]
     numbers = max(readings, key=lambda values: counts[~np.isnan(values)].sum())
-    invalid = np.isnan(numbers)
-    n_rows, n_numeric = counts.sum(), counts[~invalid].sum()
+    n_rows, n_numeric = counts.sum(), counts[~np.isnan(numbers)].sum()
     if n_numeric == n_rows:
-        return "number", numbers, invalid, f"is written with {sign}, which is left out" if sign else ""
-    dates = np.array([bool(DATE.fullmatch(word)) for word in words])
-    if counts[dates].sum() >= 0.9 * n_rows:
-        return "date", numbers, np.zeros_like(dates), ""
-    if n_numeric >= n_rows / 2:
-        return "text", numbers, invalid, "is no number, as most of the column are"
-    units = invalid & [bool(WITH_UNIT.fullmatch(word)) for word in words]
-    if counts[units].sum() >= 0.9 * n_rows and len(words) > MAX_GRADES:
-        return "text", numbers, units, "is a number with a unit"
-    return "text", numbers, np.zeros_like(dates), ""
+        return "number", numbers, sign
+    if counts[[bool(DATE.fullmatch(word)) for word in words]].sum() >= 0.9 * n_rows:
+        return "date", numbers, sign
+    return "mixed" if n_numeric >= n_rows / 2 else "text", numbers, sign

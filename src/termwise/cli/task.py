@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from termwise._checks import import_optional
 from termwise.cli.tables import Column, Table, as_word
 
+pd = import_optional("pandas", "cli", "The command line")
+
 MAX_CATEGORIES = 50  # a column of strings with more distinct values holds identifiers or free text
 MIN_IDENTIFIERS = 20  # distinct values above which a column of strings that hardly repeat holds identifiers
 MAX_MAGNITUDE = 1e100  # squares and products of larger numbers overflow; of numbers below its inverse they vanish
@@ -117,7 +119,6 @@ def make_task(
         raise ValueError(f"{table.path} must have a column to predict from ({why}): add columns.")
     if not impute:
         check_complete(table, inputs, rows)
-    pd = import_optional("pandas", "cli", "Reading tables")
     data = {name: column.values if column.kind == "number" else pd.Categorical(column.values)
             for name, column in inputs.items()}  # fmt: skip
     X = pd.DataFrame(data, index=range(len(rows)))
@@ -219,7 +220,6 @@ def time_order(table: Table, time: str | None) -> NDArray[np.intp]:
 
 def parse_dates(table: Table, name: str, column: Column) -> NDArray:
     """Return dates as values that can be sorted; raise if 3/4/2021 may be in March or in April."""
-    pd = import_optional("pandas", "cli", "Reading tables")
     words = pd.Series(column.values)
     found = [match for word in words.unique() if (match := DAY_OR_MONTH_FIRST.fullmatch(word))]
     day_first = not found or max(int(match[1]) for match in found) > 12 or any("." in match[0] for match in found)
@@ -291,7 +291,6 @@ def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.in
 
 def informative_columns(columns: dict[str, Column], rows: NDArray[np.intp]) -> tuple[dict[str, Column], list[str]]:
     """Return the columns that may carry information, restricted to some rows, and notes on the others."""
-    pd = import_optional("pandas", "cli", "Reading tables")
     excluded: dict[str, list[str]] = {}
     inputs: dict[str, Column] = {}
     hints = []
@@ -367,7 +366,6 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
     X : DataFrame
         One column per input, float64 or str.
     """
-    pd = import_optional("pandas", "cli", "Reading tables")
     inputs = list(inputs)
     absent = [each.name for each in inputs if each.name not in table.columns]
     if len(absent) > 1:
