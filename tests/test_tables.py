@@ -141,7 +141,7 @@ BAD = [
     ("a quotation mark too few", 'a,b\n1,"u\n2,3\n', r"has a quotation mark in line 2 that is never closed: close or"),
     ("web page", "<html></html>", r"looks like JSON, XML or a web page, not like a table: save the table as CSV"),
     ("JSON", '[{"a": 1}]', r"looks like JSON, XML or a web page, not like a table"),
-    ("Excel", b"\xd0\xcf\x11\xe0rest", r"looks like an Excel workbook or a ZIP archive, not like a table: save the table"),
+    ("Excel", b"\xd0\xcf\x11\xe0rest", r"looks like an Excel workbook or a ZIP archive, not like a table: save"),
     ("ZIP", b"PK\x03\x04rest", r"looks like an Excel workbook or a ZIP archive, not like a table: save"),
     ("bytes", b"a\x00\x01b\x02", r"is not text \(it holds zero bytes\): save the table"),
     ("half a gzip", gzip.compress(b"a,b\n1,2\n" * 99)[:25],
@@ -452,9 +452,9 @@ POSED_BADLY = [
     ("words to regress on", {"a": wave, "y": lambda i: "uv"[i % 2]}, {"kind": "regression"},
      r"the target y must be numbers for --task regression, got text such as 'u': use --task classification\."),
     ("names as target", {"a": wave, "y": lambda i: f"n{i}"}, {},
-     r"the target y must be numbers or classes that repeat, got 30 different strings in 30 rows: name another column"),
+     r"the target y must have classes that repeat, got 30 different values in 30 rows: group them, use --task"),
     ("numbers as classes", {"a": wave, "y": lambda i: i}, {"kind": "classification"},
-     r"the target y must have classes that repeat for --task classification, got 30 different numbers: use --task"),
+     r"the target y must have classes that repeat, got 30 different values in 30 rows: group them, use --task"),
     ("fractions as classes", {"a": wave, "y": lambda i: 1.5 + i % 2}, {"kind": "classification"},
      r"must be text or whole numbers for --task classification, got 1\.5: --category y reads it as text"),
     ("infinite target", {"a": wave, "y": lambda i: "inf" if i == 2 else i}, {},
@@ -492,7 +492,7 @@ def test_tasks_that_are_none(written, columns, options, message):
 
 
 def test_too_few_rows(written):
-    with pytest.raises(ValueError, match=r"must have at least 5 rows with a target, got 3: add some\."):
+    with pytest.raises(ValueError, match=r"must have at least 5 rows with a target, got 3: add rows\."):
         make_task(written("a,y\n1,2\n2,3\n5,4\n"), "y")
 
 

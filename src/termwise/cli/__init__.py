@@ -16,14 +16,8 @@ import typer
 from termwise.cli.console import Console, UsageError, handle_errors
 
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
-app = typer.Typer(
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
 Language = StrEnum("Language", ["onnx", "c", "python", "json"])
@@ -53,11 +47,12 @@ def show_version(requested: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")]
+
+
 @app.callback()
 def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Version = False,
 ) -> None:
     """Small models, chosen term by term: from a table to a model, a report, and code that runs anywhere.
 
@@ -147,13 +142,10 @@ def predict(
 
         termwise predict model.json new.parquet --proba | head
     """
-    from termwise.cli.commands import print_predictions, run_predict
+    from termwise.cli.commands import run_predict
 
     console = Console(quiet, as_json, stderr=out is None)
-    record = run_predict(model, data, out, proba, console)
-    console.print_result(record)
-    if out is None and not as_json:
-        print_predictions(record)
+    console.print_result(run_predict(model, data, out, proba, console))
 
 
 @command
@@ -260,22 +252,17 @@ def reproduce(
 
     Needs the papers' data sets: set the environment variable TERMWISE_DATA to their folder.
     """
-    studies = {}  # the benchmarks that need the papers' data, with the first line of their docstrings
-    for each, script in benchmark_scripts().items():
-        text = ast.get_docstring(ast.parse(script.read_text())) or ""
-        if "TERMWISE_DATA" in text:
-            studies[each] = script
-            if name is None:
-                typer.echo(f"{each:<14} {text.partition(chr(10))[0]}")
+    scripts = benchmark_scripts()
+    titles = {each: ast.get_docstring(ast.parse(script.read_text())) or "" for each, script in scripts.items()}
+    studies = {each: text.partition("\n")[0] for each, text in titles.items() if "TERMWISE_DATA" in text}
     if name is None:
+        typer.echo("\n".join(f"{each:<14} {title}" for each, title in studies.items()))
         return
     if name not in studies:
         raise typer.BadParameter(f"must be one of {', '.join(studies)}, got {name!r}.", param_hint="NAME")
     home = os.environ.get("TERMWISE_DATA")
     if not home or not Path(home).is_dir():
         got = f"got {home}, which is no folder" if home else "but it is not set"
-        raise ValueError(
-            f"the environment variable TERMWISE_DATA must name the folder with the papers' data sets, {got}: "
-            "export TERMWISE_DATA=/path/to/data."
-        )
-    run_benchmark(studies[name], repeats, small)
+        raise ValueError("the environment variable TERMWISE_DATA must name the folder with the papers' data sets, "
+                         f"{got}: export TERMWISE_DATA=/path/to/data.")  # fmt: skip
+    run_benchmark(scripts[name], repeats, small)

@@ -124,25 +124,17 @@ def run_predict(model: Path, data: Path, out: Path | None, proba: bool, console:
         )
     table = saved.read(data)
     columns = saved.predict(table, proba)
+    content = serialise(columns, ".csv" if out is None else out.suffix)
     if out is not None:
-        write_atomically(out, serialise(columns, out.suffix))
+        write_atomically(out, content)
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
-    return {
-        "command": "predict",
-        "model": str(model),
-        "data": str(data),
-        "output": None if out is None else str(out),
-        "rows": table.n_rows,
-        **{name: values.tolist() for name, values in columns.items()},
-    }
-
-
-def print_predictions(record: dict[str, Any]) -> None:
-    """Print predictions as CSV on stdout."""
-    columns = {name: values for name, values in record.items() if isinstance(values, list)}
-    sys.stdout.write(serialise(columns, ".csv").decode())
+    if out is None and not console.as_json:
+        sys.stdout.write(content.decode())
+    predictions = {name: values.tolist() for name, values in columns.items()}
+    return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
+            "rows": table.n_rows, **predictions}  # fmt: skip
 
 
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:

@@ -80,9 +80,8 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         table = read_table(options.data, as_text=options.category, expected=[options.target])
         task = load_task(table, options)
     n, series = len(task.y), options.basis == "lag"
-    console.print(
-        f"{options.data}: {counted(n, 'row')}, {counted(task.X.shape[1], 'input')}, {task.kind} of {task.target}"
-    )
+    sizes = f"{counted(n, 'row')}, {counted(task.X.shape[1], 'input')}"
+    console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
     notes = [*task.notes, *preprocessing_notes(task, options)]
     held_out, baselines = score_held_out(task, options, console, notes)
     fill = fill_values(task.X)
@@ -105,23 +104,17 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         predictor.save(options.out)
         console.print(f"model: {options.out}", style="bold")
     if options.report is not None:
-        write_atomically(
-            options.report, tw.report.render(predictor, title=f"{options.target} from {options.data.name}")
-        )
+        page = tw.report.render(predictor, title=f"{options.target} from {options.data.name}")
+        write_atomically(options.report, page)
         console.print(f"report: {options.report}", style="bold")
     return {
-        "command": "fit",
-        "model": None if options.out is None else str(options.out),
-        "report": None if options.report is None else str(options.report),
-        "task": task.kind,
-        "target": task.target,
-        "rows": n,
-        "inputs": list(map(str, task.X.columns)),
-        "estimator": facts["model"]["class"],
-        **{key: facts["model"][key] for key in ("n_terms", "n_candidates")},
-        **{key: facts[key] for key in ("terms", "scores", "baselines", "notes")},
+        "command": "fit", "model": None if options.out is None else str(options.out),
+        "report": None if options.report is None else str(options.report), "task": task.kind, "target": task.target,
+        "rows": n, "inputs": list(map(str, task.X.columns)), "estimator": facts["model"]["class"],
+        "n_terms": facts["model"]["n_terms"], "n_candidates": facts["model"]["n_candidates"], "terms": facts["terms"],
+        "scores": facts["scores"], "baselines": facts["baselines"], "notes": facts["notes"],
         "seconds": round(time.perf_counter() - started, 3),
-    }
+    }  # fmt: skip
 
 
 def check_output(path: Path, inputs: list[Path]) -> None:

@@ -40,17 +40,13 @@ NA_VALUES = ["?", "-", "--", "---", ".", "..", "...", "na", "n/a", "N.A.", "n.a.
 MISSING = {"", "nan", "<na>", "#n/a", *(word.lower() for word in NA_VALUES)}
 
 GROUPING = " \u00a0\u202f'\u2019"  # thousands separators with either decimal mark
-PATTERN = r"[-+]?(?:(?:[1-9]\d{,2}(?:[%s]\d{3})+|\d+)(?:%s\d*)?|%s\d+)(?:[eE][-+]?\d+)?|[-+]?(?i:inf(?:inity)?)"
-NUMBER = {
-    ".": re.compile(PATTERN % ("," + GROUPING, r"\.", r"\.")),
-    ",": re.compile(PATTERN % ("." + GROUPING, ",", ",")),
-}
+PATTERN = r"[-+]?(?:(?:[1-9]\d{,2}(?:[%s]\d{3})+|\d+)(?:[%s]\d*)?|[%s]\d+)(?:[eE][-+]?\d+)?|[-+]?(?i:inf(?:inity)?)"
+NUMBER = {mark: re.compile(PATTERN % (other + GROUPING, mark, mark)) for mark, other in (".,", ",.")}
 PLAIN = {".": str.maketrans("", "", "," + GROUPING), ",": str.maketrans(",", ".", "." + GROUPING)}
 SIGN = re.compile(r"^([-+]?)[%$€£¥]\s?|\s?[%$€£¥]$")  # of per cent or a currency, before or after a number
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-DAY = (
-    rf"\d{{4}}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2\d\d(\d\d)?|(\d\d?[. -]*{MONTH}|{MONTH} *\d\d?)[., -]+\d\d(\d\d)?"
-)
+YEAR = r"\d\d(?:\d\d)?"
+DAY = rf"\d{{4}}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2{YEAR}|(\d\d?[. -]*{MONTH}|{MONTH} *\d\d?)[., -]+{YEAR}"
 DATE = re.compile(rf"(?:{DAY})(?:[T ].*)?|\d\d?:\d\d(:.*| ?[ap]m)?", re.IGNORECASE)
 
 
@@ -206,17 +202,11 @@ def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str]) -> 
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
-                io.BytesIO(text.encode(errors="replace")),
-                sep=r"\s+" if spaces else dialect.delimiter,
-                header=0 if dialect.header else None,
-                names=dialect.names,
-                index_col=False,
-                dtype={name: str for name in dialect.names if name in as_text | dialect.boolean},
-                na_values=NA_VALUES,
-                decimal=dialect.decimal,
-                skipinitialspace=not spaces,
-                low_memory=False,
-            )
+                io.BytesIO(text.encode(errors="replace")), sep=r"\s+" if spaces else dialect.delimiter,
+                header=0 if dialect.header else None, names=dialect.names, index_col=False,
+                dtype=dict.fromkeys(as_text.union(dialect.boolean).intersection(dialect.names), str),
+                na_values=NA_VALUES, decimal=dialect.decimal, skipinitialspace=not spaces, low_memory=False,
+            )  # fmt: skip
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(parser_message(text, path, dialect, error)) from None
     location = partial(line_of, text, dialect)

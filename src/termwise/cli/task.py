@@ -151,54 +151,50 @@ def counted(number: int, noun: str) -> str:
 
 def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, list[str]]:
     """Return the target of all rows, the type of the task, and notes."""
-    column = find_column(table, target)
+    column, name = find_column(table, target), f"the target {target}"
     if f"{target} (2)" in table.columns:
         raise ValueError(f"{table.path} has several columns {target}: rename all but the one that is the target.")
     if column.problem:
-        raise ValueError(f"the target {target} must be numbers or classes, but {column.problem}: correct it, or read "
-                         f"all values as classes: --category {shlex.quote(target)}.")  # fmt: skip
+        raise ValueError(f"{name} must be numbers or classes, but {column.problem}: correct it, or read all values as "
+                         f"classes: --category {shlex.quote(target)}.")  # fmt: skip
     if column.kind not in ("number", "text"):
         got = {"date": "dates", "empty": "missing values only"}.get(column.kind, "something else")
-        raise ValueError(f"the target {target} must be numbers or classes, got {got}: name another column.")
+        raise ValueError(f"{name} must be numbers or classes, got {got}: name another column.")
     present = column.values[~column.missing]
     if len(present) < MIN_ROWS:
         raise ValueError(
-            f"{table.path} must have at least {MIN_ROWS} rows with a target, got {len(present)}: add some."
+            f"{table.path} must have at least {MIN_ROWS} rows with a target, got {len(present)}: add rows."
         )
     n_missing = len(column.values) - len(present)
     notes = [f"left out, no value of {target}: {counted(n_missing, 'row')}"] * bool(n_missing)
     notes += [f"{target} {column.hint}"] * bool(column.hint)
-    distinct = np.unique(present if column.kind == "number" else present.astype(str))
-    rare = len(distinct) > 2 and len(distinct) > len(present) / 2
+    numeric = column.kind == "number"
+    distinct = np.unique(present if numeric else present.astype(str))
+    example = as_word(distinct[0])
     if len(distinct) < 2:
-        raise ValueError(f"the target {target} must take different values, got {as_word(distinct[0])} in all rows: "
-                         "there is nothing to learn.")  # fmt: skip
-    if column.kind == "text":
-        if kind == "regression":
-            raise ValueError(f"the target {target} must be numbers for --task regression, got text such as "
-                             f"{str(distinct[0])!r}: use --task classification.")  # fmt: skip
-        if rare:
-            got = f"{len(distinct)} different strings in {len(present)} rows"
-            raise ValueError(f"the target {target} must be numbers or classes that repeat, got {got}: name another "
-                             "column, or group them.")  # fmt: skip
-        return np.where(column.missing, "", column.values).astype(str), "classification", notes
-    check_magnitude(table, {target: column}, "or use other units")
-    whole = bool(np.all(distinct == np.round(distinct)))
+        raise ValueError(f"{name} must take different values, got {example} in all rows: there is nothing to learn.")
+    if numeric:
+        check_magnitude(table, {target: column}, "or use other units")
+    whole = numeric and bool(np.all(distinct == np.round(distinct)))
     if kind == "auto":
-        kind = "classification" if whole and len(distinct) == 2 else "regression"
-        if kind == "classification":
+        kind = "classification" if not numeric or (whole and len(distinct) == 2) else "regression"
+        if numeric and kind == "classification":
             notes.append(f"{target} has two values, which are read as classes; --task regression reads them as numbers")
         elif whole and len(distinct) <= MAX_INTEGER_CLASSES:
             notes.append(f"{target} has {len(distinct)} values; --task classification reads them as classes")
     if kind == "regression":
+        if not numeric:
+            raise ValueError(f"{name} must be numbers for --task regression, got text such as {example!r}: use --task "
+                             "classification.")  # fmt: skip
         return column.values, kind, notes
-    if rare:
-        raise ValueError(f"the target {target} must have classes that repeat for --task classification, got "
-                         f"{len(distinct)} different numbers: use --task regression.")  # fmt: skip
-    if not whole:
-        raise ValueError(f"the target {target} must be text or whole numbers for --task classification, got "
-                         f"{as_word(distinct[0])}: --category {shlex.quote(target)} reads it as text.")  # fmt: skip
-    return np.nan_to_num(column.values).astype(int), kind, notes
+    if len(distinct) > max(2, len(present) / 2):
+        raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in "
+                         f"{len(present)} rows: group them, use --task regression or name another column.")  # fmt: skip
+    if numeric and not whole:
+        raise ValueError(f"{name} must be text or whole numbers for --task classification, got {example}: --category "
+                         f"{shlex.quote(target)} reads it as text.")  # fmt: skip
+    labels = np.nan_to_num(column.values).astype(int) if numeric else np.where(column.missing, "", column.values)
+    return labels if numeric else labels.astype(str), kind, notes
 
 
 # -- order of time -----------------------------------------------------------------------------------------------------
