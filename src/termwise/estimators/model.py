@@ -226,8 +226,9 @@ class TermModel(ReadingModel, ABC):
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         noise = np.sqrt(np.mean(self.noise_variance_))
         criteria = "  ".join(f"{name} {value:.4g}" for name, value in self.criteria_.items())
+        searched = getattr(self, "n_candidates_", self._n_candidates)
         lines = [
-            f"{type(self).__name__}: {self.n_terms_} of {self._n_candidates} terms, {self._record().rows.n:g} samples",
+            f"{type(self).__name__}: {self.n_terms_} of {searched} terms, {self._record().rows.n:g} samples",
             *self._remarks(),
             f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
             f"error estimates: {criteria}",

@@ -129,7 +129,7 @@ def model_facts(parts: Unwrapped, target: Any) -> dict[str, Any]:
         "n": plain(getattr(model, "n_samples_", None)) if record is None else number(record.rows.n),
         "d": int(getattr(parts.given, "n_features_in_", model.n_features_in_)),
         "n_terms": int(model.n_terms_),
-        "n_candidates": int(model._n_candidates),
+        "n_candidates": int(getattr(model, "n_candidates_", model._n_candidates)),
         "dictionary": getattr(model, "dictionary_", None) or basis_words(model.basis_),
         "alpha": penalty_of(model),
         "dof": None if record is None else rounded(model.effective_dof_),
