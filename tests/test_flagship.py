@@ -81,7 +81,7 @@ def with_settings(estimator, **constants):
 )
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
+def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
     X = rng.normal(size=(45, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
@@ -94,7 +94,7 @@ def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
         np.testing.assert_allclose(found.predictions(Y), expected, atol=1e-7)
 
 
-def test_folds_in_threads_give_the_same(rng):
+def test_parallel_folds_give_the_same_predictions(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     folds = Folds(X, Y, np.ones(60), group_folds(X, 5, state()))
     tries = [(AnovaBasis(), folds), (SmoothBasis(), folds)]
@@ -177,7 +177,7 @@ def test_merged_writes_every_sample_once(rng):
     assert len(merge_duplicates(X[[0, 0]], Y[:2], np.ones(2))[0]) == 2  # other targets, another sample
 
 
-def test_few_inputs_of_many_samples_are_told_apart_by_their_targets(rng):
+def test_few_distinct_inputs_are_grouped_by_inputs_and_targets(rng):
     X, Y, counts = np.repeat([[0.0], [1.0]], 40, axis=0), rng.normal(size=(80, 1)), np.ones(80)
     *same, fold = assign_folds(X, Y, counts, SETTINGS, state())
     for found, given in zip(same, (X, Y, counts), strict=True):
@@ -191,7 +191,7 @@ def test_few_inputs_of_many_samples_are_told_apart_by_their_targets(rng):
     np.testing.assert_array_equal(fold, group_folds(Y[:20], 5, state()))
 
 
-def test_of_a_few_samples_that_come_again_every_fold_gets_a_part():
+def test_samples_repeated_often_are_divided_between_the_folds():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 10.0, 15.0])
     X5, Y5, parts, fold = assign_folds(X, Y, counts, SETTINGS, state())
     for number in range(5):
@@ -200,7 +200,7 @@ def test_of_a_few_samples_that_come_again_every_fold_gets_a_part():
         np.testing.assert_allclose(parts[fold == number], counts / 5)
 
 
-def test_what_comes_less_often_than_there_are_folds_is_in_one_of_them():
+def test_samples_repeated_less_often_than_there_are_folds_are_in_one_fold():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 2.0, 15.0])
     X5, Y5, parts, fold = assign_folds(X, Y, counts, SETTINGS, state())
     rare = (X5[:, 0] == 0) & (Y5[:, 0] == 1)
@@ -246,7 +246,7 @@ def test_errors_and_their_excess_equal_the_definition(rng):
     assert (mean[3], spread[3]) == (0, 0)
 
 
-def test_accurate_has_the_smallest_error_and_a_number_is_taken_at_its_word():
+def test_accurate_minimises_the_error_and_an_integer_sets_the_size():
     first, second = trial("first", 1.0, 0.5, 0.4, 0.45), trial("second", 1.0, 0.6, 0.2, 0.3, 0.35)
     assert choose_size([first, second], "accurate", SETTINGS) == (second, 2)
     assert choose_size([first, second], 1, SETTINGS) == (first, 1)
@@ -302,7 +302,7 @@ def test_small_has_the_fewest_terms_of_all_that_was_tried():
 
 
 @pytest.mark.parametrize("name", ["smooth", "relevant"])
-def test_small_can_be_drawn_unless_that_is_worse(name):
+def test_small_is_drawable_unless_that_is_less_accurate(name):
     good = trial("good", 1.0, 0.5, 0.3, 0.2, n=50)
     for better in (0.5, 0.99, 1.01, 2.0):
         mixed = trial(name, 1.0, 0.1, n=50, seed=1)
@@ -320,7 +320,7 @@ def test_models_that_are_all_but_exact_are_equally_good():
         assert TermwiseRegressor().fit(X, y).dictionary_ not in ("smooth", "relevant")
 
 
-def test_contenders_are_those_the_best_has_not_beaten():
+def test_trials_much_worse_than_the_best_are_eliminated():
     good, close, poor = (trial(str(seed), 1.0, error, n=200, seed=seed) for seed, error in enumerate((0.2, 0.22, 0.5)))
     more, spread = close.compared_with(good.squares[1])
     at = more[1] / spread[1]
@@ -331,7 +331,7 @@ def test_contenders_are_those_the_best_has_not_beaten():
     assert eliminate([good, good], 0.0) == [good, good]  # the best one always stays
 
 
-def test_trials_of_several_foldings_are_averaged(rng):
+def test_trials_are_averaged_over_repeats_of_cross_validation(rng):
     Y, counts = np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0), rng.integers(1, 4, size=9).astype(float)
     scores = rng.normal(size=(3, 4, 9, 1))
     together = Trial("some", "data", [FixedPredictions(one) for one in scores], Y, counts)
@@ -351,7 +351,7 @@ def labelled(name, errors, rates, n=100, seed=0):
     return shown(name, one.squares, one.sample_weight, error_rates=np.array(rates))
 
 
-def test_labels_go_by_their_rate_among_plausible_models():
+def test_labels_minimise_the_error_rate_among_models_of_small_squared_error():
     first = labelled("first", (1.0, 0.5, 0.40, 0.41), (0.5, 0.05, 0.20, 0.18))  # the second fits badly: a lucky rate
     second = labelled("second", (1.0, 0.42, 0.42), (0.5, 0.19, 0.16), seed=1)
     best, k = choose_size_for_labels([first, second], "accurate", tolerances(5.0, 0.5))
@@ -366,7 +366,7 @@ def test_labels_go_by_their_rate_among_plausible_models():
     assert (best.name, k) == ("first", 2)
 
 
-def test_models_that_are_equally_good_at_labels_are_told_apart_by_size_then_order():
+def test_ties_of_error_rates_are_broken_by_size_then_order():
     flat = [labelled(name, (0.3, 0.3, 0.3), (0.2, 0.2, 0.2)) for name in ("first", "second")]
     best, k = choose_size_for_labels(flat, "accurate", tolerances(10.0, 0.0))
     assert (best.name, k) == ("first", 0)
@@ -396,7 +396,7 @@ def test_the_best_width_equals_brute_force(rng):
         assert best_width(Samples(X, Y, np.ones(40), 40), SETTINGS) == pytest.approx(expected)
 
 
-def test_equally_bad_widths_are_not_told_apart_by_rounding():
+def test_equal_widths_are_not_distinguished_by_rounding():
     """Where the best penalty is infinite every width has the error of the mean."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3))
@@ -458,7 +458,7 @@ def test_of_many_inputs_the_screened_ones_make_products(rng):
     assert not hasattr(fitted, "_screening_data")
 
 
-def test_what_is_screened_equals_the_definition(rng):
+def test_screening_equals_its_definition(rng):
     X = rng.normal(size=(60, 12))
     X[:, 5], X[:, 7] = 1.0, rng.integers(0, 2, size=60)
     Y = np.column_stack([np.exp(X[:, 3]) + 2 * X[:, 3] * X[:, 11], X[:, 9] * X[:, 1] + X[:, 9]])
@@ -479,7 +479,7 @@ def test_what_is_screened_equals_the_definition(rng):
     assert ScreenedPairs(min_count=0, n_inputs=4).fit(X[again], Y[again]).screened_.tolist() == expected
 
 
-def test_screening_is_repeated_without_the_samples_it_is_judged_on(rng):
+def test_screening_is_repeated_on_the_training_folds(rng):
     X, y = rng.normal(size=(80, 400)), rng.normal(size=80)
     model = TermwiseRegressor(dictionary="pairs").fit(X, y)
     assert all(
@@ -611,7 +611,7 @@ def test_a_rough_spectrum_is_the_exact_one_where_the_design_is_well_conditioned(
         np.testing.assert_allclose(rough.solution(alpha).loo, exact.solution(alpha).loo, atol=1e-8)
 
 
-def test_a_rough_spectrum_leaves_out_what_any_penalty_worth_having_holds_back(rng):
+def test_a_rough_spectrum_leaves_out_directions_of_tiny_singular_values(rng):
     G = rng.normal(size=(40, 5)) * [1.0, 1.0, 1.0, 1e-3, 1e-7]
     problem = pose(G, G[:, :1] + 0.1 * rng.normal(size=(40, 1)), np.ones(40), intercept=True)
     rough, exact = Spectrum(problem, rough=True), Spectrum(problem)
@@ -623,7 +623,7 @@ def test_a_rough_spectrum_leaves_out_what_any_penalty_worth_having_holds_back(rn
     )
 
 
-def test_constant_candidates_do_not_disturb_the_signal(rng):
+def test_constant_candidates_do_not_change_the_ridge_fit(rng):
     G, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 1))
     wide = np.column_stack([G, np.zeros(30), np.full(30, 5.0)])
     np.testing.assert_allclose(RidgeTarget.fit(wide, Y, np.ones(30)).signal, RidgeTarget.fit(G, Y, np.ones(30)).signal)
@@ -663,7 +663,7 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
             np.testing.assert_allclose(cut.predict(X, return_std=True)[1], band, rtol=1e-5)
 
 
-def test_error_bars_say_how_the_weights_scatter():
+def test_standard_errors_measure_the_variance_of_the_weights():
     """With the terms and the penalties as they are, over many draws of the noise."""
     X, y, truth = weak(0, n=80, d=4)
     model = TermwiseRegressor(4, dictionary="additive", target="ridge").fit(X, y)
@@ -821,7 +821,7 @@ def test_at_most_that_many_terms(rng):
     assert len(model.trials_["smooth"]) == 5
 
 
-def test_a_dictionary_that_still_improves_is_tried_further(rng):
+def test_paths_that_still_improve_are_extended(rng):
     X = rng.uniform(-1, 1, size=(200, 2))
     y = np.sin(6 * X[:, 0]) * np.cos(6 * X[:, 1])
     model = TermwiseRegressor("accurate", dictionary="smooth", target="data", max_terms=60).fit(X, y)
@@ -841,7 +841,7 @@ def test_the_random_state_draws_the_folds(rng):
     TermwiseRegressor(dictionary="linear", random_state=None).fit(X, y)
 
 
-def test_what_is_tried_and_taken_is_told(rng, capsys):
+def test_verbose_reports_trials_and_terms(rng, capsys):
     X, y = pairwise(rng, n=60)
     TermwiseRegressor().fit(X, y)
     assert capsys.readouterr().out == ""
@@ -939,7 +939,7 @@ def test_weights_are_repetitions_for_the_ridge_fit_too(kind, name, rng):
         np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
 
 
-def test_repeated_samples_do_not_vouch_for_each_other(rng):
+def test_duplicates_share_a_fold(rng):
     X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
     model = TermwiseRegressor().fit(np.tile(X, (4, 1)), np.tile(y, 4))
     assert min(curve.min() for curve in model.trials_.values()) > 0.8
@@ -1296,6 +1296,7 @@ def test_one_class_is_too_few(rng):
         TermwiseClassifier().fit(rng.normal(size=(20, 2)), np.zeros(20))
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_json_lines():
     script = Path(__file__).parents[1] / "benchmarks" / "recipe.py"
     command = [sys.executable, str(script), "--small", "--part", "confirmation", "--jobs", "1"]

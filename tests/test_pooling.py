@@ -27,7 +27,7 @@ LEAST = SETTINGS.min_member_weight
 ALPHA = 1e-6
 
 
-# -- bare paths --------------------------------------------------------------------------------------------------------
+# -- nested paths ------------------------------------------------------------------------------------------------------
 
 
 def columns(kind, rng, n=40):
@@ -43,7 +43,7 @@ def columns(kind, rng, n=40):
 @pytest.mark.parametrize("kind", ["plain", "far", "similar"])
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_bare_paths_are_those_of_the_engine(kind, outputs, weighted, rng):
+def test_nested_paths_equal_those_of_the_engine(kind, outputs, weighted, rng):
     G = columns(kind, rng)
     targets = [G[:, :outputs] + 0.5 * rng.normal(size=(40, outputs)) for _ in range(2)]
     counts = rng.integers(1, 4, size=40).astype(float) if weighted else np.ones(40)
@@ -58,7 +58,7 @@ def test_bare_paths_are_those_of_the_engine(kind, outputs, weighted, rng):
             np.testing.assert_allclose(along[k], fitted, atol=1e-4 if kind == "far" else 1e-6)
 
 
-def test_bare_paths_end_where_nothing_is_left(rng):
+def test_nested_paths_end_when_no_candidate_is_eligible(rng):
     G = columns("plain", rng)
     Y = rng.normal(size=(40, 1))
     (models,) = nested(G, [Y], np.ones(40), ALPHA, 60)
@@ -70,7 +70,7 @@ def test_bare_paths_end_where_nothing_is_left(rng):
     np.testing.assert_allclose(models.along(G[:, :0])[0], Y.mean())
 
 
-def test_bare_paths_on_products_that_are_not_stored(rng):
+def test_nested_paths_on_products_that_are_not_stored(rng):
     X, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
     basis = AnovaBasis().fit(X)
     (stored,) = nested(basis.transform(X), [Y], np.ones(30), ALPHA, 6)
@@ -83,7 +83,7 @@ def test_bare_paths_on_products_that_are_not_stored(rng):
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([1e-6, 1.0, 1e6]))
-def test_weights_of_a_pool_make_its_residuals_smallest(seed, models, scale):
+def test_stacking_weights_minimise_the_residuals(seed, models, scale):
     rng = np.random.default_rng(seed)
     R = (rng.normal(size=(30, models)) * rng.uniform(0.5, 2, size=models) + rng.normal(size=(30, 1))) * scale
     found = stacking_weights(R, LEAST)
@@ -101,7 +101,7 @@ def test_weights_of_a_pool_make_its_residuals_smallest(seed, models, scale):
         np.testing.assert_allclose(found, best / best.sum(), atol=1e-3)
 
 
-def test_of_equal_models_the_first_is_in_the_pool(rng):
+def test_of_equal_models_the_first_is_used(rng):
     one, other = rng.normal(size=(2, 50))
     R = np.column_stack([one, other, one * (1 + 1e-14), other])
     weights = stacking_weights(R, LEAST)
@@ -111,7 +111,7 @@ def test_of_equal_models_the_first_is_in_the_pool(rng):
 
 
 @pytest.mark.parametrize("apart", 10.0 ** -np.arange(3, 13))
-def test_models_that_are_nearly_equal_are_no_trouble(apart, rng):
+def test_stacking_is_stable_for_nearly_equal_models(apart, rng):
     one, other = rng.normal(size=(2, 50))
     R = np.column_stack([one, one + apart * other, one - 2 * apart * other, other])
     weights = stacking_weights(R, LEAST)
@@ -125,7 +125,7 @@ def test_models_that_are_nearly_equal_are_no_trouble(apart, rng):
 
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_a_pool_out_of_fold_equals_the_definition(outputs, weighted, rng):
+def test_cross_validation_of_an_ensemble_equals_its_definition(outputs, weighted, rng):
     X = rng.normal(size=(50, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.2 * rng.normal(size=(50, outputs))
     counts = rng.integers(1, 4, size=50).astype(float) if weighted else np.ones(50)
@@ -150,13 +150,13 @@ def tried(name, Y, residuals, sizes=1):
     return Trial(name, "data", [FixedPredictions(scores)], Y, np.ones(len(Y)))
 
 
-def test_a_pool_is_tried_only_if_more_than_one_model_is_in_it(rng):
+def test_an_ensemble_has_at_least_two_members(rng):
     Y = rng.normal(size=(40, 1))
     good, poor = 0.1 * rng.normal(size=(40, 1)), 3 * Y
     assert stack([tried("good", Y, good), tried("poor", Y, good + poor)], 5, SETTINGS) == []
     assert stack([tried("good", Y, good)], 5, SETTINGS) == []
-    useless = [tried(name, Y, 2 * Y, sizes=2) for name in ("one", "other")]
-    assert stack(useless, 5, SETTINGS) == []  # the mean is best of each
+    poor_models = [tried(name, Y, 2 * Y, sizes=2) for name in ("one", "other")]
+    assert stack(poor_models, 5, SETTINGS) == []  # the mean is best of each
 
 
 def test_an_ensemble_that_gains_too_little_is_not_used():
@@ -172,7 +172,7 @@ def test_an_ensemble_that_gains_too_little_is_not_used():
     assert model.pool_ == []
 
 
-def test_lists_of_numbers_will_do():
+def test_lists_of_numbers_are_accepted():
     X, y, _ = weak()
     model, other = (TermwiseRegressor("accurate").fit(*data) for data in ((X, y), (X.tolist(), y.tolist())))
     assert model.target_ == "pooled"
@@ -185,7 +185,7 @@ def test_lists_of_numbers_will_do():
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
 @pytest.mark.parametrize("targets", [("data", "data"), ("ridge", "data"), ("ridge", "ridge")], ids="-".join)
-def test_leave_one_out_through_a_pool_and_few_terms_equals_refits(outputs, weighted, targets, rng):
+def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, weighted, targets, rng):
     X = rng.normal(size=(32, 3))
     Y = X[:, [0]] * X[:, [1]] + X[:, 1 : 1 + outputs] + 0.5 * rng.normal(size=(32, outputs))
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
@@ -260,7 +260,7 @@ def weak(n=150, d=6, seed=0):
     return X, f + 1.5 * rng.normal(size=n), f
 
 
-def test_a_pooled_model_reproduces_the_mean_of_its_members():
+def test_a_model_fitted_to_an_ensemble_reproduces_it():
     X, y, _ = weak()
     model = TermwiseRegressor("accurate", target="pooled").fit(X, y)
     assert model.target_ == "pooled"
@@ -278,7 +278,8 @@ def test_a_pooled_model_reproduces_the_mean_of_its_members():
     np.testing.assert_array_equal(again.at(3).predict(X), model.at(3).predict(X))
 
 
-def test_pools_win_where_many_inputs_do_a_little():
+@pytest.mark.slow
+def test_ensembles_are_more_accurate_where_many_inputs_matter_a_little():
     better = 0
     for seed in range(4):
         X, y, _ = weak(seed=seed)
@@ -292,7 +293,7 @@ def test_pools_win_where_many_inputs_do_a_little():
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_weights_are_repetitions_in_a_pool(outputs):
+def test_weights_are_repetitions_in_an_ensemble(outputs):
     X, y, _ = weak(n=60)
     Y = np.column_stack([y, y**2])[:, :outputs]
     counts = np.random.default_rng(0).integers(0, 3, size=60)
@@ -308,7 +309,7 @@ def test_weights_are_repetitions_in_a_pool(outputs):
     np.testing.assert_allclose(*inside, atol=1e-4)
 
 
-def test_a_pool_of_a_frame_with_categories():
+def test_an_ensemble_on_a_frame_with_categories():
     X, y, _ = weak()
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame["kind"] = pd.Categorical(np.where(X[:, 2] > 0, "up", "down"))
@@ -322,14 +323,14 @@ def test_a_pool_of_a_frame_with_categories():
         assert isinstance(terms, UnionBasis)
 
 
-def test_float32_stays_float32_in_a_pool():
+def test_float32_stays_float32_in_an_ensemble():
     X, y, _ = weak(n=80)
     model = TermwiseRegressor("accurate", target="pooled").fit(X.astype(np.float32), y)
     assert model.target_ == "pooled"
     assert model.predict(X.astype(np.float32)).dtype == np.float32
 
 
-def test_small_classifiers_are_not_pooled_unless_that_is_wanted():
+def test_small_classifiers_are_not_ensembles_unless_requested():
     X, _, f = weak(n=200)
     labels = np.where(f + np.random.default_rng(1).normal(size=200) > 0, "yes", "no")
     small, asked = TermwiseClassifier().fit(X, labels), TermwiseClassifier(target="pooled").fit(X, labels)

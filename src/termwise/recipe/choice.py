@@ -232,14 +232,9 @@ class Search:
     folds: list[Folds]  # one for each repeat
     options: RecipeOptions
     settings: RecipeSettings
+    max_terms: int  # maximum length of the paths
     after_step: Callable[[], object]  # called after each cross-validation
     report: Callable[[str], object]  # called with a line for each trial
-
-    @property
-    def max_terms(self) -> int:
-        """Maximum length of the paths."""
-        n = int(self.folds[0].sample_weight.sum())
-        return max(1, min(self.options.max_terms, n // self.settings.rows_per_term))
 
     def n_threads(self, names: list[str], stored: bool) -> int:
         """Return how many folds to fit in parallel."""
@@ -355,15 +350,16 @@ def choose_model(
     rng = check_random_state(options.random_state)
     n_repeats = int(np.clip(settings.repeat_rows // len(X), 1, settings.n_repeats))
     folds = [assign_folds(X, Y, sample_weight, settings, rng) for _ in range(n_repeats)]
-    search = Search(bases, folds, options, settings, after_step, report)
+    max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
+    search = Search(bases, folds, options, settings, max_terms, after_step, report)
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
         tried = search.try_dictionaries(list(bases), targets, length, folds[:1])
         first = [trial for trials in tried for trial in search.reported(trials)]
         trials = search.lengthen(search.repeat(eliminate(first, settings.elimination_se)))
-        ensembles = stack(trials, search.max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
+        ensembles = stack(trials, max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
         if options.size == "small" and ensembles != only_drawable(ensembles):
-            ensembles += stack(only_drawable(trials), search.max_terms, settings)
+            ensembles += stack(only_drawable(trials), max_terms, settings)
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     best, n_terms = choose_trial(final, options, settings)

@@ -163,10 +163,7 @@ def fit_fold(
 
 
 def ensemble_paths(
-    members: Sequence[tuple[list[CrossValidatedPath], int, float]],
-    sample_weight: Floats,
-    max_terms: int,
-    alpha: float,
+    members: Sequence[tuple[list[CrossValidatedPath], int, float]], sample_weight: Floats, max_terms: int, alpha: float
 ) -> list[CrossValidatedPath]:
     """Cross-validate a stacked ensemble that a few of its terms reproduce, for each repeat of its members' paths.
 
