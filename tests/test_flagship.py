@@ -638,7 +638,7 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
     model = TermwiseRegressor(3, dictionary=dictionary, target="ridge").fit(X, Y, sample_weight=counts)
     assert model.target_ == "ridge"
-    stage, G = model._stage, model.basis_.transform(X)
+    stage, G = model.first_stage_, model.basis_.transform(X)
     H = oracles.standardised(G, counts)
     data = model.path_.training()
     scores = leave_one_out_scores(stage, Rows(counts.astype(float), True), data.Z, data.Y, data.Y_mean)
@@ -668,7 +668,7 @@ def test_standard_errors_measure_the_variance_of_the_weights():
     X, y, truth = weak(0, n=80, d=4)
     model = TermwiseRegressor(4, dictionary="additive", target="ridge").fit(X, y)
     G, H = model.transform(X), oracles.standardised(model.basis_.transform(X), np.ones(80))
-    hat = oracles.ridge_then_few_hat(G, H, model._stage.alpha, model.alpha_)
+    hat = oracles.ridge_then_few_hat(G, H, model.first_stage_.alpha, model.alpha_)
     draws = hat @ (truth[:, None] + 3 * np.random.default_rng(1).normal(size=(80, 4000)))
     stated = model.predict(X, return_std=True)[1] * 3 / np.sqrt(model.noise_variance_)
     np.testing.assert_allclose(draws.std(axis=1), stated, rtol=0.08)
@@ -711,7 +711,7 @@ def test_a_ridge_fit_that_is_the_mean(rng):
     H = np.column_stack([np.ones(40), X])
     y = noise - H @ np.linalg.lstsq(H, noise, rcond=None)[0]  # no column has anything to say
     model = TermwiseRegressor(2, dictionary="linear", target="ridge").fit(X, y)
-    assert np.isinf(model._stage.alpha)
+    assert np.isinf(model.first_stage_.alpha)
     np.testing.assert_allclose(model.predict(X), model.intercept_, atol=1e-9)
     assert model.effective_dof_ == pytest.approx(1)
     assert np.isfinite(model.loo_residuals_).all()
@@ -1259,7 +1259,7 @@ def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(targe
         G = model.basis_.transform(X)
         few, all_, coded = oracles.repeat(counts, G[:, model.support_], oracles.standardised(G, counts), signs)
         coded = coded.reshape(len(coded), -1)
-        expected = oracles.ridge_then_few(few, all_, coded, model._stage.alpha, model.alpha_)[np.cumsum(counts) - 1]
+        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[np.cumsum(counts) - 1]
         np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
 
@@ -1267,8 +1267,9 @@ def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(targe
         odds = np.exp(sharpness * scores)
         return -counts @ np.log(odds[np.arange(80), labels] / odds.sum(axis=1))
 
-    least = negative_log_likelihood(model._sharpness)
-    assert all(least <= negative_log_likelihood(model._sharpness * factor) for factor in (0.9, 1.1))
+    slope = model.fitted_terms_.candidates.labels.slope
+    least = negative_log_likelihood(slope)
+    assert all(least <= negative_log_likelihood(slope * factor) for factor in (0.9, 1.1))
 
 
 def test_classes_that_do_not_depend_on_the_inputs(rng):
@@ -1319,7 +1320,7 @@ def test_many_samples_choose_on_a_subset_and_fit_to_all(library, rng):
         X = pytest.importorskip(library).DataFrame({name: X[:, j] for j, name in enumerate("abcde")})
     model = with_settings(TermwiseRegressor, choice_rows=150, path_rows=200)().fit(X, y)
     assert model.dictionary_ == "pairs"
-    assert model._record().rows.n == 1000
+    assert model.fitted_terms_.statistics.rows.n == 1000
     G = model.transform(X)
     ridge = BasisRidge(alpha=model.alpha_).fit(G, y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(G), atol=1e-8)

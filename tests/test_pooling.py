@@ -267,8 +267,8 @@ def test_a_model_fitted_to_an_ensemble_reproduces_it():
     assert sum(member.weight for member in model.pool_) == pytest.approx(1)
     assert len(model.pool_) > 1
     whole = model.at(len(model.path_))
-    if len(whole.path_) == whole._n_candidates:
-        np.testing.assert_allclose(whole.predict(X), model._stage.signal[:, 0], atol=1e-4)
+    if len(whole.path_) == len(whole.coef_):
+        np.testing.assert_allclose(whole.predict(X), model.first_stage_.signal[:, 0], atol=1e-4)
     assert model.n_terms_ <= sum(member.size for member in model.pool_)
     titles = [title for title in model.trials_ if title.endswith("pooled")]
     assert titles == [f"{model.dictionary_}, pooled"]

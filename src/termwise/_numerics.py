@@ -12,9 +12,28 @@ Relative tolerances are shares of the quantity named in the comment. float64 car
 
 # -- linear algebra ----------------------------------------------------------------------------------------------------
 
+LEVERAGE_GAP_MIN = 1e-10  # of 1: a smaller leverage gap is rounding, and the sample has leverage 1
+FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual is no estimate of the noise
+EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
+RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
+GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
+ROUGH_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are left out where any penalty suppresses them
+GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps six digits
+DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
+FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the columns before it, it depends on them
+ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
+RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
+SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
+
 # -- selection ---------------------------------------------------------------------------------------------------------
 
 # -- estimators --------------------------------------------------------------------------------------------------------
+
+EXACT_FIT_NOISE = 1e-14  # of |y|^2, added to the error of local ridge so that an exact fit still prunes terms
+EVIDENCE_NOISE = 1e-29  # of |y|^2, likewise for LROLS, whose updates divide by the noise variance
+PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties the dual form loses digits
+GAMMA_RATIO_MIN = 1e-10  # of the largest gamma, Hagiwara 2011: smaller components swing far out between the samples
+QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr A.11: a smaller slope is rounding, and GCV has no minimum
 
 # -- recipe ------------------------------------------------------------------------------------------------------------
 ERROR_DIGITS = 12  # digits of a cross-validated error (share of the variance) that two summation orders agree on

@@ -145,7 +145,7 @@ def lazily(method: Callable[..., Any], model: Any, X: Any, which: int | None = N
     check_is_fitted(model)
     validate_data(model, without_rows(X), skip_check_array=True, reset=False)
     width = model.n_terms_ if method.__name__ == "transform" else np.size(model.intercept_)
-    shape = () if model._one_output and method.__name__ != "transform" else (width,)
+    shape = () if model.fitted_terms_.one_output and method.__name__ != "transform" else (width,)
     dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
     dask, array = (import_optional(name, "dask", "Dask data") for name in ("dask", "dask.array"))
     call = partial(_evaluate, method, which, options, shape, dtype)
@@ -161,8 +161,9 @@ def lazily(method: Callable[..., Any], model: Any, X: Any, which: int | None = N
 def _light(model: Any) -> Any:
     """Return a copy that predicts, without what is as long as the rows of the fit."""
     light = copy.copy(model)
-    for name in {"path_", "_fitted"} & set(vars(light)):
-        delattr(light, name)
+    light.fitted_terms_ = model.fitted_terms_.without_rows()
+    if hasattr(light, "path_"):
+        del light.path_
     return light
 
 

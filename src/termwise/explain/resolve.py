@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import to_host
-from termwise.estimators.labels import LabelModel
-from termwise.estimators.model import Record, TermModel
+from termwise.estimators.base import TermModel
+from termwise.estimators.model import TermModel as OldModel
+from termwise.fitted import FitStatistics as Record
 
 
 class Unwrapped(NamedTuple):
@@ -28,7 +30,7 @@ class Unwrapped(NamedTuple):
     @property
     def task(self) -> str:
         """Regression or classification."""
-        return "classification" if isinstance(self.model, LabelModel) else "regression"
+        return "classification" if isinstance(self.model, ClassifierMixin) else "regression"
 
     @property
     def outputs(self) -> int:
@@ -44,7 +46,7 @@ def unwrap(estimator: Any, caller: str) -> Unwrapped:
     if isinstance(estimator, Pipeline):
         front, estimator = (estimator[:-1] if len(estimator) > 1 else None), estimator[-1]
         estimator = getattr(estimator, "best_estimator_", estimator)
-    if not isinstance(estimator, TermModel):
+    if not isinstance(estimator, TermModel | OldModel):
         raise TypeError(
             f"estimator must be a fitted estimator of termwise, or a pipeline that ends in one, got {given!r}: "
             f"{caller} reads its terms and weights."

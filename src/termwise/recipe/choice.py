@@ -20,8 +20,7 @@ from termwise._checks import check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.basis import Basis, TableEncoder, UnionBasis, evaluate, take
 from termwise.basis.encoder import is_frame
-from termwise.estimators.labels import misclassified
-from termwise.linalg.criteria import excess
+from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import Rows
 from termwise.recipe.cross_validation import (
     CrossValidatedPath,

@@ -2,119 +2,112 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from scipy.special import log_softmax
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 
 from termwise._arrays import as_columns, rows_of
-from termwise._checks import check_number
+from termwise._checks import check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.encoder import is_frame
 from termwise.basis.scale import Scale
-from termwise.estimators.forward import ForwardModel
-from termwise.estimators.labels import LabelModel
+from termwise.estimators.base import SelectorModel, class_scores
+from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.data import check_design, design_data, read
+from termwise.estimators.forward import print_step
+from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import measure
 from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import FirstStage, solve_recipe
-from termwise.selection.engine import Settings
+from termwise.selection.engine import grow, sparse_columns
+from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 
 
-class TermwiseModel(ForwardModel):
-    """What the regressor and the classifier share."""
+def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool) -> Any:
+    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+    settings, verbose = estimator.recipe_settings, estimator.verbose
+    options = RecipeOptions(**{name: getattr(estimator, name) for name in RecipeOptions._fields[:-1]}, labels=labels)
+    options.check()
+    check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+    after_step = step_callback(estimator, None)
+    data = read(estimator, X, y, sample_weight, basis=TableEncoder(), classify=labels)
+    X, used = data.X, data.used
+    encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
+    table = encoder.transform(X)[used].astype(np.float64)
+    Scale.of(table).check()  # raises for constant inputs of the whole table, which are allowed in a fold
+    samples = table, as_columns(data.y)[used], data.weights[used]
+    choice = choose_model(*samples, options, settings, after_step, report=print if verbose else ignore)
+    basis, G, stage = fit_candidates(choice, X, data.y, data.weights, settings)
+    G = check_design(estimator, basis, G, min_samples=2)
+    check_total(data.weights)
+    design = design_data(G, basis, data)
 
-    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    # read by ForwardModel, whose other subclasses have them as parameters
-    criterion = None
-    refit_alpha = "loo"
-    penalty = "weights"
-    fit_intercept = True
-    max_terms: int
-    _choice: RecipeChoice
-    _stage: FirstStage | None
+    def callback(path: SelectionPath) -> bool:
+        if verbose:
+            print_step(path)
+        return after_step()
 
-    def __init__(
-        self,
-        size: str | int = "small",
-        *,
-        dictionary: str = "auto",
-        target: str = "auto",
-        max_terms: int = 150,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.size = size
-        self.dictionary = dictionary
-        self.target = target
-        self.max_terms = max_terms
-        self.random_state = random_state
-        self.verbose = verbose
+    Y, one_output = design.Y if stage is None else stage.signal, design.candidates.one_output
+    path_settings = choice.path_settings(settings)
+    path = grow(sparse_columns(design.G), Y, design.weights, path_settings, one_output, callback)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, design.candidates, settings)
+    estimator._store(
+        design.complete(terms),
+        path_=path,
+        stop_reason_=path.stop_reason,
+        n_swaps_=path.n_swaps,
+        first_stage_=stage,
+        choice_=choice,
+        dictionary_=choice.dictionary,
+        target_=choice.target,
+        pool_=list(choice.members),
+        trials_=choice.trials,
+        categories_=encoder.categories_,
+        n_candidates_=max(choice.n_candidates, G.shape[1]),
+        rule_=path_settings.rule,
+        criterion_="cv",
+        **attributes,
+    )
+    end_of_fit(estimator)
+    return estimator
 
-    @property
-    def _options(self) -> RecipeOptions:
-        labels = isinstance(self, LabelModel)
-        return RecipeOptions(self.size, self.dictionary, self.target, self.max_terms, self.random_state, labels)
 
-    def _check_params(self) -> None:
-        self._options.check()
-        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+def ignore(line: str) -> None:
+    """Report nothing."""
 
-    def _most_steps(self) -> None:
-        return None
 
-    def _prototype(self) -> Any:
-        return self.basis_ if hasattr(self, "basis_") else TableEncoder()
-
-    def _prepare(self, X: Any, y: NDArray, counts: Floats) -> None:
-        used = np.flatnonzero(counts > 0)
-        encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
-        table = encoder.transform(X)[used].astype(np.float64)
-        Scale.of(table).check()  # constant inputs are an error of the whole table, not of a fold
-        report = print if self.verbose else lambda line: None
-        data = table, as_columns(y)[used], counts[used]
-        choice = choose_model(*data, self._options, self.recipe_settings, self._after_step, report)
-        self._choice, self.categories_, self.trials_ = choice, encoder.categories_, choice.trials
-        self.dictionary_, self.target_, self.pool_ = choice.dictionary, choice.target, list(choice.members)
-        self.rule_, self.criterion_ = self._settings().rule, "cv"
-
-    def _fit_design(self, X: Any, y: NDArray, counts: Floats, min_samples: int = 2) -> NDArray:
-        self.basis_, G, self._stage = fit_candidates(self._choice, X, y, counts, self.recipe_settings)
-        self.n_candidates_ = max(self._choice.n_candidates, G.shape[1])
-        return self._check_design(G, min_samples)
-
-    def _settings(self) -> Settings:
-        return self._choice.path_settings(self.recipe_settings)
-
-    def _solve(self, G: Any, Y: NDArray, counts: Floats) -> None:
-        super()._solve(G, Y if self._stage is None else self._stage.signal, counts)
-
-    def _size(self) -> int:
-        return min(self._choice.n_terms, len(self.path_))
-
-    def _cut(self, k: int) -> None:
-        if self._stage is None:
-            super()._cut(k)
-            return
-        problem, solution, self.alpha_ = solve_recipe(self.path_, k, self._stage)
-        criteria = measure(problem.rows, solution)
-        self._settle(problem, solution, self.path_.terms[:k], problem.G_mean, criteria, "loo")
-
-    def _remarks(self) -> list[str]:
-        return describe(self._choice, self.basis_, self._chosen_basis, self.categories_, self.recipe_settings)
+def cut_recipe(
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, settings: RecipeSettings
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of a path, fitted, with calibrated probabilities for labels, and their penalty."""
+    problem, solution, alpha = solve_recipe(path, k, stage)
+    rows, training = problem.rows, path.training()
+    root = np.sqrt(rows.counts)[:, None]
+    residuals = solution.loo / root
+    if candidates.labels is not None:
+        coded = training.Y / root + training.Y_mean if stage is None else stage.targets
+        scores = (coded - residuals).squeeze()
+        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_sharpness)
+        candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
+    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
 
 
 def describe(
-    choice: RecipeChoice, basis: Any, chosen: Any, categories: dict[str, list[Any]], settings: RecipeSettings
+    choice: RecipeChoice, terms: FittedTerms, categories: dict[str, list[Any]], settings: RecipeSettings
 ) -> list[str]:
-    """Return the lines of a summary about a choice, its fitted basis, and the basis of the chosen terms."""
+    """Return the lines of a summary about the choice of a model and its terms."""
+    basis = terms.candidates.basis
     tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
     ridge = " fitted to ridge regression on all candidates"
     target = f",{ridge}" if choice.target == "ridge" else ""
@@ -128,7 +121,7 @@ def describe(
         inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
         target = f" of the {inputs} that explain the targets best{target}"
     lines = [f"dictionary: {choice.dictionary}{target}", f"cross-validated error, a share of the variance: {tried}"]
-    for part in parts_of(chosen):
+    for part in parts_of(terms.basis):
         if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
             table = isinstance(basis, Pipeline)
             names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
@@ -166,12 +159,7 @@ def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: t
     return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
 
-def class_scores(scores: NDArray) -> NDArray:
-    """Return one column of scores per class; a single column is the score of the second class."""
-    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-
-
-class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
+class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
     """Sparse regression on basis functions, with automatic model selection.
 
     The inputs are standardised and expanded into dictionaries of candidate functions, from plain columns to products of
@@ -285,8 +273,57 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     >>> lower, upper = model.predict_interval(X, coverage=0.9)
     """
 
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
 
-class TermwiseClassifier(LabelModel, TermwiseModel):
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets; several outputs share their terms.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_recipe(self, X, y, sample_weight, labels=False)
+
+    def _basis_prototype(self) -> Any:
+        return TableEncoder()
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+
+    def _n_searched(self) -> int:
+        return self.n_candidates_
+
+    def _summary_lines(self) -> list[str]:
+        return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)
+
+
+class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """Sparse classification on basis functions, with automatic model selection.
 
     The method of `TermwiseRegressor` on labels coded -1 and +1, with one output per class for more than two classes.
@@ -333,38 +370,52 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     (2, 2)
     """
 
-    _sharpness: float
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
+    calibrates = True
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each class.
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
 
-        The scores, multiplied by one factor and put through the logistic function (softmax for more than two classes).
-        The factor maximises the likelihood of the leave-one-out scores (Platt scaling without an offset), so that the
-        class with the largest probability is the predicted one.
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
 
         Parameters
         ----------
-        X : array-like of shape (m, d)
+        X : array-like or data frame of shape (n, d)
             Inputs.
+        y : array-like of shape (n,)
+            Classes.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
         """
-        scores = self.decision_function(X)
-        return softmax(self._sharpness * class_scores(scores), axis=1)
+        return fit_recipe(self, X, y, sample_weight, labels=True)
 
-    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the logarithm of the probability of each class.
+    def _basis_prototype(self) -> Any:
+        return TableEncoder()
 
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Inputs.
-        """
-        scores = self.decision_function(X)
-        return log_softmax(self._sharpness * class_scores(scores), axis=1)
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
 
-    def _cut(self, k: int) -> None:
-        super()._cut(k)
-        data = self.path_.training()
-        labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean if self._stage is None else self._stage.targets
-        scores = labels - as_columns(self.loo_residuals_)
-        bounds = self.recipe_settings.log_sharpness
-        self._sharpness = calibrate(scores.squeeze(), labels.squeeze(), data.counts, bounds)
+    def _n_searched(self) -> int:
+        return self.n_candidates_
+
+    def _summary_lines(self) -> list[str]:
+        return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)

@@ -186,14 +186,24 @@ FirstStage = RidgeTarget | EnsembleTarget
 # -- the second stage --------------------------------------------------------------------------------------------------
 
 
-def solve_recipe(path: SelectionPath, k: int, stage: FirstStage) -> tuple[Problem, Solution, float]:
-    """Return the first k terms of a path fitted to a first stage, as a solution for the targets, and the penalty."""
+def solve_recipe(path: SelectionPath, k: int, stage: FirstStage | None) -> tuple[Problem, Solution, float]:
+    """Return the problem of the first k terms of a path, its solution for the targets, and the penalty.
+
+    Fitted to the data, the terms have the penalty with the least leave-one-out error; fitted to a first stage, which
+    is free of noise, that of the path.
+    """
     data, alpha = path.training(), path.steps[k].alpha
     rows = Rows(data.counts, True)
     problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
-    second = solve_penalised(problem, np.arange(k), np.full(k, alpha))
+    if stage is None and k:
+        alpha = best_alpha(Spectrum(problem), "loo")
+    if np.isinf(alpha):  # no penalty generalises: the weights are zero
+        return problem, Spectrum(problem).solution(np.inf), alpha
+    solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
+    if stage is None:
+        return problem, solution, alpha
     scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
-    return problem, through_first_stage(stage, second, problem, scores), alpha
+    return problem, through_first_stage(stage, solution, problem, scores), alpha
 
 
 def through_first_stage(
