@@ -36,6 +36,11 @@ GAMMA_RATIO_MIN = 1e-10  # of the largest gamma, Hagiwara 2011: smaller componen
 QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr A.11: a smaller slope is rounding, and GCV has no minimum
 
 # -- recipe ------------------------------------------------------------------------------------------------------------
+ERROR_DIGITS = 12  # digits of a cross-validated error (share of the variance) that two summation orders agree on
+WIDTH_ERROR_DIGITS = 9  # the same for the ridge errors of widths, which come from eigenvectors
+EXACT_FIT_ERROR = 1e-9  # share of the variance: models with less error than this are all exact but for rounding
+EQUAL_RESIDUALS = 1e-6  # share of the largest residual by which the residuals of equal models may differ
+STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: decides among near-duplicates only
 
 # -- deployment --------------------------------------------------------------------------------------------------------
 

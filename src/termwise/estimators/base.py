@@ -298,18 +298,6 @@ class TermModel(BaseEstimator):
             setattr(other, name, value)
         return other
 
-    # TEMPORARY until the other packages are merged
-    _chosen = property(lambda self: self._fitted().chosen)
-    _chosen_basis = property(lambda self: self._fitted().basis)
-    _one_output = property(lambda self: self._fitted().one_output)
-    _n_candidates = property(lambda self: self._fitted().candidates.n_candidates)
-
-    def _term_names(self):
-        return self._fitted().names
-
-    def _record(self):
-        return self._fitted().statistics
-
     # -- description ---------------------------------------------------------------------------------------------------
 
     def summary(self, max_terms: int = 20) -> str:

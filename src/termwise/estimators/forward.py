@@ -73,12 +73,17 @@ def path_callback(estimator: Any) -> Callable[[SelectionPath], bool]:
 
     def callback(path: SelectionPath) -> bool:
         if estimator.verbose:
-            last = path.steps[-1]
-            numbers = f"loo {last.loo:.6g}  gcv {last.gcv:.6g}  {last.seconds:.2f} s"
-            print(f"{len(path):4d}  candidate {last.term:6d}  {numbers}")
+            print_step(path)
         return after_step()
 
     return callback
+
+
+def print_step(path: SelectionPath) -> None:
+    """Print the last step of a path."""
+    last = path.steps[-1]
+    numbers = f"loo {last.loo:.6g}  gcv {last.gcv:.6g}  {last.seconds:.2f} s"
+    print(f"{len(path):4d}  candidate {last.term:6d}  {numbers}")
 
 
 def forward_size(estimator: Any, path: SelectionPath) -> int:
