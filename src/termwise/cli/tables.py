@@ -47,7 +47,8 @@ SIGN = re.compile(r"^([-+]?)[%$€£¥]\s?|\s?[%$€£¥]$")  # of per cent or a
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 YEAR = r"\d\d(?:\d\d)?"
 DAY = rf"\d{{4}}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2{YEAR}|(\d\d?[. -]*{MONTH}|{MONTH} *\d\d?)[., -]+{YEAR}"
-DATE = re.compile(rf"(?:{DAY})(?:[T ].*)?|\d\d?:\d\d(:.*| ?[ap]m)?", re.IGNORECASE)
+CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)? ?(?:[ap]m|z|utc|[-+]\d\d:?\d\d)?"
+DATE = re.compile(rf"(?:{DAY})(?:[T ] ?{CLOCK})?|{CLOCK}", re.IGNORECASE)
 
 
 def row_number(row: int) -> str:
