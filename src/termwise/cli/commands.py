@@ -155,7 +155,7 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     check_output(out, [model] if data is None else [model, data])
     saved = SavedModel(model)
     X, y = (None, None) if data is None else saved.samples(saved.read(data))
-    with console.progress("writing the report"):
+    with console.step("writing the report"):
         page = tw.report.render(saved.predictor, X=X, y=y)
     write_atomically(out, page)
     console.print(f"report: {out}", style="bold")
