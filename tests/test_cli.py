@@ -479,7 +479,9 @@ def test_report(folder, model, classifier, tmp_path, monkeypatch):
     assert "must hold numbers in the target y, as in the fit: correct it." in words(result)
     (tmp_path / "t.csv").write_text("a,b,kind,label\n1,2,red,high\n1,2,red,highest\n")
     result = invoke("report", classifier, tmp_path / "t.csv", "-o", tmp_path / "r.html")
-    assert "must hold classes of the fit in the target label, got 'highest' in line 3: correct or" in words(result)
+    assert "must hold known classes in the target label, got 'highest' in line 3: the fit had high, low." in words(
+        result
+    )
     assert "50.0% agree" in words(invoke("predict", classifier, tmp_path / "t.csv", "-o", tmp_path / "p.csv"))
 
 
