@@ -1,4 +1,4 @@
-"""The command line, as a user runs it."""
+"""The command line, run in a subprocess or through typer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ import termwise
 import termwise.__main__
 from termwise import load_predictor
 from termwise.cli import app
-from termwise.cli.console import Console, StepCounter, UsageError, collect_warnings, handle_errors
+from termwise.cli.console import Console, StepCounter, UsageError, handle_errors
 
 
 def run(*arguments, **options):
@@ -33,20 +34,20 @@ def run(*arguments, **options):
 
 
 def invoke(*arguments):
-    """Run a command in this process; whatever happens, there is no traceback."""
+    """Run a command in this process; it must not raise anything but SystemExit."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
 
 def words(result):
-    """What was printed, without the frames and line breaks of messages."""
+    """Return the output without frames and line breaks."""
     return " ".join(result.output.replace("│", " ").split())
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Tables that most tests read: numbers, a category, numbers and classes to predict, gaps, and a series."""
+    """Write the tables of most tests: numeric, categorical, two targets, missing values, and a time series."""
     folder = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     n = 120
@@ -86,7 +87,7 @@ def classifier(folder):
 # -- help --------------------------------------------------------------------------------------------------------------
 
 
-def test_help_names_every_command_and_the_exit_codes():
+def test_help_lists_commands_and_exit_codes():
     done = run("--help")
     assert done.returncode == 0
     for command in ("fit", "predict", "report", "export", "demo", "reproduce", "bench"):
@@ -97,7 +98,7 @@ def test_help_names_every_command_and_the_exit_codes():
     assert "termwise fit houses.csv --target price" in done.stdout
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_numpy():
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom termwise.cli import app\n"
         "assert 'fit' in CliRunner().invoke(app, ['--help']).output\n"
@@ -106,7 +107,7 @@ def test_help_loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-def test_names_are_there_once_asked_for():
+def test_public_names_are_loaded_lazily():
     code = (
         "import sys, termwise\nassert 'sklearn' not in sys.modules\nassert 'BasisRidge' in dir(termwise)\n"
         "from termwise import *\nprint(BasisRidge.__name__, termwise.forward_path.__name__, hasattr(termwise, '_no'))"
@@ -124,7 +125,7 @@ def test_version():
 # -- fit ---------------------------------------------------------------------------------------------------------------
 
 
-def test_fit_says_what_it_did(folder, tmp_path):
+def test_fit_output(folder, tmp_path):
     result = invoke("fit", folder / "table.csv", "--target", "y", "--drop", "label", "-o", tmp_path / "m.json",
                     "--report", tmp_path / "r.html", "--basis", "anova")  # fmt: skip
     assert result.exit_code == 0
@@ -142,7 +143,7 @@ def test_fit_says_what_it_did(folder, tmp_path):
     assert "<html" in (tmp_path / "r.html").read_text()
 
 
-def test_fit_in_json(folder, tmp_path):
+def test_fit_json(folder, tmp_path):
     done = run("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--basis", "none", "--json", "-o", "m.json",
                cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -155,7 +156,7 @@ def test_fit_in_json(folder, tmp_path):
     assert "TermwiseClassifier" in done.stderr
 
 
-def test_quiet_and_nothing_saved(folder):
+def test_fit_quiet_and_without_output(folder):
     assert (
         invoke("fit", folder / "table.csv", "-t", "y", "--method", "forward", "--drop", "label", "--quiet").output == ""
     )
@@ -164,7 +165,7 @@ def test_quiet_and_nothing_saved(folder):
     assert "held out" not in result.output
 
 
-def test_gaps(folder, tmp_path):
+def test_missing_values(folder, tmp_path):
     result = invoke("fit", folder / "gaps.csv", "-t", "y", "--method", "forward")
     assert result.exit_code == 1
     assert "has missing values: a in 14 rows, first in line 2; kind in 11 rows" in words(result)
@@ -176,7 +177,7 @@ def test_gaps(folder, tmp_path):
     assert len(result.stdout.split()) == 121
 
 
-def test_existing_models_are_kept(folder, tmp_path):
+def test_existing_model_is_replaced_only_with_force(folder, tmp_path):
     path = tmp_path / "m.json"
     path.write_text("precious")
     options = "fit", folder / "table.csv", "-t", "y", "--drop", "label", "--method", "ridge", "-o", path
@@ -188,7 +189,7 @@ def test_existing_models_are_kept(folder, tmp_path):
     assert load_predictor(path).task == "regression"
 
 
-def test_numbers_that_are_names(tmp_path):
+def test_numeric_column_as_category(tmp_path):
     rng = np.random.default_rng(0)
     code = rng.integers(1, 4, 60)
     frame = pd.DataFrame({"code": code, "a": rng.normal(size=60), "y": np.where(code == 2, 5, 0) + rng.normal(size=60)})
@@ -203,8 +204,16 @@ def test_numbers_that_are_names(tmp_path):
     assert "must hold known categories in code, got '7' in line 3: the fit had 1, 2, 3." in words(result)
 
 
-@pytest.mark.parametrize("method", ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"])
-@pytest.mark.parametrize("basis", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier"])
+METHODS = ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"]
+BASES = ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier"]
+COMBINATIONS = [
+    pytest.param(method, basis, marks=[] if method == "forward" or basis == "auto" else [pytest.mark.slow])
+    for method in METHODS
+    for basis in BASES
+]
+
+
+@pytest.mark.parametrize(("method", "basis"), COMBINATIONS)
 def test_every_method_with_every_basis(folder, tmp_path, method, basis):
     target = ["-t", "label", "--drop", "y"] if method == "prefilter" else ["-t", "y", "--drop", "label"]
     result = invoke("fit", folder / "table.csv", *target, "--method", method, "--basis", basis, "--no-hold-out",
@@ -233,7 +242,7 @@ def test_every_method_with_every_basis(folder, tmp_path, method, basis):
      ("-t y --hold-out 1.5", "--hold-out must be between 0 and 1, got 1.5: use --no-hold-out to hold out none."),
      ("-t y --method magic", "'magic' is not one of")],
 )  # fmt: skip
-def test_senseless_combinations(folder, options, message):
+def test_invalid_combinations_of_options(folder, options, message):
     result = invoke("fit", folder / "table.csv", *options.split(), *([] if "label" in options else ["--drop", "label"]))
     assert result.exit_code == (1 if "got text" in message else 2)
     assert message in words(result)
@@ -252,7 +261,7 @@ def test_sizes(folder, options):
     assert record["n_terms"] == 2 or not options.endswith(" 2")
 
 
-def test_a_wish_of_a_classifier(folder):
+def test_size_of_prefilter(folder):
     result = invoke("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--method", "prefilter", "--size", "3",
                     "--json")  # fmt: skip
     assert json.loads(result.stdout)["n_terms"] <= 3
@@ -270,14 +279,14 @@ def test_few_rows_and_rare_classes(tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_one_class_is_left(tmp_path):
+def test_held_out_rows_leave_one_class(tmp_path):
     rows = "\n".join(f"{i},{i * 7 % 11},{'late' if i == 29 else 'early'}" for i in range(30))
     (tmp_path / "t.csv").write_text("t,a,y\n" + rows)
     result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "--time", "t")
     assert "no rows are held out: the others would have one class" in words(result)
 
 
-def test_series(folder, tmp_path):
+def test_time_series(folder, tmp_path):
     path = tmp_path / "m.json"
     fitted = invoke(
         "fit", folder / "series.csv", "-t", "level", "--time", "day", "--basis", "lag", "--lags", "3", "-o", path
@@ -313,7 +322,7 @@ def test_series(folder, tmp_path):
     assert "--lags must be at most a third of the 120 rows, got 50: use --lags 40." in words(short)
 
 
-def test_series_are_judged_in_the_order_of_time(folder, tmp_path):
+def test_time_series_is_scored_in_order(folder, tmp_path):
     path = tmp_path / "m.json"
     invoke("fit", folder / "series.csv", "-t", "level", "--time", "day", "--basis", "lag", "--lags", 4, "-o", path)
     series = pd.read_csv(folder / "series.csv")
@@ -326,7 +335,7 @@ def test_series_are_judged_in_the_order_of_time(folder, tmp_path):
     assert float(said[1]) > 0.99  # without the rows that have no past
 
 
-def test_series_with_gaps_in_an_input(folder, tmp_path):
+def test_time_series_with_missing_inputs(folder, tmp_path):
     series = pd.read_csv(folder / "series.csv").assign(wind=np.arange(120.0) % 7)
     series.loc[::11, "wind"] = np.nan
     series.to_csv(tmp_path / "t.csv", index=False)
@@ -337,7 +346,7 @@ def test_series_with_gaps_in_an_input(folder, tmp_path):
     assert invoke("predict", tmp_path / "m.json", tmp_path / "t.csv").exit_code == 0
 
 
-# -- awkward files, through the command --------------------------------------------------------------------------------
+# -- awkward files -----------------------------------------------------------------------------------------------------
 
 
 AWKWARD = [
@@ -372,7 +381,7 @@ def test_awkward_files(tmp_path, content, code, message):
     assert {each.name for each in tmp_path.iterdir()} <= {"t.csv", "m.json"}
 
 
-def test_files_that_are_none(folder, tmp_path, model, monkeypatch):
+def test_invalid_paths(folder, tmp_path, model, monkeypatch):
     assert "got a folder" in words(invoke("fit", folder, "-t", "y"))
     assert "does not exist" in words(invoke("fit", folder / "nowhere.csv", "-t", "y"))
     assert "has no column nowhere" in words(invoke("fit", folder / "table.csv", "-t", "y", "--category", "nowhere"))
@@ -404,7 +413,7 @@ def test_files_that_are_none(folder, tmp_path, model, monkeypatch):
     ),
     st.sampled_from([",", ";"]),
 )
-def test_no_table_gives_a_traceback(tmp_path_factory, rows, delimiter):
+def test_no_traceback_on_arbitrary_tables(tmp_path_factory, rows, delimiter):
     path = tmp_path_factory.mktemp("any") / "t.csv"
     path.write_text(delimiter.join("aby") + "\n" + "\n".join(delimiter.join(row) for row in rows))
     for target in "ab":
@@ -441,13 +450,13 @@ def test_predict_classes(folder, classifier):
     assert "agree with the table" in printed.stderr
 
 
-def test_probabilities_are_for_classes(folder, model):
+def test_probabilities_require_a_classifier(folder, model):
     result = invoke("predict", model, folder / "table.csv", "--proba")
     assert result.exit_code == 2
     assert "--proba requires a model with probabilities, as --method auto" in words(result)
 
 
-def test_predict_what_does_not_fit(tmp_path, model):
+def test_predict_with_a_missing_column(tmp_path, model):
     (tmp_path / "t.csv").write_text("a,kind\n1,red\n")
     result = invoke("predict", model, tmp_path / "t.csv")
     assert result.exit_code == 1
@@ -470,7 +479,9 @@ def test_report(folder, model, classifier, tmp_path, monkeypatch):
     assert "must hold numbers in the target y, as in the fit: correct it." in words(result)
     (tmp_path / "t.csv").write_text("a,b,kind,label\n1,2,red,high\n1,2,red,highest\n")
     result = invoke("report", classifier, tmp_path / "t.csv", "-o", tmp_path / "r.html")
-    assert "must hold classes of the fit in the target label, got 'highest' in line 3: correct or" in words(result)
+    assert "must hold known classes in the target label, got 'highest' in line 3: the fit had high, low." in words(
+        result
+    )
     assert "50.0% agree" in words(invoke("predict", classifier, tmp_path / "t.csv", "-o", tmp_path / "p.csv"))
 
 
@@ -498,7 +509,8 @@ def test_demo(tmp_path):
     assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
 
 
-def test_a_terminal_without_the_letters_of_a_name(tmp_path):
+@pytest.mark.slow
+def test_terminal_that_cannot_encode_names(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"größe": rng.normal(size=60), "b": rng.normal(size=60)})
     table.assign(y=table["größe"] * 2).to_csv(tmp_path / "t.csv", index=False)
@@ -521,10 +533,10 @@ def test_a_terminal_without_the_letters_of_a_name(tmp_path):
     assert json.loads(asked)["terms"][0]["name"] == "größe"
 
 
-# -- how commands end --------------------------------------------------------------------------------------------------
+# -- exit codes and progress -------------------------------------------------------------------------------------------
 
 
-def test_interrupted_fits_leave_nothing(tmp_path):
+def test_interrupted_fit_leaves_no_files(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(3000, 12)), columns=[f"c{j}" for j in range(12)])
     frame["y"] = np.sin(frame.c0 * frame.c1) + frame.c2
@@ -543,7 +555,7 @@ def test_interrupted_fits_leave_nothing(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no `head` to close the pipe early")
-def test_a_broken_pipe_is_quiet(tmp_path, model, folder):
+def test_broken_pipe_is_silent(tmp_path, model, folder):
     table = pd.concat([pd.read_csv(folder / "table.csv")] * 200)
     table.to_csv(tmp_path / "t.csv", index=False)
     command = f"{sys.executable} -m termwise predict {model} {tmp_path / 't.csv'} --quiet | head -n 1"
@@ -552,7 +564,7 @@ def test_a_broken_pipe_is_quiet(tmp_path, model, folder):
     assert done.stderr == ""
 
 
-def test_guarded(capsys):
+def test_errors_become_exit_codes(capsys):
     def ending(error):
         def command():
             raise error
@@ -573,34 +585,32 @@ def test_guarded(capsys):
 
 
 def test_warnings_become_notes():
-    import warnings
-
     notes = []
-    with collect_warnings(notes):
+    with Console(quiet=True).step("working", notes=notes):
         warnings.warn("mind the gap", stacklevel=1)
         warnings.warn("soon gone", FutureWarning, stacklevel=1)
     assert notes == ["mind the gap"]
 
 
-def test_progress_counts_steps(monkeypatch):
-    told = []
-    counter = StepCounter(told.append)
+def test_progress_counts_steps():
+    counts = []
+    counter = StepCounter(counts.append)
     counter.setup(None, None)
     counter.on_fit_task_begin(None, None)
     assert counter.on_fit_task_end(None, None) is False
     counter.on_fit_task_end(None, None)
     counter.teardown(None, None)
-    assert told == [1, 2]
+    assert counts == [1, 2]
 
     class Stepped:
         def set_callbacks(self, callback):
             callback.on_fit_task_end(None, None)
 
-    with Console(quiet=True).progress("working", Stepped()):
+    with Console(quiet=True).step("working", Stepped()):
         pass
 
 
-def test_predictions_of_a_model_without_terms(tmp_path):
+def test_model_without_terms(tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i * 7 % 11},{i * i % 13}\n" for i in range(40)))
     path = tmp_path / "m.json"
     result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "-o", path)
@@ -609,8 +619,8 @@ def test_predictions_of_a_model_without_terms(tmp_path):
     assert invoke("report", path, tmp_path / "t.csv", "-o", tmp_path / "r.html").exit_code == 0
 
 
-def test_models_of_other_hands(tmp_path, folder):
-    """A model saved from Python has no facts, and predicts all the same."""
+def test_model_saved_from_python(tmp_path, folder):
+    """It has no metadata of the command line, and predicts all the same."""
     frame = pd.read_csv(folder / "table.csv")
     path = tmp_path / "m.json"
     termwise.BasisRidge().fit(frame[["a", "b"]], frame["y"]).predictor_.save(path)
@@ -622,6 +632,7 @@ def test_models_of_other_hands(tmp_path, folder):
 # -- benchmarks --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bench_prints_json_lines():
     done = run("bench", "ridge", "--small", "--repeats", "1")
     assert done.returncode == 0, done.stderr
@@ -649,14 +660,14 @@ def benchmarks(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_bench_leaves_repeats_to_the_benchmark(benchmarks):
+def test_bench_passes_options_on(benchmarks):
     assert invoke("bench", "arguments").exit_code == 0
     assert (benchmarks / "arguments.py.txt").read_text() == ""
     invoke("bench", "arguments", "--repeats", "2", "--small")
     assert (benchmarks / "arguments.py.txt").read_text() == "--repeats 2 --small"
 
 
-def test_bench_passes_failure_on(benchmarks):
+def test_bench_exits_with_the_status_of_the_benchmark(benchmarks):
     assert invoke("bench").exit_code == 4
 
 
@@ -678,7 +689,7 @@ def test_studies_of_the_papers_are_listed():
     assert listed == ["hagiwara", "hagiwara2011", "hong", "recipe"]
 
 
-def test_without_the_framework_the_pip_line_is_printed(monkeypatch):
+def test_missing_typer_names_the_extra(monkeypatch):
     original = builtins.__import__
 
     def no_typer(name, *rest):

@@ -1,4 +1,4 @@
-"""Tables as people write them: every awkward file gives a good result, or an error that says what to do."""
+"""Reading of tables and definition of tasks: awkward files give a result, or an error with a remedy."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("content", "columns", "note"), [g[1:] for g in GOOD], ids=[g[0] for g in GOOD])
-def test_reads(written, content, columns, note):
+def test_read_table(written, content, columns, note):
     table = written(content)
     assert values(table) == columns
     assert table.n_rows == len(next(iter(columns.values())))
@@ -96,13 +96,13 @@ def test_lines_longer_than_the_sample(written):
     assert table.columns[names[-1]].values.tolist() == [4999, 5000, 5001]
 
 
-def test_names_that_are_numbers_are_found_by_what_is_asked_for(written):
+def test_numeric_names_are_found_by_expected_names(written):
     content = "land,2019,2020\nu,1,2\nv,3,4\n"
     assert list(written(content).columns) == ["x0", "x1", "x2"]
     assert values(written(content, expected=["2020"])) == {"land": ["u", "v"], "2019": [1, 3], "2020": [2, 4]}
 
 
-def test_remarks(written):
+def test_hints(written):
     table = written("zip code,price,n\n00501,$1,1\n10001,$2,2\n")
     said = "has numbers that begin with zeros, as identifiers do: --category 'zip code' reads them as categories"
     assert [column.hint for column in table.columns.values()] == [said, "is written with $, which is left out", ""]
@@ -116,7 +116,7 @@ def test_standard_input(monkeypatch):
     assert values(read_table("-")) == NUMBERS
 
 
-def test_missing_values_in_all_their_spellings(written):
+def test_spellings_of_missing_values(written):
     table = written("a,b,c\n?,NA,x\n-,n/a,\n3,4,NULL\n.,#DIV/0!,missing\n")
     assert np.array_equal(table.columns["a"].values, [np.nan, np.nan, 3, np.nan], equal_nan=True)
     assert np.array_equal(table.columns["b"].values, [np.nan, np.nan, 4, np.nan], equal_nan=True)
@@ -124,7 +124,7 @@ def test_missing_values_in_all_their_spellings(written):
     assert table.columns["c"].missing.tolist() == [False, True, True, True]
 
 
-def test_short_rows_lack_values(written):
+def test_short_rows_have_missing_values(written):
     table = written("a,b\n1\n2,3\n")
     assert table.columns["b"].missing.tolist() == [True, False]
 
@@ -153,12 +153,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("content", "message"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
-def test_refuses(written, content, message):
+def test_invalid_files(written, content, message):
     with pytest.raises(ValueError, match=message):
         written(content)
 
 
-def test_files_that_are_none(tmp_path, monkeypatch):
+def test_invalid_paths(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"must be a file, got a folder: name one of the files in it\."):
         read_table(tmp_path)
     with pytest.raises(ValueError, match=r"does not exist: check the name, and the folder it is in\."):
@@ -173,7 +173,7 @@ def test_files_that_are_none(tmp_path, monkeypatch):
         read_table(tmp_path / "secret.csv")
 
 
-def test_a_parser_that_gives_up(written, monkeypatch):
+def test_other_errors_of_the_parser(written, monkeypatch):
     def broken(*_, **__):
         raise ValueError("no idea")
 
@@ -182,7 +182,7 @@ def test_a_parser_that_gives_up(written, monkeypatch):
         written("a,b\n1,2\n")
 
 
-# -- other files -------------------------------------------------------------------------------------------------------
+# -- Parquet and NumPy -------------------------------------------------------------------------------------------------
 
 
 def test_parquet(tmp_path):
@@ -196,7 +196,7 @@ def test_parquet(tmp_path):
             "list": [[1], [2], [3]],
         }
     )
-    frame.to_parquet(tmp_path / "table.csv")  # whatever it is called
+    frame.to_parquet(tmp_path / "table.csv")  # the suffix does not matter
     table = read_table(tmp_path / "table.csv")
     kinds = {name: column.kind for name, column in table.columns.items()}
     assert kinds == {"a": "number", "n": "number", "kind": "text", "on": "text", "day": "date", "list": "other"}
@@ -243,7 +243,7 @@ def test_many_rows(tmp_path):
     assert np.array_equal(task.X["a"], frame["a"])
 
 
-# -- what columns hold -------------------------------------------------------------------------------------------------
+# -- types of columns --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_many_rows(tmp_path):
      ("1 234 567", ".", 1234567), (".5", ".", 0.5), ("-1e-3", ".", -1e-3), ("1,5e3", ",", 1500),
      ("12kg", ".", None), ("1,23,4", ".", None), ("1.2.3", ",", None)],
 )  # fmt: skip
-def test_notations(written, word, decimal, number):
+def test_notations_of_numbers(written, word, decimal, number):
     """The decimal mark of the other column decides where a number has two meanings."""
     column = written(f"a;b\n{word};1{decimal}5\n{word};2{decimal}25\n").columns["a"]
     assert column.values.tolist() == [word if number is None else number] * 2
@@ -260,7 +260,7 @@ def test_notations(written, word, decimal, number):
 
 @settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1), st.sampled_from(".,"))
-def test_every_number_is_read_as_python_writes_it(tmp_path_factory, numbers, decimal):
+def test_floats_round_trip(tmp_path_factory, numbers, decimal):
     path = tmp_path_factory.mktemp("numbers") / "t.csv"
     words = [repr(x).replace(".", decimal) for x in numbers]
     grouped = "1.234.567" if decimal == "," else "1,234,567"  # not parsed by pandas, nor is the column
@@ -292,7 +292,7 @@ def test_dates_are_recognised(written, dates):
     assert table.columns["when"].kind == "date"
 
 
-def test_stray_text_is_named_with_its_line(written):
+def test_mixed_column_names_the_line(written):
     table = written("a,b\n1,2\n3,4 kg\n5,6\n")
     assert table.columns["b"].problem == "'4 kg' in line 3 is no number, as most of the column are"
     assert not written("a,b\n1,1st\n2,2nd\n3,1st\n").columns["b"].problem
@@ -304,12 +304,12 @@ def test_columns_as_text(written):
     assert table.columns["zip"].values.tolist() == ["01234", "99"]
 
 
-def test_rows_beyond_what_can_be_located(tmp_path):
+def test_row_number_where_the_line_is_unknown(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "x" * 200_000 + ",1\n" + "1,2\n" * 9 + "1,2 kg\n")
     assert "row 11" in read_table(tmp_path / "t.csv").columns["b"].problem
 
 
-# -- what is to be learned ---------------------------------------------------------------------------------------------
+# -- tasks -------------------------------------------------------------------------------------------------------------
 
 
 def text(columns, n=30):
@@ -322,7 +322,7 @@ def wave(i):
     return round(float(np.sin(i)), 3)
 
 
-def test_useless_columns_are_named_and_left_out(written):
+def test_uninformative_columns_are_excluded(written):
     table = written(
         text(
             {
@@ -355,7 +355,7 @@ def test_useless_columns_are_named_and_left_out(written):
     ]
 
 
-def test_too_many_categories_are_left_out(written):
+def test_too_many_categories_are_excluded(written):
     task = make_task(written(text({"a": wave, "kind": lambda i: f"k{i % 60}", "y": wave}, 200)), "y")
     assert "left out, more than 50 categories: kind" in task.notes
 
@@ -366,7 +366,7 @@ def test_too_many_categories_are_left_out(written):
      (lambda i: i % 2, "classification", {0, 1}), (lambda i: i % 2 + 0.5, "regression", {0.5, 1.5}),
      (lambda i: i % 3, "regression", {0.0, 1.0, 2.0}), (lambda i: f"c{i % 14}", "classification", None)],
 )  # fmt: skip
-def test_kinds_of_targets(written, target, kind, labels):
+def test_type_of_the_task(written, target, kind, labels):
     task = make_task(written(text({"a": wave, "y": target})), "y")
     assert task.kind == kind
     assert labels is None or set(task.y.tolist()) == labels
@@ -377,19 +377,19 @@ def test_two_hundred_classes(written):
     assert len(set(task.y)) == 200
 
 
-def test_the_task_may_be_said(written):
+def test_type_of_the_task_as_an_option(written):
     table = written(text({"a": wave, "y": lambda i: i % 2, "z": lambda i: i % 3}))
     assert make_task(table, "y", kind="regression").y.dtype == np.float64
     assert make_task(table, "z", kind="classification").y.dtype.kind == "i"
 
 
-def test_rows_without_a_target_are_left_out(written):
+def test_rows_without_a_target_are_excluded(written):
     task = make_task(written(text({"a": wave, "y": lambda i: "" if i % 10 == 3 else wave(i)})), "y")
     assert len(task.y) == len(task.X) == 27
     assert "left out, no value of y: 3 rows" in task.notes
 
 
-def test_order_of_time(written):
+def test_rows_are_sorted_by_time(written):
     table = written(text({"when": lambda i: f"{30 - i}/6/2021", "a": lambda i: i * i, "y": wave}))
     task = make_task(table, "y", time="when")
     assert task.ordered
@@ -399,7 +399,7 @@ def test_order_of_time(written):
     assert by_number.y.tolist() == [wave(i) for i in range(29, -1, -1)]
 
 
-def test_gaps_are_filled_if_that_is_wanted(written):
+def test_imputation(written):
     table = written(
         text({"a": lambda i: "" if i == 4 else i % 7, "k": lambda i: "" if i == 5 else "uvv"[i % 3], "y": wave})
     )
@@ -415,7 +415,7 @@ def test_gaps_are_filled_if_that_is_wanted(written):
     assert X["k"][5] == "v"
 
 
-def test_one_value_and_gaps_tell_nothing(written):
+def test_columns_with_one_distinct_value_are_excluded(written):
     table = written(
         text({"a": wave, "b": lambda i: 3 if i == 2 else "", "k": lambda i: "" if i else "u", "y": lambda i: f"{i}%"})
     )
@@ -427,14 +427,14 @@ def test_one_value_and_gaps_tell_nothing(written):
     ]
 
 
-def test_rows_in_which_all_is_missing_are_filled_too():
+def test_imputation_of_empty_columns():
     X = pd.DataFrame({"a": [np.nan, np.nan], "k": pd.Categorical([None, None], categories=["u", "v"])})
     assert fill_values(X) == {"a": 0.0, "k": "u"}
     assert not X.fillna(fill_values(X)).isna().any().any()
 
 
 # (name, columns, options, message)
-POSED_BADLY = [
+INVALID_TASKS = [
     ("a name nearly right", {"Price": wave, "a": wave}, {"target": "prise"},
      r"has no column prise: did you mean Price\?"),
     ("a name quite wrong", {"y": wave, "a": wave}, {"target": "zebra"}, r"has no column zebra: there are y, a\."),
@@ -483,9 +483,9 @@ POSED_BADLY = [
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "message"), [b[1:] for b in POSED_BADLY], ids=[b[0] for b in POSED_BADLY]
+    ("columns", "options", "message"), [b[1:] for b in INVALID_TASKS], ids=[b[0] for b in INVALID_TASKS]
 )
-def test_tasks_that_are_none(written, columns, options, message):
+def test_invalid_tasks(written, columns, options, message):
     table = written(text(columns))
     with pytest.raises(ValueError, match=message):
         make_task(table, **{"target": "y", **options})
@@ -496,14 +496,14 @@ def test_too_few_rows(written):
         make_task(written("a,y\n1,2\n2,3\n5,4\n"), "y")
 
 
-# -- for a known model -------------------------------------------------------------------------------------------------
+# -- inputs of a saved model -------------------------------------------------------------------------------------------
 
 
 def wanted(name, kind="number", categories=None, fill=None):
     return SimpleNamespace(name=name, kind=kind, categories=categories, fill=fill)
 
 
-def test_inputs_of_a_model(written):
+def test_select_inputs(written):
     table = written("k,extra,a\n1,x,2\n2,y,\n", as_text=["k"])
     X = select_inputs(table, [wanted("a", fill=5.0), wanted("k", "category", ["1", "2"])])
     assert X["k"].tolist() == ["1", "2"]
@@ -520,13 +520,13 @@ def test_inputs_of_a_model(written):
      ("a,k\n1,u\n,u\n", r"must have a in every row, got nothing in line 3: fill it in, or fit the model with"),
      ("a,k\ninf,u\n", r"a must be finite and below")],
 )  # fmt: skip
-def test_inputs_that_do_not_fit(written, content, message):
+def test_select_inputs_errors(written, content, message):
     table = written(content, as_text=["k"])
     with pytest.raises(ValueError, match=message):
         select_inputs(table, [wanted("a"), wanted("k", "category", ["u", "v"])])
 
 
-# -- whatever comes ----------------------------------------------------------------------------------------------------
+# -- arbitrary text ----------------------------------------------------------------------------------------------------
 
 FIELDS = st.one_of(
     st.sampled_from(["", "1", "2.5", "-3", "1,5", "NA", "x", "y z", '"', '"a;b"', "2021-01-02", "inf", "1e400",
@@ -542,7 +542,7 @@ FIELDS = st.one_of(
     st.booleans(),
     st.booleans(),
 )
-def test_no_text_gives_a_traceback(tmp_path_factory, rows, delimiter, header, impute):
+def test_only_value_errors_on_arbitrary_text(tmp_path_factory, rows, delimiter, header, impute):
     content = ("y,a,b\n".replace(",", delimiter) if header else "") + "\n".join(delimiter.join(row) for row in rows)
     path = tmp_path_factory.mktemp("any") / "t.csv"
     path.write_text(content, encoding="utf-8")

@@ -16,8 +16,8 @@ import termwise as tw
 from termwise._checks import import_optional
 from termwise.cli.console import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
-from termwise.cli.tables import Table, as_word, read_table
-from termwise.cli.task import count_past, counted, select_inputs, time_order
+from termwise.cli.tables import Table, read_table
+from termwise.cli.task import check_known, count_past, counted, select_inputs, time_order
 from termwise.deploy.document import write_atomically
 
 pd = import_optional("pandas", "cli", "The command line")
@@ -98,12 +98,8 @@ class SavedModel:
                              "with: add it, or leave the table out.")  # fmt: skip
         if self.target_kind == "number" != column.kind:
             raise ValueError(f"{table.path} must hold numbers in the target {target}, as in the fit: correct it.")
-        unknown = ~column.missing & ~np.isin(column.values, list(classes)) if classes else np.zeros(1, dtype=bool)
-        if unknown.any():
-            row = int(np.argmax(unknown))
-            got = f"{as_word(column.values[row])!r} in {table.location(row)}"
-            raise ValueError(f"{table.path} must hold classes of the fit in the target {target}, got {got}: correct or "
-                             "remove it.")  # fmt: skip
+        if classes:
+            check_known(table, f"the target {target}", column, classes, "classes")
         X, order = self.inputs(table)
         kept = np.arange(count_past(table, target, order)) if self.lags else np.flatnonzero(~column.missing)
         y = column.values[order[kept]]
@@ -155,7 +151,7 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     check_output(out, [model] if data is None else [model, data])
     saved = SavedModel(model)
     X, y = (None, None) if data is None else saved.samples(saved.read(data))
-    with console.progress("writing the report"):
+    with console.step("writing the report"):
         page = tw.report.render(saved.predictor, X=X, y=y)
     write_atomically(out, page)
     console.print(f"report: {out}", style="bold")

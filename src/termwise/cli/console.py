@@ -81,17 +81,25 @@ class Console:
             print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
 
     @contextmanager
-    def progress(self, title: str, estimator: Any = None) -> Iterator[None]:
-        """Show a progress bar on stderr that counts the steps of a fit, where scikit-learn reports them."""
+    def step(self, title: str, estimator: Any = None, notes: list[str] | None = None) -> Iterator[None]:
+        """Show a step of a command on stderr, with a count of the steps of a fit; append warnings to the notes."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"), TimeElapsedColumn()
         disable = self.quiet or not self.errors.is_terminal
-        with Progress(*columns, console=self.errors, transient=True, disable=disable) as bar:
+        with (
+            warnings.catch_warnings(record=notes is not None) as caught,
+            Progress(*columns, console=self.errors, transient=True, disable=disable) as bar,
+        ):
             task = bar.add_task(title, total=None, steps="")
             if hasattr(estimator, "set_callbacks"):  # scikit-learn 1.9 and newer
                 estimator.set_callbacks(StepCounter(lambda count: bar.update(task, steps=f"{count} steps")))
+            if notes is not None:
+                warnings.simplefilter("always")
             yield
+        if notes is not None and caught is not None:
+            notes += [str(one.message) for one in caught
+                      if not issubclass(one.category, DeprecationWarning | FutureWarning)]  # fmt: skip
 
 
 class StepCounter:
@@ -115,13 +123,3 @@ class StepCounter:
         self.count += 1
         self.update(self.count)
         return False
-
-
-@contextmanager
-def collect_warnings(notes: list[str]) -> Iterator[None]:
-    """Append warnings to the notes, apart from deprecations."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    relevant = [one for one in caught if not issubclass(one.category, DeprecationWarning | FutureWarning)]
-    notes += dict.fromkeys(str(one.message) for one in relevant)

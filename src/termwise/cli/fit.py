@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import termwise as tw
 from termwise._checks import import_optional
-from termwise.cli.console import Console, UsageError, collect_warnings
+from termwise.cli.console import Console, UsageError
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
 from termwise.deploy.document import write_atomically
@@ -76,7 +76,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         check_output(path, [options.data])
     if options.out is not None and options.out.exists() and not options.force:
         raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
-    with console.progress(f"reading {options.data.name}"):
+    with console.step(f"reading {options.data.name}"):
         table = read_table(options.data, as_text=options.category, expected=[options.target])
         task = load_task(table, options)
     n, series = len(task.y), options.basis == "lag"
@@ -89,9 +89,9 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     y = pd.Series(task.y, name=task.target)
     model = make_estimator(options, task.kind, X)
     weights = {"sample_weight": (np.arange(n) >= options.lags).astype(float)} if series else {}  # 0: no past
-    with collect_warnings(notes), console.progress(f"fitting all {n} rows", last_step(model)):
+    with console.step(f"fitting all {n} rows", last_step(model), notes):
         model.fit(X, task.y, **weights)
-    with collect_warnings(notes), console.progress("collecting diagnostics"):
+    with console.step("collecting diagnostics", notes=notes):
         facts = tw.diagnostics.facts(model, X, y, held_out=held_out, baselines=baselines, reproduce=options.command,
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
     facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
@@ -206,12 +206,9 @@ def score_held_out(
     X_train, X_test = X_train.fillna(fill), X_test.fillna(fill)
     model = make_estimator(options, task.kind, X_train)
     model = model.set_params(basis=None) if series else model
-    with (
-        collect_warnings(notes),
-        console.progress(f"fitting {len(train)} rows, {len(test)} held out", last_step(model)),
-    ):
+    with console.step(f"fitting {len(train)} rows, {len(test)} held out", last_step(model), notes):
         model.fit(X_train, task.y[train])
-    with collect_warnings(notes), console.progress("comparing with baselines"):
+    with console.step("comparing with baselines", notes=notes):
         held_out, baselines = tw.diagnostics.held_out_comparison(model, X_train, task.y[train], X_test, task.y[test])
     return {**held_out, "terms": int(last_step(model).n_terms_)}, baselines
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ from termwise._checks import import_optional
 
 pd = import_optional("pandas", "cli", "The command line")
 
-SAMPLE_CHARS = 16_384  # beginning of a file from which the dialect is detected,
-SAMPLE_LINES = 10  # extended to these lines where they are longer
+SAMPLE_CHARS = 65_536  # beginning of a file from which the dialect is detected,
+SAMPLE_LINES = 10  # extended to these lines where they are longer,
+SAMPLE_ROWS = 500  # up to so many records
 SAMPLE_WORDS = 2_000  # distinct strings from which the type of a column is detected, before all are converted
 STDIN = Path("-")
 REMEDY = "save the table as CSV (UTF-8), Parquet or NPZ"
@@ -47,7 +49,8 @@ SIGN = re.compile(r"^([-+]?)[%$€£¥]\s?|\s?[%$€£¥]$")  # of per cent or a
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 YEAR = r"\d\d(?:\d\d)?"
 DAY = rf"\d{{4}}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2{YEAR}|(\d\d?[. -]*{MONTH}|{MONTH} *\d\d?)[., -]+{YEAR}"
-DATE = re.compile(rf"(?:{DAY})(?:[T ].*)?|\d\d?:\d\d(:.*| ?[ap]m)?", re.IGNORECASE)
+CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)? ?(?:[ap]m|z|utc|[-+]\d\d:?\d\d)?"
+DATE = re.compile(rf"(?:{DAY})(?:[T ] ?{CLOCK})?|{CLOCK}", re.IGNORECASE)
 
 
 def row_number(row: int) -> str:
@@ -256,8 +259,8 @@ def detect_dialect(text: str, expected: Collection[str] = ()) -> Dialect:
     complete = len(head) == len(text)
     samples = {}
     for delimiter in DELIMITERS:
-        rows = [fields for _, fields in records(head, delimiter)] or [[""]]
-        samples[delimiter] = rows if complete or len(rows) == 1 else rows[:-1]
+        rows = [fields for _, fields in islice(records(head, delimiter), SAMPLE_ROWS)] or [[""]]
+        samples[delimiter] = rows if complete or len(rows) == 1 else rows[:-1]  # the last one may be cut off
     delimiter = max(DELIMITERS, key=lambda each: delimiter_score(samples[each], each))  # the first of equals: a comma
     rows = samples[delimiter]
     header = not {" ".join(word.split()) for word in rows[0]}.isdisjoint(expected) or has_header(rows)
@@ -279,7 +282,7 @@ def detect_dialect(text: str, expected: Collection[str] = ()) -> Dialect:
 def delimiter_score(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
     """Rate a delimiter by the share of records of equal length, then by the share of fields without other delimiters.
 
-    `csv.Sniffer` is of no use here: it splits "1,5;2,5" at the commas if there is no header.
+    `csv.Sniffer` would split "1,5;2,5" at the commas if there is no header.
     """
     width, n_equal = Counter(map(len, rows)).most_common(1)[0]
     words = [word for row in rows for word in row]
@@ -323,7 +326,7 @@ def line_of(text: str, dialect: Dialect, row: int) -> str:
     for index, (line, _) in enumerate(records(text, dialect.delimiter)):
         if index == row + dialect.header:
             return f"line {line}"
-    return f"row {row + 1}"
+    return row_number(row)
 
 
 def parser_message(text: str, path: Path, dialect: Dialect, error: Exception) -> str:

@@ -378,7 +378,7 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
         if column.kind == "empty":
             columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
         elif each.kind == "category":
-            check_categories(table, name, column, set(map(str, each.categories)))
+            check_known(table, name, column, map(str, each.categories), "categories")
         elif column.kind == "number":
             check_magnitude(table, {name: column}, "or use other units", smallest=0)
         else:
@@ -387,10 +387,12 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
     return pd.DataFrame(columns, index=range(table.n_rows))
 
 
-def check_categories(table: Table, name: str, column: Column, categories: set[str]) -> None:
-    """Raise on a category that the model was not fitted with."""
-    unknown = ~column.missing & ~np.isin(column.values.astype(str), sorted(categories))
+def check_known(table: Table, name: str, column: Column, known: Iterable[Any], noun: str) -> None:
+    """Raise on a category or class that the model was not fitted with."""
+    known = list(known)
+    unknown = ~column.missing & ~pd.Series(column.values).isin(known).to_numpy()
     if unknown.any():
         row = int(np.argmax(unknown))
-        raise ValueError(f"{table.path} must hold known categories in {name}, got {column.values[row]!r} in "
-                         f"{table.location(row)}: the fit had {listed(sorted(categories), 12)}.")  # fmt: skip
+        got = f"{as_word(column.values[row])!r} in {table.location(row)}"
+        raise ValueError(f"{table.path} must hold known {noun} in {name}, got {got}: the fit had "
+                         f"{listed(sorted(map(as_word, known)), 12)}.")  # fmt: skip
