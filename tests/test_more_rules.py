@@ -272,9 +272,9 @@ def test_fold_labels_are_those_of_scikit_learn(rng):
          r"cv must hold pairs \(train, test\) of row numbers, got ndarray of something else: give list\(splitter"),
         ([(range(6), range(6, 13))], ValueError, r"cv must lie between 0 and 11, got 12: there are 12 rows\."),
         (GroupKFold(3), ValueError,
-         r"cv must split 12 rows by itself, got GroupKFold\(.*\), which says .*'groups'.*: give fewer folds, or the "
+         r"cv must split 12 rows by itself, got GroupKFold\(.*\), which raised .*'groups'.*: give fewer folds, or the "
          r"pairs list\(cv\.split\(X, y, groups\)\) of a splitter that needs groups\."),
-        (KFold(20), ValueError, r"cv must split 12 rows by itself, got KFold\(.*which says .*n_splits=20.*: give"),
+        (KFold(20), ValueError, r"cv must split 12 rows by itself, got KFold\(.*which raised .*n_splits=20.*: give"),
     ],
 )  # fmt: skip
 def test_folds_that_are_no_partition(cv, error, message):

@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify
-from termwise._checks import check_targets
+from termwise._checks import check_targets, is_dask
 from termwise.estimators.stepped import PathModel
-from termwise.execution.collections import Chunks, cut, is_dask, n_rows, some_rows, without_rows
-from termwise.execution.dask import Reading
-from termwise.selection.engine import Settings, grow_far
+from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
+from termwise.execution.forward import select_terms_on_cluster
+from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
 
 SEEN = 10_000  # rows that a basis is fitted on
@@ -41,12 +41,12 @@ class ClusterModel(PathModel):
                 f"refit_alpha must be None for Dask data, got {self.refit_alpha!r}: it would need the rows of the "
                 "chosen terms; leave it out, or fit BasisRidge to transform(X).compute() afterwards."
             )
-        chunks = cut(X, y, sample_weight)
+        chunks = split_chunks(X, y, sample_weight)
         validate_data(self, without_rows(X), skip_check_array=True, reset=True)
         targets = self._target_reader(chunks)
         self.basis_ = None if self.basis is None else self._fit_basis(chunks, targets)
-        reading = Reading("X", type(self).__name__, self.basis_, targets)
-        path = grow_far(chunks, reading, self._settings(), self._follower())
+        reader = ChunkReader("X", type(self).__name__, self.basis_, targets)
+        path = select_terms_on_cluster(chunks, reader, self._settings(), self._follower())
         self._one_output, self._n_candidates = path.one_output, path.n_candidates
         self._keep(path)
 
@@ -56,7 +56,7 @@ class ClusterModel(PathModel):
 
     def _fit_basis(self, chunks: Chunks, targets: Callable[[Any], NDArray[np.float64]]) -> Any:
         """Fit the basis to some rows of every chunk, and see whether it may be evaluated chunk by chunk."""
-        X, y = some_rows(chunks, SEEN)
+        X, y = sample_rows(chunks, SEEN)
         basis = clone(self.basis).fit(X, targets(y))
         some = X[: min(PROBED, n_rows(X))]
         forward, backward = densify(basis.transform(some)), densify(basis.transform(some[::-1]))

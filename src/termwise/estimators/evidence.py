@@ -32,16 +32,18 @@ from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
+from termwise._numerics import DEPENDENT_COLUMN
 from termwise.estimators.stepped import SteppedModel
+from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
-from termwise.selection.engine import Settings, grow, sparse_columns
+from termwise.selection.engine import Settings, grow
+from termwise.selection.nested import Fetched
 from termwise.selection.path import SelectionPath, Training
-from termwise.selection.rules import TIE
+from termwise.selection.rules import CostRule
 
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-29  # share of |y|^2 counted as noise, so that an exact fit still sheds the terms it does not need
-DEPENDENT = 1e-10  # a column with less than this share of its square left beside the others says nothing new
 
 
 @dataclass(frozen=True)
@@ -110,24 +112,42 @@ class Terms:
         return bool(0.5 * q * np.sum(rho - 1 - np.log(rho)) <= tol)
 
 
+class ColumnsInMemory:
+    """The state of a greedy selection from a few columns in memory, each with its own penalty, for `engine.grow`.
+
+    The columns W are what the chosen ones leave of the candidates: modified Gram-Schmidt.
+    """
+
+    def __init__(self, G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> None:
+        self.W, self.Y, self.alphas = G.copy(), Y, alphas
+        self.least = np.maximum(min_norm, DEPENDENT_COLUMN * np.einsum("ij,ij->j", G, G))
+        self.eligible = np.ones(len(alphas), dtype=bool)
+        self.chosen: list[int] = []
+
+    def refresh(self) -> None:
+        """Statistics of the remaining columns."""
+        self.s, self.c = np.einsum("ij,ij->j", self.W, self.W), self.W.T @ self.Y
+        self.eligible &= self.s > self.least
+        self.den = np.where(self.eligible, self.s + self.alphas, 1.0)
+
+    def fetch_candidates(self, candidates: NDArray[np.intp], *values: Floats) -> tuple[Any, Any]:
+        """The candidates and values, which are here already."""
+        return Fetched(candidates), values
+
+    def append(self, j: int) -> bool:
+        """Append column j."""
+        z = self.W[:, j] / np.sqrt(self.s[j])
+        self.W -= np.outer(z, z @ self.W)
+        self.chosen.append(j)
+        self.eligible[j] = False
+        return True
+
+
 def greedy_order(G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> NDArray[np.intp]:
-    """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, each with its own alpha: modified Gram-Schmidt."""
-    W = G.copy()
-    chosen: list[int] = []
-    least = np.maximum(min_norm, DEPENDENT * np.einsum("ij,ij->j", G, G))
-    free = np.ones(len(alphas), dtype=bool)
-    while True:
-        s = np.einsum("ij,ij->j", W, W)
-        free &= s > least
-        if not free.any():
-            return np.array(chosen, dtype=np.intp)
-        c = W.T @ Y
-        scores = np.where(free, np.einsum("ij,ij->i", c, c) / np.where(free, s + alphas, 1.0), -1.0)
-        j = int(np.flatnonzero(scores >= scores.max() * (1 - TIE))[0])
-        z = W[:, j] / np.sqrt(s[j])
-        W -= np.outer(z, z @ W)
-        chosen.append(j)
-        free[j] = False
+    """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, Orr (7.10), each with its own alpha."""
+    state = ColumnsInMemory(G, Y, alphas, min_norm)
+    grow(state, CostRule(), lambda: "all are chosen" if len(state.chosen) == len(alphas) else "")
+    return np.array(state.chosen, dtype=np.intp)
 
 
 def start(training: Training, intercept: bool, alpha: float, rounding: float) -> Terms:
@@ -135,7 +155,7 @@ def start(training: Training, intercept: bool, alpha: float, rounding: float) ->
     Z, R, Y = training.Z, training.R, training.Y
     U = Z.T @ Y
     rest = float(np.sum((Y - Z @ U) ** 2)) + rounding
-    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.counts.sum()) - intercept)
+    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.sample_weight.sum()) - intercept)
 
 
 class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
@@ -276,12 +296,12 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
         def callback(path: SelectionPath) -> bool:
             return after_step()
 
-        self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, callback)
+        self.path_ = select_terms(G, Y, counts, self._settings(), self._one_output, callback)
         data = self.path_.training()
         rounding = ROUNDING * float(np.sum(counts @ Y**2))
         terms = self._update(start(data, self.fit_intercept, self.alpha, rounding))
         self.alphas_ = terms.alphas
-        rows = Rows(data.counts, self.fit_intercept)
+        rows = Rows(data.sample_weight, self.fit_intercept)
         columns = data.Z @ data.R[:, terms.index]
         problem = Problem(columns, data.Y, rows, data.G_mean[terms.index], data.Y_mean, owned=True)
         solution = solve_orthogonal(problem, terms.alphas)

@@ -13,14 +13,15 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import at, from_host
-from termwise._checks import check_choice, check_indices, check_number
+from termwise._checks import check_choice, check_indices, check_number, is_dask
 from termwise.estimators.cluster import ClusterModel
 from termwise.estimators.labels import LabelModel, coded, labels_of
 from termwise.estimators.stepped import PathModel
-from termwise.execution.collections import Chunks, is_dask, lazily
+from termwise.execution.dask import Chunks, lazily
+from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
-from termwise.selection.engine import Settings, grow, sparse_columns
+from termwise.selection.engine import Settings
 from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.selection.rules import Rule
 
@@ -96,7 +97,7 @@ class ForwardModel(TransformerMixin, PathModel):
             check_choice("refit_alpha", self.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
 
     def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        self._keep(grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, self._follower()))
+        self._keep(select_terms(G, Y, counts, self._settings(), self._one_output, self._follower()))
 
     def _follower(self) -> Callable[[SelectionPath], bool]:
         """What is to be called after each term."""
@@ -127,7 +128,7 @@ class ForwardModel(TransformerMixin, PathModel):
     def _cut(self, k: int) -> None:
         """Settle on the first k terms of the path."""
         data, support = self.path_.training(), self.path_.terms[:k]
-        rows = Rows(data.counts, self.fit_intercept)
+        rows = Rows(data.sample_weight, self.fit_intercept)
         G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
         problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
         self.alpha_ = self.path_.steps[k].alpha

@@ -12,8 +12,8 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from termwise._arrays import Array, at, from_host, is_foreign, namespace, to_host
+from termwise._checks import is_dask
 from termwise.estimators.model import BatchModel
-from termwise.execution.collections import is_dask
 
 ZERO = 1e-12  # scores down to minus this are zero but for rounding, which predicts +1
 

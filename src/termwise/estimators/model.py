@@ -33,13 +33,14 @@ from termwise._checks import (
     check_number,
     check_table,
     check_total,
+    is_dask,
 )
 from termwise.basis import take
 from termwise.deploy.predictor import Predictor
+from termwise.design import Design
 from termwise.design.files import RowFile
-from termwise.design.stored import Design
 from termwise.estimators.reading import ReadingModel
-from termwise.execution.collections import is_dask, lazily
+from termwise.execution.dask import lazily
 from termwise.linalg.least_squares import Problem, Rows, Solution, jackknife_plus, noise_variance
 
 

@@ -28,11 +28,12 @@ from termwise.estimators.prefilter_stages import StageOne
 from termwise.estimators.prefilter_swarm import minimise
 from termwise.estimators.prefilter_width import FACTORS, gaussians, standard_error, steady_minimum
 from termwise.estimators.stepped import PathModel
+from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import excess
 from termwise.linalg.filtered_signal import Prefilter, singular_vectors
 from termwise.linalg.least_squares import Problem, Rows, measure, pose, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
@@ -255,7 +256,7 @@ class PrefilterClassifier(LabelModel, PathModel):
         def reproduced(path: SelectionPath) -> bool:
             return self.criterion is not None and path.steps[-1].sse <= REPRODUCED * power
 
-        self.path_ = grow(G, signal, counts, settings, self._one_output, callback)
+        self.path_ = select_terms(G, signal, counts, settings, self._one_output, callback)
         if reproduced(self.path_) or not power:
             self.path_.stop_reason = "the signal is reproduced" if power else "the candidates say nothing of the labels"
         self.stop_reason_ = self.path_.stop_reason
@@ -290,7 +291,7 @@ class PrefilterClassifier(LabelModel, PathModel):
     def _cut(self, k: int) -> None:
         """Settle on the first k terms of the path; residuals are those of the labels."""
         data, stage = self.path_.training(), self._stage
-        rows = Rows(data.counts, self.fit_intercept)
+        rows = Rows(data.sample_weight, self.fit_intercept)
         G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
         problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
         solution = solve_penalised(problem, np.arange(k), np.zeros(k))

@@ -12,11 +12,10 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from termwise._arrays import densify, is_foreign, rows_of, to_host
-from termwise._checks import check_basis, check_bool, check_foreign, check_table, check_targets
+from termwise._checks import check_basis, check_bool, check_foreign, check_table, check_targets, is_dask
 from termwise.basis import can_stream, evaluate
+from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
-from termwise.design.stored import Design
-from termwise.execution.collections import is_dask
 
 FLOATS = [np.float64, np.float32]
 

@@ -26,10 +26,11 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
 from termwise.estimators.model import BatchModel
+from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import Problem, Solution, measure, pose, solution_from_factors
 from termwise.linalg.spectrum import decompose
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +92,7 @@ def gram_schmidt(problem: Problem, G: NDArray, Y: NDArray, tol: float, steep: fl
         fit_intercept=problem.rows.intercept,
         min_norm=max(tol, steep * largest),
     )
-    path = grow(G.astype(np.float64, copy=False), Y, problem.rows.counts, settings, one_output=False)
+    path = select_terms(G.astype(np.float64, copy=False), Y, problem.rows.counts, settings, one_output=False)
     Z, R = path.training().Z, path.training().R
     root = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
     return Components(problem, Z, np.diagonal(R) ** 2, root, path.terms, nested=True)

@@ -19,7 +19,7 @@ from termwise.explain.resolve import leave_one_out, standard_errors
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
-from termwise.selection.path import SIZES, SelectionPath, noise_reductions
+from termwise.selection.path import SIZES, SelectionPath, tcr_thresholds
 
 MOST_SIZES, FEW_SIZES = 60, 12  # models of other sizes that are looked at, of many samples and terms fewer
 SIZES_WORK = 2e9  # operations they may take, about
@@ -34,7 +34,6 @@ WORDS = {
     "bic": "BIC",
     "one_se": "one standard error",
     "tcr": "TCR",
-    "tcr_effective": "TCR, effective",
     "tcr_sequential": "TCR, sequential",
 }
 
@@ -71,7 +70,7 @@ class Along:
         criteria = [name for name in ("cv", *CRITERIA, "loo_error") if any(name in one for one in rows)]
         choices = least(rows, criteria, path.fit_intercept)
         if not refitted:
-            choices |= {name: path.choose(name) for name in SIZES if can_choose(path, name)}
+            choices |= {name: path.choose(name) for name in SIZES if len(path)}
         return cls(rows, sizes, criteria, choices, names)
 
 
@@ -130,7 +129,7 @@ def row(path: SelectionPath, names: list[str], k: int) -> dict[str, Any]:
     first = {"size": k, "term": names[k - 1] if k else None, **values}
     if not k:
         return first
-    threshold = noise_reductions(path, path.n_candidates)[k - 1]
+    threshold = tcr_thresholds(path)[k - 1]
     return {**first, "reduction": rounded(step.reduction), "threshold": rounded(threshold)}
 
 
@@ -158,11 +157,6 @@ def least(rows: list[dict[str, Any]], criteria: list[str], fit_intercept: bool) 
         if known:
             choices[name] = min(known)[1]
     return choices
-
-
-def can_choose(path: SelectionPath, name: str) -> bool:
-    """Whether a path knows enough for a criterion."""
-    return len(path) > 0 and (name != "tcr_effective" or path.n_different is not None)
 
 
 # -- penalties ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from termwise.explain.resolve import unwrap
 STEEP = 6.0  # largest ratio of errors that is drawn to a linear scale
 
 
-RULE_MARKS = {"one_se": 5, "tcr": 8, "tcr_effective": 6, "tcr_sequential": 10}  # sizes of the marks, which may coincide
+RULE_MARKS = {"one_se": 5, "tcr": 8, "tcr_sequential": 10}  # sizes of the marks, which may coincide
 
 
 class SelectionPathDisplay:

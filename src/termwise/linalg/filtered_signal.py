@@ -49,9 +49,9 @@ from termwise._arrays import (
     total,
     zeros,
 )
+from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.estimators.labels import ZERO
 from termwise.linalg.least_squares import Problem
-from termwise.selection.blocks import NO_GAP
 
 Floats = NDArray[np.float64]
 
@@ -134,12 +134,12 @@ class Prefilter:
     def rate(self, t: float) -> float:
         """J: share of leave-one-out errors, (24) with (37); a sample that only itself determines counts as one."""
         h = self.leverage(t)
-        return self._share((self.y * (self.signal(t) + ZERO) < h) | (h > 1 - NO_GAP))
+        return self._share((self.y * (self.signal(t) + ZERO) < h) | (h > 1 - LEVERAGE_GAP_MIN))
 
     def residual(self, t: float, lambda_2: float = 0.0) -> Array:
         """Leave-one-out residuals (33)."""
         shrink = 1 / (1 + lambda_2)
-        gap = at_least(1 - shrink * self.leverage(t), NO_GAP)
+        gap = at_least(1 - shrink * self.leverage(t), LEVERAGE_GAP_MIN)
         return (self.y - shrink * self.signal(t)) / gap
 
     def violations(self, t: float, lambda_2: float = 0.0) -> float:
@@ -209,7 +209,7 @@ class Prefilter:
             leverages = running_sums(V * V, axis=0) + h
             reach, slope, h = reaches[-1, :], slopes[-1, :], leverages[-1, :]
             leverages = self.single * leverages
-            alone = leverages > 1 - NO_GAP  # wrong whatever t is
+            alone = leverages > 1 - LEVERAGE_GAP_MIN  # wrong whatever t is
             margins, slopes = put(reaches - leverages, alone, -1.0), put(slopes, alone, 0.0)
             parts.append(self._pieces(margins, slopes, low, high, first + 1))
         rate, low, high, m = (xp.concat(arrays) for arrays in zip(*parts, strict=True))

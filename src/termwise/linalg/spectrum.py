@@ -39,9 +39,9 @@ from termwise._arrays import (
     to_host,
     total,
 )
+from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import Problem, Solution
-from termwise.selection.blocks import NO_GAP
 
 GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
 ROUGH = 1e-10  # ratio of eigenvalues below which a rough look leaves a direction out
@@ -72,7 +72,7 @@ class Spectrum:
         self.t, self.rest_squares = to_host(t), to_host(column_squares(self.rest))
         self.single = rows.single / rows.counts
         self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
-        self.interpolates = self.freedom0 < NO_GAP * rows.n
+        self.interpolates = self.freedom0 < LEVERAGE_GAP_MIN * rows.n
 
     @property
     def floor(self) -> float:
@@ -144,7 +144,7 @@ class Spectrum:
         """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
         gap = self.gap0 + self.single * ((self.U * self.U) @ self._here(psi))
         errors = self.rest + self.U @ self._here(psi[:, None] * self.t)
-        stuck = np.flatnonzero(to_host(gap) < (NO_GAP if not psi.any() else np.finfo(np.float64).tiny))
+        stuck = np.flatnonzero(to_host(gap) < (LEVERAGE_GAP_MIN if not psi.any() else np.finfo(np.float64).tiny))
         if len(stuck):
             U = at(self.U, stuck)
             gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._here(held)))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from termwise._arrays import Array, namespace, put, row_products, running_sums, zeros
+from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.linalg.least_squares import Rows
-from termwise.selection.blocks import NO_GAP
 
 
 class Change(NamedTuple):
@@ -54,7 +54,7 @@ def leave_one_out_scores(stage: Stage, rows: Rows, Z: Array, Y: Array, Y_mean: A
     """
     root, single = (rows.counts**0.5)[:, None], rows.single[:, None]
     p = single * (rows.intercept / rows.n + from_none((Z / root) ** 2))
-    stuck = 1 - p <= NO_GAP
+    stuck = 1 - p <= LEVERAGE_GAP_MIN
     gap = put(1 - p, stuck, 1.0)
     signal, scores = stage.signal, []
     for j, mean in enumerate(Y_mean.tolist()):

@@ -200,12 +200,13 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     def _cut(self, k: int) -> None:
         super()._cut(k)
         data = self.path_.training()
-        labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean if self._stage is None else self._stage.targets
+        root = np.sqrt(data.sample_weight)[:, None]
+        labels = data.Y / root + data.Y_mean if self._stage is None else self._stage.targets
         scores = two_sided((labels - as_columns(self.loo_residuals_)).squeeze())
         truth = two_sided(labels.squeeze()) > 0
 
         def surprise(log_sharpness: float) -> float:
-            return -float(data.counts @ log_softmax(np.exp(log_sharpness) * scores, axis=1)[truth])
+            return -float(data.sample_weight @ log_softmax(np.exp(log_sharpness) * scores, axis=1)[truth])
 
         self._sharpness = float(np.exp(minimize_scalar(surprise, bounds=SHARPNESS, method="bounded").x))
 

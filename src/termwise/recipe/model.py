@@ -20,6 +20,7 @@ from termwise.basis import Basis, SmoothBasis, TableEncoder, UnionBasis, evaluat
 from termwise.basis.encoder import is_frame
 from termwise.basis.scale import Scale
 from termwise.estimators.forward import ForwardModel
+from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.cross_validation import (
@@ -37,7 +38,7 @@ from termwise.recipe.cross_validation import (
 from termwise.recipe.dictionaries import DICTIONARIES, ScreenedPairs, dictionaries, most_candidates
 from termwise.recipe.pooling import PooledStage, fit_pool
 from termwise.recipe.smoothing import RidgeStage, followed_by
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
@@ -153,7 +154,7 @@ class TermwiseModel(ForwardModel):
         if self._stage is None:
             super()._cut(k)
             return
-        data, rows = self.path_.training(), Rows(self.path_.training().counts, True)
+        data, rows = self.path_.training(), Rows(self.path_.training().sample_weight, True)
         problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
         self.alpha_ = self.path_.steps[k].alpha
         second = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
@@ -281,7 +282,8 @@ class TermwiseModel(ForwardModel):
         some = rows[evenly(len(rows), PATH_ROWS)]
         part = rows_of(X, some)
         fitted = clone(self._prototype()).fit(part, y[some])
-        path = grow(evaluate(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
+        G, Y = evaluate(fitted, part), as_columns(y)[some]
+        path = select_terms(G, Y, counts[some], self._settings(), one_output=False)
         self.basis_ = take(fitted, np.sort(path.terms))
         return self._check_design(self.basis_.transform(X), min_samples)
 

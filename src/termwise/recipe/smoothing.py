@@ -15,7 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.design.stored import EVERY, Design
+from termwise.design import EVERY, Design
 from termwise.linalg.least_squares import Problem, Solution, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, Stage
