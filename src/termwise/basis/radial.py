@@ -29,8 +29,8 @@ from termwise._arrays import (
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
 from termwise.basis.base import Basis
-from termwise.design.kernel_tiles import KernelDesign
-from termwise.design.stored import EVERY
+from termwise.design import EVERY
+from termwise.design.kernel import KernelDesign
 
 # Each kernel is one line in m = -(x - c)' M^-1 (x - c), with the functions xp of the array library in question and,
 # for NumPy, a place to put the values.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
 
-from termwise.design.kernel_tiles import one_thread
+from termwise.design.kernel import one_thread
 
 Floats = NDArray[np.float64]
 

@@ -60,7 +60,7 @@ from termwise.deploy.steps import (
     Waves,
     positions,
 )
-from termwise.design.stored import EVERY
+from termwise.design import EVERY
 
 
 def freeze(estimator: Any) -> Program:

@@ -17,7 +17,7 @@ from scipy.special import expit
 from termwise.basis import KERNELS
 from termwise.basis.radial import kernel_design
 from termwise.deploy.plain import Numbers, Record, Single, Sizes, WholeNumbers, read_choice, specs_of
-from termwise.design.stored import EVERY
+from termwise.design import EVERY
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

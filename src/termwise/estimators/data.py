@@ -25,11 +25,11 @@ from termwise._checks import (
     check_table,
     check_targets,
     check_total,
+    is_dask,
 )
 from termwise.basis import can_stream, evaluate
+from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
-from termwise.design.stored import Design
-from termwise.execution.collections import is_dask
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import Problem, Solution
 

@@ -20,7 +20,7 @@ from termwise.estimators.data import code_known_labels
 from termwise.linalg.criteria import CRITERIA, misclassified
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
-from termwise.selection.path import SIZES, noise_reductions
+from termwise.selection.path import SIZES, tcr_thresholds
 
 Floats = NDArray[np.float64]
 Metadata = dict[str, Any]
@@ -39,7 +39,6 @@ CRITERION_NAMES = {
     "bic": "BIC",
     "one_se": "one standard error",
     "tcr": "TCR",
-    "tcr_effective": "TCR, effective",
     "tcr_sequential": "TCR, sequential",
 }
 
@@ -167,15 +166,14 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
         if candidates:
             choices[name] = min((row[name], row["size"]) for row in candidates)[1]
     if len(path) and not refitted:
-        grown_for = [name for name in SIZES if name != "tcr_effective" or path.n_different is not None]
-        choices |= {name: path.choose(name) for name in grown_for}
+        choices |= {name: path.choose(name) for name in SIZES}
     return {"criteria": criteria, "choices": choices, "path": rows, "path_terms": names, "sizes": sizes}
 
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     """Criteria of each size, the term added there, its cost reduction and that expected of noise (TCR)."""
     rows: list[Metadata] = []
-    thresholds = noise_reductions(path, path.n_candidates) if len(path) else np.empty(0)
+    thresholds = tcr_thresholds(path) if len(path) else np.empty(0)
     for k, step in enumerate(path.steps):
         values = {name: round_significant(getattr(step, name)) for name in (*CRITERIA, "loo_se", "dof", "alpha")}
         rows.append({"size": k, "term": names[k - 1] if k else None, **values})

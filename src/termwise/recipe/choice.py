@@ -20,6 +20,7 @@ from termwise._checks import check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.basis import Basis, TableEncoder, UnionBasis, evaluate, take
 from termwise.basis.encoder import is_frame
+from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import Rows
 from termwise.recipe.cross_validation import (
@@ -35,7 +36,7 @@ from termwise.recipe.cross_validation import (
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, FirstStage, Member, RidgeTarget, stacking_weights
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
@@ -396,7 +397,7 @@ def fit_candidates(
         rows = rows_of(part, some)
         fitted = clone(basis).fit(rows, y[used[some]])
         design = evaluate(fitted, rows)
-        path = grow(design, Y[some], sample_weight[some], choice.path_settings(settings), one_output=False)
+        path = select_terms(design, Y[some], sample_weight[some], choice.path_settings(settings), one_output=False)
         fitted = take(fitted, np.sort(path.terms))
         G = fitted.transform(X)
     if choice.target == "data":

@@ -21,13 +21,13 @@ from termwise.estimators.base import SelectorModel, class_scores
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
 from termwise.estimators.forward import print_step
+from termwise.execution.forward import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import measure
 from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import FirstStage, solve_recipe
-from termwise.selection.engine import grow, sparse_columns
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool)
 
     Y, one_output = design.Y if stage is None else stage.signal, design.candidates.one_output
     path_settings = choice.path_settings(settings)
-    path = grow(sparse_columns(design.G), Y, design.weights, path_settings, one_output, callback)
+    path = select_terms(design.G, Y, design.weights, path_settings, one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, design.candidates, settings)
     estimator._store(
         design.complete(terms),
