@@ -34,7 +34,7 @@ from termwise._checks import (
     check_table,
     check_total,
 )
-from termwise.basis import take
+from termwise.basis.base import restrict
 from termwise.deploy.predictor import Predictor
 from termwise.design.files import RowFile
 from termwise.design.stored import Design
@@ -292,7 +292,7 @@ class TermModel(ReadingModel, ABC):
         self.weights_, self.coef_ = self._squeeze(weights.T, axis=0), self._squeeze(coef, axis=0)
         self.intercept_ = self._squeeze(intercept, axis=0)
         self._whole = np.array_equal(support, np.arange(self._n_candidates))
-        self._chosen_basis = self.basis_ if self._whole or self.basis_ is None else take(self.basis_, support)
+        self._chosen_basis = self.basis_ if self._whole or self.basis_ is None else restrict(self.basis_, support)
 
     @property
     def _chosen(self) -> NDArray[np.intp]:

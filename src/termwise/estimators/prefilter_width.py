@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, from_host, to_host
+from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.basis.scale import Scale
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def gaussians(X: Array) -> Iterator[RadialBasis]:
     Inputs are scaled by their standard deviations. These, the median distance and the centres come from the different
     samples only, so that writing a sample twice and giving it the weight two are the same.
     """
-    seen = Scale.of(X)
+    seen = InputStatistics.from_samples(X)
     centers, scale = at(X, seen.rows), np.where(seen.deviations > 0, seen.deviations, 1.0)
     scaled = centers / from_host(scale, X)
     distance = median_distance(scaled)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from termwise._arrays import densify, is_foreign, rows_of, to_host
 from termwise._checks import check_basis, check_bool, check_foreign, check_table, check_targets
-from termwise.basis import can_stream, evaluate
+from termwise.basis.base import design_matrix, is_streamable
 from termwise.design.files import RowFile, beyond_memory
 from termwise.design.stored import Design
 from termwise.execution.collections import is_dask
@@ -125,13 +125,13 @@ class ReadingModel(BaseEstimator):
         basis, everything = self._prototype(), bool(counts.all())
         if basis is None:
             self.basis_, G = None, beyond_memory(X) if self.streams else X
-        elif everything and not (self.streams and can_stream(basis)):
+        elif everything and not (self.streams and is_streamable(basis)):
             self.basis_ = clone(basis)
             G = self.basis_.fit_transform(X, y)
         else:
             rows = np.flatnonzero(counts)
             self.basis_ = clone(basis).fit(X if everything else rows_of(X, rows), y[rows])
-            G = evaluate(self.basis_, X) if self.streams else self.basis_.transform(X)
+            G = design_matrix(self.basis_, X) if self.streams else self.basis_.transform(X)
         return self._check_design(G, min_samples)
 
     def _check_design(self, G: Any, min_samples: int = 1) -> Any:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise._memory import budget
-from termwise.basis import Basis, evaluate
+from termwise.basis import Basis
+from termwise.basis.base import design_matrix
 from termwise.estimators.labels import misclassified
 from termwise.linalg.criteria import excess
 from termwise.recipe.nested import Nested, nested
@@ -139,8 +140,8 @@ def further(before: Folding, data: Folded, most: int, at_once: int = 1) -> Foldi
             return path
         inside, start = path.inside, path.start
         fitted = clone(start.basis).fit(X[inside], Y[inside])
-        (models,) = nested(evaluate(fitted, X[inside]), [start.aim], counts[inside], ALPHA, most)
-        return FoldPath(models, inside, fitted.take(models.terms)._evaluate(X[~inside]), start)
+        (models,) = nested(design_matrix(fitted, X[inside]), [start.aim], counts[inside], ALPHA, most)
+        return FoldPath(models, inside, fitted.take(models.terms).evaluate(X[~inside]), start)
 
     return Folding(Parallel(at_once, require="sharedmem")(map(delayed(go_on), before.paths)), most)
 
@@ -154,10 +155,12 @@ def _paths(basis: Basis, data: Folded, number: int, most: int, targets: Sequence
         nothing = nested(np.empty((len(table), 0)), [Y for _ in targets], counts, ALPHA, 0)
         return [FoldPath(models, inside, np.empty((len(new), 0))) for models in nothing]
     fitted = clone(basis).fit(table, Y)  # some learn from the targets, those of these samples
-    G = evaluate(fitted, table)
+    G = design_matrix(fitted, table)
     aims = [Y if target == "data" else RidgeStage.of(G, Y, counts).signal for target in targets]
-    paths = zip(nested(G, aims, counts, ALPHA, most), (Start(fitted._settled(), aim) for aim in aims), strict=True)
-    return [FoldPath(models, inside, fitted.take(models.terms)._evaluate(new), start) for models, start in paths]
+    paths = zip(
+        nested(G, aims, counts, ALPHA, most), (Start(fitted.with_fitted_params(), aim) for aim in aims), strict=True
+    )
+    return [FoldPath(models, inside, fitted.take(models.terms).evaluate(new), start) for models, start in paths]
 
 
 def pooled_folds(members: Sequence[tuple[Trial, int, float]], most: int) -> list[Folding]:

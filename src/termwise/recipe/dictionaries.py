@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise._arrays import as_columns, different_rows, evenly
+from termwise._numerics import CONSTANT_TOLERANCE
 from termwise.basis import AnovaBasis, Basis, SmoothBasis
-from termwise.basis.anova import FLAT
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 
@@ -44,17 +44,17 @@ class ScreenedPairs(AnovaBasis):
 
     _seen: tuple[Floats, Floats]
 
-    def _learn_from(self, table: NDArray, y: Any) -> None:
+    def _fit(self, table: NDArray, y: Any) -> None:
         """Choose the inputs, then make the functions of these."""
         Y = as_columns(np.asarray(y, dtype=np.float64))
         rows = different_rows(np.column_stack([table, Y]))  # repeats do not count, as weights are not known
         self._seen = table[rows].astype(np.float64, copy=False), Y[rows]
-        self._learn(table)
+        super()._fit(table, y)
         del self._seen
 
-    def _there(self) -> NDArray[np.bool_]:
+    def single_functions(self) -> NDArray[np.bool_]:
         """Leave the functions of the promising inputs."""
-        there = super()._there()
+        there = super().single_functions()
         self.promising_ = self._promising(there)
         return there & np.isin(np.arange(len(there)), self.promising_)[:, None]
 
@@ -64,10 +64,10 @@ class ScreenedPairs(AnovaBasis):
         kinds = [np.flatnonzero(has) for has in there.T]
         alone, together = np.zeros(there.shape), np.zeros(len(there))
         for k, inputs in enumerate(kinds):
-            alone[inputs, k] = explained(self._singles(X, inputs, np.full(len(inputs), k)), R)[:-1]
+            alone[inputs, k] = explained(self.evaluate_singles(X, inputs, np.full(len(inputs), k)), R)[:-1]
         leaders = first_few(alone.max(axis=1), PROMISING // 2)
         varying = kinds[0]
-        Z = self._singles(X, varying, np.zeros_like(varying))[:, :-1]
+        Z = self.evaluate_singles(X, varying, np.zeros_like(varying))[:, :-1]
         for j in np.flatnonzero(np.isin(varying, leaders)):
             together[varying] = np.maximum(together[varying], explained(Z * Z[:, [j]], R))
         together[leaders] = 0.0
@@ -84,7 +84,7 @@ def explained(G: Floats, R: Floats) -> Floats:
     """Share of centred targets of variance one that each column alone explains, summed over the targets."""
     squares = np.einsum("ij,ij->j", G, G)
     spread = squares - len(G) * np.mean(G, axis=0) ** 2
-    varies = spread > FLAT * squares
+    varies = spread > CONSTANT_TOLERANCE * squares
     return np.sum((G.T @ R) ** 2, axis=1) / np.where(varies, len(G) * spread, np.inf)
 
 
@@ -108,7 +108,7 @@ def dictionaries(X: Floats, Y: Floats, counts: Floats, centers: int, which: str)
     if "relevant" in made:
         made["relevant"] = SmoothBasis(centers=centers, relevance="auto")
     if "smooth" in made:
-        made["smooth"] = SmoothBasis(best_width(X, Y, counts), centers)
+        made["smooth"] = SmoothBasis(centers=centers, width=("median", best_width(X, Y, counts)))
     return made
 
 
@@ -132,7 +132,7 @@ def best_width(X: Floats, Y: Floats, counts: Floats) -> float:
 
     @cache
     def error(width: float) -> float:
-        G = SmoothBasis(widths=width, centers=X[evenly(len(X), RIDGE_CENTERS)]).fit_transform(X)
+        G = SmoothBasis(width=("median", width), centers=X[evenly(len(X), RIDGE_CENTERS)]).fit_transform(X)
         spectrum = Spectrum(pose(G, Y, counts, intercept=True), rough=True)
         share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
         return round(share, DIGITS)  # where nothing generalises all widths are equally bad: rounding must not decide

@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from termwise._arrays import as_columns, different_rows, evenly, rows_of
 from termwise._checks import check_choice, check_number
-from termwise.basis import Basis, SmoothBasis, TableEncoder, UnionBasis, evaluate, take
+from termwise.basis import Basis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import InputStatistics, design_matrix, restrict
 from termwise.basis.encoder import is_frame
-from termwise.basis.scale import Scale
 from termwise.estimators.forward import ForwardModel
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
@@ -99,7 +99,7 @@ class TermwiseModel(ForwardModel):
             aim = f" of the {inputs} that go best with the targets{aim}"
         lines = [f"dictionary: {self.dictionary_}{aim}", f"cross-validated error, a share of the variance: {tried}"]
         for terms in [part for part in parts_of(self._chosen_basis) if isinstance(part, SmoothBasis)]:
-            if not terms._alike and (terms.columns_ < 0).any():
+            if not terms.isotropic_ and (terms.columns_ < 0).any():
                 told = self._relevance_in(terms)
                 lines.append(f"relevance of inputs, one over the width of Gaussians in deviations: {told}")
         if self.categories_:
@@ -110,7 +110,7 @@ class TermwiseModel(ForwardModel):
     def _relevance_in(self, terms: SmoothBasis) -> str:
         """Say which inputs Gaussians are of, the most relevant first."""
         table = isinstance(self.basis_, Pipeline)
-        names = self.basis_[:-1].get_feature_names_out() if table else terms._input_names()
+        names = self.basis_[:-1].get_feature_names_out() if table else terms.input_names()
         order = np.argsort(-terms.relevance_, kind="stable")[: np.count_nonzero(terms.relevance_)]
         told = ", ".join(f"{names[j]} {terms.relevance_[j]:.2g}" for j in order[:LISTED])
         return told if len(order) <= LISTED else f"{told} and {len(order) - LISTED} more"
@@ -176,7 +176,7 @@ class TermwiseModel(ForwardModel):
         encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
         self.categories_ = encoder.categories_
         table = encoder.transform(X)[used].astype(np.float64)
-        Scale.of(table).check()  # all constant: say so now, of all samples
+        InputStatistics.from_samples(table).check_varying()  # all constant: say so now, of all samples
         n, tries = max(len(used), counts.sum()), self.target in ("auto", "pooled")
         targets = ["data"] if n > RIDGE_ROWS else self._aims if tries else [self.target]
         table, Y, counts = merged(table, as_columns(y)[used], counts[used])
@@ -281,8 +281,8 @@ class TermwiseModel(ForwardModel):
         some = rows[evenly(len(rows), PATH_ROWS)]
         part = rows_of(X, some)
         fitted = clone(self._prototype()).fit(part, y[some])
-        path = grow(evaluate(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
-        self.basis_ = take(fitted, np.sort(path.terms))
+        path = grow(design_matrix(fitted, part), as_columns(y)[some], counts[some], self._settings(), one_output=False)
+        self.basis_ = restrict(fitted, np.sort(path.terms))
         return self._check_design(self.basis_.transform(X), min_samples)
 
     def _fit_pool(self, X: Any, y: NDArray, counts: Floats, min_samples: int) -> NDArray:
@@ -292,7 +292,7 @@ class TermwiseModel(ForwardModel):
         encoder = TableEncoder().fit(part)
         table = encoder.transform(part) if is_frame(X) else part
         fitted = {name: clone(basis).fit(table, Y) for name, basis in self._parts.items()}
-        candidates = {name: evaluate(basis, table) for name, basis in fitted.items()}
+        candidates = {name: design_matrix(basis, table) for name, basis in fitted.items()}
         self._stage, terms = fit_pool(self.pool_, candidates, Y, Rows(counts[used], True), self.alpha)
         taken = [basis.take(terms[name]) for name, basis in fitted.items()]
         basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
