@@ -283,7 +283,8 @@ class SmoothBasis(Basis):
         listed = ", ".join(relevant) if len(relevant) <= NAMED_INPUTS else f"{len(relevant)} inputs"
         names = []
         for j, factor, row in zip(self.columns_, self.factors_, self.center_rows_, strict=True):
-            parts = [listed] * (not self.isotropic_) + [f"w={factor:g}"] * (self.isotropic_ or factor != 1)
+            parts = [] if self.isotropic_ else [listed]
+            parts += [f"w={factor:g}"] if self.isotropic_ or factor != 1 else []
             names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {self._place} {row}")
         return names
 

@@ -192,7 +192,7 @@ class UnsupportedTransformer(TypeError):
 
 def supported() -> list[type]:
     """Return the classes of transformers that have steps."""
-    return [kind for kind in _steps.registry if kind not in (object, Step)]
+    return [kind for kind in _steps.registry if kind is not object]
 
 
 def _unsupported(transformer: Any) -> UnsupportedTransformer:
@@ -206,6 +206,8 @@ def _unsupported(transformer: Any) -> UnsupportedTransformer:
 
 def steps_of(transformer: Any) -> list[Step]:
     """Return a fitted transformer as steps."""
+    if isinstance(transformer, Step):
+        return [transformer]
     cls = type(transformer)
     parent = next(kind for kind in cls.__mro__ if kind in _steps.registry)
     changed = any(getattr(cls, name, None) is not getattr(parent, name, None) for name in ("transform", "evaluate"))
@@ -223,11 +225,6 @@ def _steps(transformer: Any) -> list[Step]:
         steps = [step for one in _transformers_of_terms(transformer) for step in steps_of(one)]
         return [*steps, SelectColumns(np.argsort(terms_of(transformer).chosen))]
     raise _unsupported(transformer)
-
-
-@_steps.register
-def _(step: Step) -> list[Step]:
-    return [step]
 
 
 @_steps.register
