@@ -27,7 +27,7 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
-from termwise.basis import relevance as _relevance
+from termwise.basis import smooth
 from termwise.estimators.labels import misclassified
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.spectrum import Spectrum
@@ -73,7 +73,7 @@ def state(seed=0):
 
 @pytest.mark.parametrize(
     "basis",
-    [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
+    [AnovaBasis(order=1), SmoothBasis(width=("median", 0.7)), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
     ids=repr,
 )
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -105,7 +105,7 @@ def test_looking_further_is_looking_as_far_at_once(basis, rng, monkeypatch):
     X = rng.normal(size=(60, 3))
     data = X, np.sin(2 * X[:, :2]), rng.integers(1, 4, size=60).astype(float), content_folds(X, 5, state())
     (short,), (far,) = (out_of_fold([(basis, data)], most, BOTH) for most in (4, 11))
-    monkeypatch.setattr(_relevance, "minimize", None)  # what was learned from targets is not learned again
+    monkeypatch.setattr(smooth, "minimize", None)  # what was learned from targets is not learned again
     monkeypatch.setattr(honest, "RidgeStage", None)
     for before, expected in zip(short, far, strict=True):
         for threads in (1, 3):
@@ -374,7 +374,7 @@ def test_the_best_width_equals_brute_force(rng):
         Y = np.sin(frequency * X[:, :1]) + 0.1 * rng.normal(size=(40, 1))
 
         def error(width, X=X, Y=Y):
-            G = SmoothBasis(width).fit_transform(X)
+            G = SmoothBasis(width=("median", width)).fit_transform(X)
             alpha = BasisRidge(alpha="loo").fit(G, Y).alpha_
             return np.mean(oracles.leave_one_out(G, Y, alpha) ** 2)
 
@@ -541,7 +541,7 @@ def weak(seed, n=100, d=8):
     return X, np.tanh(X).sum(axis=1) + 3 * rng.normal(size=n), np.tanh(X).sum(axis=1)
 
 
-@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(0.7), None], ids=repr)
+@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(width=("median", 0.7)), None], ids=repr)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
     X = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3]

@@ -194,7 +194,7 @@ class InputStatistics:
         if not self.deviations.any():
             raise ValueError(
                 f"X must have an input that is not constant, got {self.n_samples} sample{'s' * (self.n_samples != 1)} "
-                "all alike: functions of constants are constant."
+                "all identical: functions of constants are constant."
             )
         return self
 

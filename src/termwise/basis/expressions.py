@@ -73,8 +73,9 @@ def apply(operation: str, *arguments: Any) -> Any:
     return Expression(operation, nodes)
 
 
+@cache
 def variable(name: str) -> Any:
-    """Return a variable."""
+    """Return the variable of a name, one object for all its occurrences."""
     return Expression("variable", (name,))
 
 
@@ -112,6 +113,12 @@ OTHERS: dict[str, Callable[..., Array]] = {
 
 
 @cache
+def _order(expression: Expression) -> tuple[Expression, ...]:
+    """All parts, each once and after its arguments."""
+    return tuple(dict.fromkeys(expression.nodes()))
+
+
+@cache
 def _shared(expression: Expression) -> frozenset[Expression]:
     """Parts that occur more than once."""
     return frozenset(node for node, count in Counter(expression.nodes()).items() if count > 1)
@@ -136,20 +143,20 @@ def evaluate(
     overwrite : collection of str
         Variables whose arrays may be used as working memory.
     """
-    shared: frozenset[Expression] = _shared(expression)
+    shared = _shared(expression)
     values: dict[Expression, Array] = {}
 
-    def is_free(node: Expression, value: Array) -> bool:
-        """Whether an argument is an array that nothing else needs."""
+    def is_free(node: Expression) -> bool:
+        """Whether the value of an argument is an array that nothing else needs."""
         kept = node.operation == "variable" and node.arguments[0] not in overwrite
-        return isinstance(value, np.ndarray) and not kept and node not in shared
+        return isinstance(values[node], np.ndarray) and not kept and node not in shared
 
-    def compute(node: Expression) -> Array:
+    for node in _order(expression):
         if node.is_leaf:
-            return variables[node.arguments[0]] if node.operation == "variable" else node.arguments[0]
-        if node in values:
-            return values[node]
-        arguments = [compute(argument) for argument in node.arguments]
+            name_or_number = node.arguments[0]
+            values[node] = variables[name_or_number] if node.operation == "variable" else name_or_number
+            continue
+        arguments = [values[argument] for argument in node.arguments]
         if xp is not np:
             function = OPERATORS.get(node.operation) or getattr(xp, node.operation)
             values[node] = function(*arguments)
@@ -158,12 +165,10 @@ def evaluate(
         else:
             ufunc = expit if node.operation == "expit" else getattr(np, node.operation)
             shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
-            pairs = zip(node.arguments, arguments, strict=True)
-            free = [a for n, a in pairs if is_free(n, a) and a.shape == shape and a.dtype == dtype]
+            free = [values[argument] for argument in node.arguments if is_free(argument)]
+            free = [array for array in free if array.shape == shape and array.dtype == dtype]
             values[node] = ufunc(*arguments, out=free[0]) if free else ufunc(*arguments)
-        return values[node]
-
-    return compute(expression)
+    return values[expression]
 
 
 # -- source code -------------------------------------------------------------------------------------------------------
