@@ -319,7 +319,7 @@ def smooth_basis(X_train, X, factors, center_rows):
     return np.column_stack(columns)
 
 
-def relevance_surprise(logs, Z, Y, spread):
+def negative_log_posterior(logs, Z, Y, spread):
     """Minus the log probability of targets under a Gaussian process, and of its relevances, without constants."""
     from scipy.stats import multivariate_normal
 

@@ -225,13 +225,13 @@ def test_ill_conditioned_dictionaries(rng, tiles):
 @pytest.fixture
 def no_matrix(monkeypatch):
     """Fail where the whole matrix of training samples is computed."""
-    evaluate = RadialBasis._evaluate
+    evaluate = RadialBasis.evaluate
 
     def guarded(self, X):
         assert len(X) * len(self.centers_) < 90 * 90, "stored after all"
         return evaluate(self, X)
 
-    monkeypatch.setattr(RadialBasis, "_evaluate", guarded)
+    monkeypatch.setattr(RadialBasis, "evaluate", guarded)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -244,7 +244,7 @@ def test_estimators_stream_what_does_not_fit(scaled, weighted, rng, no_matrix):
     with memory_budget(1000):
         streamed = copy.copy(model.fit(X, Y, sample_weight=weights))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RadialBasis, "_evaluate", lambda self, X: self.design(X).columns(slice(None)))
+        patch.setattr(RadialBasis, "evaluate", lambda self, X: self.design(X).columns(slice(None)))
         stored = model.fit(X, Y, sample_weight=weights)
     assert streamed.support_.tolist() == stored.support_.tolist()
     np.testing.assert_allclose(streamed.predict(X[:20]), stored.predict(X[:20]), rtol=1e-6)

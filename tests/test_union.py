@@ -42,7 +42,7 @@ y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * RNG.normal(size=90)
 FRAME = pd.DataFrame(X, columns=["speed", "load", "heat"])
 BASES = [
     AnovaBasis(n_centers=2, min_count=5),
-    SmoothBasis([0.5, 2], centers=7),
+    SmoothBasis(width=("median", [0.5, 2]), centers=7),
     RadialBasis(centers=6),
     FourierBasis(1),
     LogisticBasis(5),
@@ -55,14 +55,14 @@ class Odd(Basis):
 
     _per_term = ("powers_",)
 
-    def _learn(self, X):
+    def _fit(self, X, y):
         self.powers_ = np.array([1, 3])
 
-    def _evaluate(self, X):
+    def evaluate(self, X):
         return X[:, :1] ** self.powers_
 
     def _names(self, inputs=None):
-        return [f"{(inputs or self._input_names())[0]}^{power}" for power in self.powers_]
+        return [f"{(inputs or self.input_names())[0]}^{power}" for power in self.powers_]
 
 
 def columns(bases, table):
@@ -249,7 +249,7 @@ def test_only_what_the_model_needs_is_frozen(tmp_path):
     predictor = model.fit(table, 3 * table[:, 3]).at(1).predictor_
     (step,) = predictor._program.steps
     assert len(step.parts) == 1
-    assert predictor._program.reading.sources.tolist() == [3]
+    assert predictor._program.schema.sources.tolist() == [3]
     predictor.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load_predictor(tmp_path / "model.json").predict(table), predictor.predict(table))
 

@@ -14,6 +14,11 @@ SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weight
 
 # -- bases -------------------------------------------------------------------------------------------------------------
 
+ARD_FTOL = 1e-4  # relative gain of the posterior at which L-BFGS stops: relevances are rounded to three digits anyway
+ARD_MIN_EXTENT = 0.1  # range of an input in length-scales below which it changes no Gaussian by more than a hundredth
+CONSTANT_TOLERANCE = 1e-12  # share of the sum of squares left after centring, below which a function is constant
+DUPLICATE_DIGITS = 9  # decimals to which projections of normalised functions agree where these are multiples
+
 # -- linear algebra ----------------------------------------------------------------------------------------------------
 
 LEVERAGE_GAP_MIN = 1e-10  # of 1: a smaller leverage gap is rounding, and the sample has leverage 1

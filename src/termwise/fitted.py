@@ -29,7 +29,7 @@ from termwise._arrays import (
     row_products,
     to_host,
 )
-from termwise.basis import take
+from termwise.basis.base import restrict
 from termwise.design.files import RowFile
 from termwise.linalg.least_squares import Rows, Solution, jackknife_plus, noise_variance
 
@@ -117,7 +117,7 @@ class FittedTerms:
     def basis(self) -> Any:
         """The fitted basis restricted to the chosen functions; None for columns of X."""
         basis = self.candidates.basis
-        return basis if basis is None or self.takes_all else take(basis, self.chosen)
+        return basis if basis is None or self.takes_all else restrict(basis, self.chosen)
 
     @cached_property
     def takes_all(self) -> bool:

@@ -27,7 +27,7 @@ from termwise._checks import (
     check_total,
     is_dask,
 )
-from termwise.basis import can_stream, evaluate
+from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
@@ -230,12 +230,12 @@ def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> 
     fitted = None
     if basis is None:
         G = beyond_memory(X) if estimator.streams else X
-    elif everything and not (estimator.streams and can_stream(basis)):
+    elif everything and not (estimator.streams and is_streamable(basis)):
         fitted = clone(basis)
         G = fitted.fit_transform(X, data.y)
     else:
         fitted = clone(basis).fit(X if everything else rows_of(X, rows), data.y[rows])
-        G = evaluate(fitted, X) if estimator.streams else fitted.transform(X)
+        G = design_matrix(fitted, X) if estimator.streams else fitted.transform(X)
     G = check_design(estimator, basis, G, min_samples)
     if min_samples > 1:
         check_total(data.weights)

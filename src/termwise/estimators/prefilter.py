@@ -14,8 +14,8 @@ from sklearn.utils import check_array, check_random_state
 from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_choice, check_foreign, check_number
 from termwise._numerics import RATE_TIE
+from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.basis.scale import Scale
 from termwise.estimators.base import TermModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, read
@@ -276,7 +276,7 @@ def gaussians_of_all_widths(X: Array) -> list[RadialBasis]:
     Standard deviations, median distance and centres come from the distinct samples, so that repeating a sample and
     giving it the weight two are the same.
     """
-    seen = Scale.of(X)
+    seen = InputStatistics.from_samples(X)
     centers, scale = at(X, seen.rows), np.where(seen.deviations > 0, seen.deviations, 1.0)
     scaled = centers / from_host(scale, X)
     distance = median_distance(scaled)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
-from termwise.basis import take
+from termwise.basis.base import restrict
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import code_known_labels
 from termwise.linalg.criteria import CRITERIA, misclassified
@@ -86,7 +86,7 @@ class ResolvedModel:
         if self.model.basis_ is None:
             names = getattr(self.model, "feature_names_in_", None)
             return [f"x{j}" if names is None else str(names[j]) for j in candidates]
-        basis = take(self.model.basis_, candidates)
+        basis = restrict(self.model.basis_, candidates)
         if hasattr(basis, "get_feature_names_out"):
             return [str(name) for name in basis.get_feature_names_out()]
         return [f"term{j}" for j in candidates]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise._memory import budget
-from termwise.basis import Basis, evaluate
+from termwise.basis import Basis
+from termwise.basis.base import design_matrix
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import RidgeTarget
 from termwise.selection.nested import NestedModels, nested_paths
@@ -149,15 +150,15 @@ def fit_fold(
         means = nested_paths(np.empty((len(X), 0)), [Y for _ in targets], sample_weight, alpha, 0)
         return [FoldPath(models, train, np.empty((len(test), 0)), basis, Y) for models in means]
     fitted = clone(basis).fit(X, Y)  # parameters learned from targets are learned from those of the training set
-    G = evaluate(fitted, X)
+    G = design_matrix(fitted, X)
     values = []
     for target in targets:
         if isinstance(target, str):
             target = Y if target == "data" else RidgeTarget.fit(G, Y, sample_weight).signal
         values.append(target)
-    learned = fitted._settled()
+    learned = fitted.with_fitted_params()
     return [
-        FoldPath(models, train, fitted.take(models.terms)._evaluate(test), learned, value, G.shape[1])
+        FoldPath(models, train, fitted.take(models.terms).evaluate(test), learned, value, G.shape[1])
         for models, value in zip(nested_paths(G, values, sample_weight, alpha, max_terms), values, strict=True)
     ]
 

@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 from termwise._arrays import as_columns, rows_of
 from termwise._checks import check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import InputStatistics
 from termwise.basis.encoder import is_frame
-from termwise.basis.scale import Scale
 from termwise.estimators.base import SelectorModel, class_scores
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
@@ -44,7 +44,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool)
     X, used = data.X, data.used
     encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
     table = encoder.transform(X)[used].astype(np.float64)
-    Scale.of(table).check()  # raises for constant inputs of the whole table, which are allowed in a fold
+    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
     samples = table, as_columns(data.y)[used], data.weights[used]
     choice = choose_model(*samples, options, settings, after_step, report=print if verbose else ignore)
     basis, G, stage = fit_candidates(choice, X, data.y, data.weights, settings)
