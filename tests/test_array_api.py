@@ -14,7 +14,6 @@ import pytest
 from conftest import refuse_large
 
 import termwise.estimators.prefilter as classifier
-import termwise.estimators.prefilter_width as width_module
 import termwise.linalg.filtered_signal as signal
 from termwise import (
     BasisRidge,
@@ -248,12 +247,12 @@ def test_prefilter_of_more_than_it_takes_at_a_time(there, monkeypatch):
     """Spread-out centres, widths from some of the samples, a sweep in chunks, and no interval that can be trusted."""
     X, y = make_labels(100)
     X[60:70] = X[:10]
-    monkeypatch.setattr(width_module, "MOST_CENTERS", 25)
+    monkeypatch.setattr(classifier, "MAX_CENTERS", 25)
     monkeypatch.setattr(classifier, "WIDTH_ROWS", 50)
     monkeypatch.setattr(signal, "DEVICE_CHUNK", 300)
     model = assert_same_prefilter(PrefilterClassifier(), there, X, y)
     assert model.coef_.shape == (25,)
-    monkeypatch.setattr(signal, "MOST", -1.0)
+    monkeypatch.setattr(signal, "MAX_VIOLATIONS", -1.0)
     assert_same_prefilter(PrefilterClassifier(), there, X, y)
 
 

@@ -28,7 +28,7 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
-from termwise.estimators.labels import misclassified
+from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
@@ -1259,7 +1259,9 @@ def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(targe
         G = model.basis_.transform(X)
         few, all_, coded = oracles.repeat(counts, G[:, model.support_], oracles.standardised(G, counts), signs)
         coded = coded.reshape(len(coded), -1)
-        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[np.cumsum(counts) - 1]
+        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[
+            np.cumsum(counts) - 1
+        ]
         np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
 

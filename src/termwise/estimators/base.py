@@ -109,6 +109,7 @@ class TermModel(BaseEstimator):
         """Predict the class with the largest score."""
         scores = self.decision_function(X)
         labels = self.fitted_terms_.candidates.labels
+        assert labels is not None
         if is_dask(scores):
             dropped = list(range(1, scores.ndim))
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
@@ -208,7 +209,8 @@ class TermModel(BaseEstimator):
         """Return a copy that predicts, without arrays as long as the training rows."""
         light = copy.copy(self)
         light.fitted_terms_ = self._fitted().without_rows()
-        vars(light).pop("path_", None)
+        if hasattr(light, "path_"):
+            del light.path_
         return light
 
     # -- fitted attributes ---------------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ def solve_recipe(path: SelectionPath, k: int, stage: FirstStage | None) -> tuple
     is free of noise, that of the path.
     """
     data, alpha = path.training(), path.steps[k].alpha
-    rows = Rows(data.counts, True)
+    rows = Rows(data.sample_weight, True)
     problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
     if stage is None and k:
         alpha = best_alpha(Spectrum(problem), "loo")
