@@ -75,7 +75,9 @@ def fit(
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
     basis: Annotated[BasisName, typer.Option(help="Candidates. none: columns; lag: past values.")] = BasisName.auto,
     size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="Number of terms.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column that is no input; repeatable.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Column to exclude from the inputs; repeatable.")
+    ] = None,
     category: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Numeric column that is categorical; repeatable.")
     ] = None,
@@ -262,7 +264,7 @@ def reproduce(
         raise typer.BadParameter(f"must be one of {', '.join(studies)}, got {name!r}.", param_hint="NAME")
     home = os.environ.get("TERMWISE_DATA")
     if not home or not Path(home).is_dir():
-        got = f"got {home}, which is no folder" if home else "but it is not set"
+        got = f"got {home}, which is not a folder" if home else "but it is not set"
         raise ValueError("the environment variable TERMWISE_DATA must name the folder with the papers' data sets, "
                          f"{got}: export TERMWISE_DATA=/path/to/data.")  # fmt: skip
     run_benchmark(scripts[name], repeats, small)

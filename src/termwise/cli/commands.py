@@ -34,7 +34,7 @@ class SavedModel:
 
     def __init__(self, path: Path) -> None:
         if path.is_dir() or not path.exists():
-            raise ValueError(f"{path} is no model file: give the file that `termwise fit -o` wrote.")
+            raise ValueError(f"{path} is not a model file: give the file that `termwise fit -o` wrote.")
         self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
