@@ -450,7 +450,7 @@ def classify(words: NDArray, counts: NDArray[np.intp], decimal: str) -> tuple[st
             return kind, numbers, sign
     signs = {match[0].strip("+- ") if (match := SIGN.search(word)) else "" for word in words}
     sign = signs.pop() if len(signs) == 1 else ""
-    bare = [strip_sign(word) if sign else word.replace("\u2212", "-") for word in words]
+    bare = [word.replace("\u2212", "-").replace(sign, "").strip() for word in words]
     readings = [
         np.array([float(word.translate(PLAIN[mark])) if NUMBER[mark].fullmatch(word) else np.nan for word in bare])
         for mark in (decimal, "," if decimal == "." else ".")

@@ -230,7 +230,7 @@ def parse_dates(table: Table, name: str, column: Column) -> NDArray:
         row = int(np.argmax(dates.isna()))
         raise ValueError(f"--time {name} must be dates, got {column.values[row]!r} in {table.location(row)}: correct "
                          "it, or write dates as 2021-12-31.")  # fmt: skip
-    return dates.to_numpy()
+    return dates.dt.tz_localize(None).to_numpy()
 
 
 def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
