@@ -313,7 +313,7 @@ def test_time_series(folder, tmp_path):
         assert result.exit_code == 1
         assert message in words(result)
     series.assign(level=np.nan).to_csv(tmp_path / "none.csv", index=False)
-    assert "must have level for some rows to go on from, got none: add" in words(
+    assert "must have past values of level, got none: add them." in words(
         invoke("predict", path, tmp_path / "none.csv")
     )
     refused = invoke("fit", tmp_path / "gap.csv", "-t", "level", "--time", "day", "--basis", "lag")
@@ -453,7 +453,7 @@ def test_predict_classes(folder, classifier):
 def test_probabilities_require_a_classifier(folder, model):
     result = invoke("predict", model, folder / "table.csv", "--proba")
     assert result.exit_code == 2
-    assert "--proba requires a model with probabilities, as --method auto" in words(result)
+    assert "--proba requires a classifier with probabilities, as of --method auto" in words(result)
 
 
 def test_predict_with_a_missing_column(tmp_path, model):

@@ -161,11 +161,10 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
         got = {"date": "dates", "empty": "missing values only"}.get(column.kind, "something else")
         raise ValueError(f"{name} must be numbers or classes, got {got}: name another column.")
     present = column.values[~column.missing]
-    if len(present) < MIN_ROWS:
-        raise ValueError(
-            f"{table.path} must have at least {MIN_ROWS} rows with a target, got {len(present)}: add rows."
-        )
-    n_missing = len(column.values) - len(present)
+    n = len(present)
+    if n < MIN_ROWS:
+        raise ValueError(f"{table.path} must have at least {MIN_ROWS} rows with a target, got {n}: add rows.")
+    n_missing = len(column.values) - n
     notes = [f"left out, no value of {target}: {counted(n_missing, 'row')}"] * bool(n_missing)
     notes += [f"{target} {column.hint}"] * bool(column.hint)
     numeric = column.kind == "number"
@@ -187,9 +186,9 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
             raise ValueError(f"{name} must be numbers for --task regression, got text such as {example!r}: use --task "
                              "classification.")  # fmt: skip
         return column.values, kind, notes
-    if len(distinct) > max(2, len(present) / 2):
-        raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in "
-                         f"{len(present)} rows: group them, use --task regression or name another column.")  # fmt: skip
+    if len(distinct) > max(2, n / 2):
+        raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in {n} "
+                         "rows: group them, use --task regression or name another column.")  # fmt: skip
     if numeric and not whole:
         raise ValueError(f"{name} must be text or whole numbers for --task classification, got {example}: --category "
                          f"{shlex.quote(target)} reads it as text.")  # fmt: skip
