@@ -20,7 +20,7 @@ from termwise.basis.scale import Scale
 from termwise.estimators.base import SelectorModel, class_scores
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
-from termwise.estimators.forward import print_step
+from termwise.estimators.forward import path_callback
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import measure
 from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
@@ -34,56 +34,34 @@ Floats = NDArray[np.float64]
 
 
 def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool) -> Any:
-    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+    """Fit a flagship estimator: choose a model by cross-validation, then select its terms on all samples and solve."""
     settings, verbose = estimator.recipe_settings, estimator.verbose
     options = RecipeOptions(**{name: getattr(estimator, name) for name in RecipeOptions._fields[:-1]}, labels=labels)
     options.check()
     check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
     after_step = step_callback(estimator, None)
-    data = read(estimator, X, y, sample_weight, basis=TableEncoder(), classify=labels)
+    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
     X, used = data.X, data.used
     encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
     table = encoder.transform(X)[used].astype(np.float64)
     Scale.of(table).check()  # raises for constant inputs of the whole table, which are allowed in a fold
     samples = table, as_columns(data.y)[used], data.weights[used]
-    choice = choose_model(*samples, options, settings, after_step, report=print if verbose else ignore)
+    choice = choose_model(*samples, options, settings, after_step, report=print if verbose else None)
     basis, G, stage = fit_candidates(choice, X, data.y, data.weights, settings)
     G = check_design(estimator, basis, G, min_samples=2)
     check_total(data.weights)
     design = design_data(G, basis, data)
-
-    def callback(path: SelectionPath) -> bool:
-        if verbose:
-            print_step(path)
-        return after_step()
-
     Y, one_output = design.Y if stage is None else stage.signal, design.candidates.one_output
-    path_settings = choice.path_settings(settings)
+    callback, path_settings = path_callback(verbose, after_step), choice.path_settings(settings)
     path = grow(sparse_columns(design.G), Y, design.weights, path_settings, one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, design.candidates, settings)
-    estimator._store(
-        design.complete(terms),
-        path_=path,
-        stop_reason_=path.stop_reason,
-        n_swaps_=path.n_swaps,
-        first_stage_=stage,
-        choice_=choice,
-        dictionary_=choice.dictionary,
-        target_=choice.target,
-        pool_=list(choice.members),
-        trials_=choice.trials,
-        categories_=encoder.categories_,
-        n_candidates_=max(choice.n_candidates, G.shape[1]),
-        rule_=path_settings.rule,
-        criterion_="cv",
-        **attributes,
-    )
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
+    attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
+    attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
+    n_candidates = max(choice.n_candidates, G.shape[1])
+    estimator._store(design.complete(terms), categories_=encoder.categories_, n_candidates_=n_candidates, **attributes)
     end_of_fit(estimator)
     return estimator
-
-
-def ignore(line: str) -> None:
-    """Report nothing."""
 
 
 def cut_recipe(
@@ -274,7 +252,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     """
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
     streams = any_library = True
 
     def __init__(
@@ -310,14 +288,8 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """
         return fit_recipe(self, X, y, sample_weight, labels=False)
 
-    def _basis_prototype(self) -> Any:
-        return TableEncoder()
-
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
-
-    def _n_searched(self) -> int:
-        return self.n_candidates_
 
     def _summary_lines(self) -> list[str]:
         return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)
@@ -371,7 +343,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
     streams = any_library = True
     calibrates = True
 
@@ -408,14 +380,8 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         """
         return fit_recipe(self, X, y, sample_weight, labels=True)
 
-    def _basis_prototype(self) -> Any:
-        return TableEncoder()
-
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
-
-    def _n_searched(self) -> int:
-        return self.n_candidates_
 
     def _summary_lines(self) -> list[str]:
         return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)
