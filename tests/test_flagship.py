@@ -731,11 +731,13 @@ def test_a_pairwise_truth(rng):
     names = tuple(DICTIONARIES)
     assert set(model.trials_) == {*names, *(f"{name}, ridge" for name in names)}
     assert model.target_ == "data"  # few candidates matter
+    assert (model.rule_, model.criterion_) == ("loo", "cv")
     assert model.trials_["pairs"].min() == min(curve.min() for curve in model.trials_.values())
     assert model.trials_["pairs"].min() == pytest.approx(0.2**2 / y.var(), rel=0.3)
     tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in model.trials_.items())
     assert f"dictionary: pairs\ncross-validated error, a share of the variance: {tried}\n" in model.summary()
     other = TermwiseRegressor(2, dictionary="pairs", target="ridge").fit(X, y)
+    assert other.rule_ == "cost"
     assert "dictionary: pairs, fitted to ridge regression on all candidates\n" in other.summary()
 
 
@@ -1247,7 +1249,7 @@ def test_probabilities(classes, size, rng):
 
 @pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(target, classes, rng):
+def test_the_slope_maximises_the_likelihood_of_the_leave_one_out_scores(target, classes, rng):
     X, labels = blobs(rng, n=80, classes=classes)
     counts = rng.integers(1, 4, size=80)
     model = TermwiseClassifier(dictionary="linear", target=target).fit(X, labels, counts)
@@ -1259,12 +1261,14 @@ def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(targe
         G = model.basis_.transform(X)
         few, all_, coded = oracles.repeat(counts, G[:, model.support_], oracles.standardised(G, counts), signs)
         coded = coded.reshape(len(coded), -1)
-        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[np.cumsum(counts) - 1]
+        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[
+            np.cumsum(counts) - 1
+        ]
         np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
 
-    def negative_log_likelihood(sharpness):
-        odds = np.exp(sharpness * scores)
+    def negative_log_likelihood(slope):
+        odds = np.exp(slope * scores)
         return -counts @ np.log(odds[np.arange(80), labels] / odds.sum(axis=1))
 
     slope = model.fitted_terms_.candidates.labels.slope

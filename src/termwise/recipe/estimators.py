@@ -75,7 +75,7 @@ def cut_recipe(
     if candidates.labels is not None:
         coded = training.Y / root + training.Y_mean if stage is None else stage.targets
         scores = (coded - residuals).squeeze()
-        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_sharpness)
+        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_slope)
         candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
@@ -120,19 +120,19 @@ def parts_of(basis: Any) -> list[Any]:
 
 
 def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: tuple[float, float]) -> float:
-    """Return the factor of the scores under which a softmax has the smallest negative log-likelihood (Platt scaling).
+    """Return the slope at which the softmax of the scores has the smallest negative log-likelihood (Platt scaling).
 
     Parameters
     ----------
     scores : (n,) or (n, q) leave-one-out scores.
     labels : labels coded -1 and +1, of the same shape.
     sample_weight : (n,) weights.
-    bounds : range of the logarithm of the factor.
+    bounds : range of the logarithm of the slope.
     """
     scores, truth = class_scores(scores), class_scores(labels) > 0
 
-    def negative_log_likelihood(log_factor: float) -> float:
-        return -float(sample_weight @ log_softmax(np.exp(log_factor) * scores, axis=1)[truth])
+    def negative_log_likelihood(log_slope: float) -> float:
+        return -float(sample_weight @ log_softmax(np.exp(log_slope) * scores, axis=1)[truth])
 
     return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
@@ -192,6 +192,10 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         set of the first cross-validation, or on all samples for the chosen dictionary if that is more.
     categories_ : dict
         The categories of each categorical column.
+    choice_ : RecipeChoice
+        The result of cross-validation, from which the attributes above are taken.
+    first_stage_ : RidgeTarget, EnsembleTarget or None
+        What the terms were fitted to if `target_` is not "data".
     rule_ : {"loo", "cost"}
         The rule the final terms were selected by: leave-one-out error if `target_` is "data", else the decrease of the
         regularised cost.
@@ -325,7 +329,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     ----------
     classes_ : ndarray
         The class labels.
-    dictionary_, target_, pool_, trials_, n_candidates_, categories_, rule_, criterion_
+    dictionary_, target_, pool_, trials_, n_candidates_, categories_, choice_, first_stage_, rule_, criterion_
         As in `TermwiseRegressor`.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
         As in `ForwardClassifier`.
