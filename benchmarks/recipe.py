@@ -71,7 +71,7 @@ class LassoOnGaussians(BaseEstimator):
         """Keep the width with the smallest error."""
         tried = []
         for width in (0.7, 1.4, 2.8):  # in median distances between samples
-            basis = SmoothBasis(width, linear=False).fit(X)
+            basis = SmoothBasis(width=("median", width), linear=False).fit(X)
             lasso = LassoCV(cv=5, alphas=30, max_iter=500, tol=1e-3).fit(basis.transform(X), y)
             tried.append((float(lasso.mse_path_.mean(axis=1).min()), width, basis, lasso))
         _, _, self.basis_, self.lasso_ = min(tried)
@@ -129,7 +129,7 @@ def ingredients() -> dict[str, Any]:
         "smooth, loo, tcr_effective": ForwardRegressor(smooth, criterion="tcr_effective", refit_alpha="loo"),
         "smooth, no lines": ForwardRegressor(SmoothBasis(linear=False), refit_alpha="loo"),
         "smooth, relevance learned": ForwardRegressor(SmoothBasis(relevance="auto"), refit_alpha="loo"),
-        "smooth, three widths": ForwardRegressor(SmoothBasis(widths=[0.5, 1.0, 2.0]), refit_alpha="loo"),
+        "smooth, three widths": ForwardRegressor(SmoothBasis(width=("median", [0.5, 1.0, 2.0])), refit_alpha="loo"),
         "pairs and Gaussians": ForwardRegressor(both, refit_alpha="loo"),
     }
 

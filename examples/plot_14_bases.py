@@ -17,7 +17,7 @@ x = np.linspace(0, 10, 300)[:, None]
 bases = {
     "RadialBasis(width=1.5)": RadialBasis(width=1.5, centers=[[1.0], [4.0], [7.0], [9.0]]),
     "RadialBasis('multiquadric')": RadialBasis("multiquadric", width=1.5, centers=[[1.0], [4.0], [7.0], [9.0]]),
-    "SmoothBasis([0.5, 1])": SmoothBasis([0.5, 1], centers=[[2.0], [7.0]]),
+    "SmoothBasis([0.5, 1])": SmoothBasis(width=("median", [0.5, 1]), centers=[[2.0], [7.0]]),
     "AnovaBasis()": AnovaBasis(),
     "FourierBasis(2)": FourierBasis(2),
     "LogisticBasis(6)": LogisticBasis(6, scale=4),
@@ -36,7 +36,7 @@ for title, basis in bases.items():
 
 # %%
 # For two inputs ``AnovaBasis`` also has products, which model interactions.
-pairs = AnovaBasis(width=1.2).fit(rng.uniform(0, 10, size=(200, 2)))
+pairs = AnovaBasis(width=("spacing", 1.2)).fit(rng.uniform(0, 10, size=(200, 2)))
 names = list(pairs.get_feature_names_out(["a", "b"]))
 grid = np.stack(np.meshgrid(np.linspace(0, 10, 60), np.linspace(0, 10, 60)), axis=-1)
 products = [j for j, name in enumerate(names) if "*" in name]

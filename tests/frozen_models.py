@@ -34,8 +34,8 @@ from termwise import (
     UnionBasis,
 )
 from termwise.basis import TableEncoder
-from termwise.deploy.chain import run
 from termwise.deploy.predictor import Predictor
+from termwise.deploy.program import apply
 
 RNG = np.random.default_rng(7)
 N = 60
@@ -56,21 +56,28 @@ BASES: dict[str, Any] = {
     "multiquadric matrix": RadialBasis("multiquadric", width=ROOT @ ROOT.T + 9 * np.eye(4), centers=15),
     "inverse multiquadric vector": RadialBasis("inverse_multiquadric", width=[1.0, 2.0, 3.0, 1.0], centers=15),
     "cauchy": RadialBasis("cauchy", width="median", centers=X[:10]),
-    "smooth": SmoothBasis([0.5, 2.0], centers=12),
-    "relevant": SmoothBasis([1.0, 2.0], centers=12, relevance="auto"),
+    "smooth": SmoothBasis(width=("median", [0.5, 2.0]), centers=12),
+    "relevant": SmoothBasis(width=[1.0, 2.0], centers=12, relevance="auto"),
     "anova": AnovaBasis(n_centers=3, min_count=5),
     "fourier": FourierBasis(n_harmonics=2),
     "logistic": LogisticBasis(n_units=15),
     "lag": LagBasis([1, 3], input_lags=[0, 2]),
     "polynomials": PolynomialFeatures(2),
-    "union": UnionBasis([AnovaBasis(n_centers=2, min_count=5), SmoothBasis([0.5, 2.0], centers=8), FourierBasis(1)]),
+    "union": UnionBasis(
+        [AnovaBasis(n_centers=2, min_count=5), SmoothBasis(width=("median", [0.5, 2.0]), centers=8), FourierBasis(1)]
+    ),
     "standard": make_pipeline(StandardScaler(), RadialBasis(width=2.0, centers=20)),
     "min-max": make_pipeline(MinMaxScaler(clip=True), AnovaBasis(n_centers=2, order=1)),
     "robust, max-abs": make_pipeline(RobustScaler(), "passthrough", MaxAbsScaler(), FourierBasis(n_harmonics=1)),
 }
 TABLE_OF_UNIONS = make_pipeline(
     TableEncoder(),
-    UnionBasis([UnionBasis([AnovaBasis(min_count=5), RadialBasis(width=6.0)]), SmoothBasis(0.7, linear=False)]),
+    UnionBasis(
+        [
+            UnionBasis([AnovaBasis(min_count=5), RadialBasis(width=6.0)]),
+            SmoothBasis(width=("median", 0.7), linear=False),
+        ]
+    ),
 )
 FEATURE_UNION = FeatureUnion(
     [
@@ -115,7 +122,7 @@ class Case(NamedTuple):
     def scale(self) -> Any:
         """Sizes of what is added up to the outputs: rounding is a share of these."""
         program = self.predictor._program
-        G = run(program.steps, program.reading.rows(self.X, complete=False))
+        G = apply(program.steps, program.schema.encode(self.X, complete=False))
         sizes = np.abs(G) @ np.abs(program.linear.weights.T) + np.abs(program.linear.intercept)
         return sizes[:, 0] if program.linear.one_output else sizes
 

@@ -319,7 +319,7 @@ def smooth_basis(X_train, X, factors, center_rows):
     return np.column_stack(columns)
 
 
-def relevance_surprise(logs, Z, Y, spread):
+def negative_log_posterior(logs, Z, Y, spread):
     """Minus the log probability of targets under a Gaussian process, and of its relevances, without constants."""
     from scipy.stats import multivariate_normal
 
@@ -569,10 +569,3 @@ def swapped(G, y, rule, alpha, chosen, fixed=0, intercept=True, beta=1e-6, tie=1
         settled = 1 if better else settled + 1
         swaps += [(old, new)] if better else []
     return chosen, swaps
-
-
-def best_of_noise(A, draws, rng):
-    """Number of independent candidates whose best has the same median square along pure noise, by simulation."""
-    best = np.max((A.T @ rng.normal(size=(len(A), draws))) ** 2, axis=0)
-    below = np.mean(rng.normal(size=200_000) ** 2 <= np.median(best))
-    return np.log(0.5) / np.log(below)

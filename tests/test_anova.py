@@ -15,7 +15,12 @@ from sklearn.base import clone
 
 import termwise._arrays
 from termwise import AnovaBasis, BasisRidge, CriterionSearch, ForwardClassifier, ForwardRegressor, basis
-from termwise.basis.anova import distinct_labels, quantiles
+from termwise.basis.anova import distinct_labels
+
+
+def quantiles(count):
+    """Midpoints of as many equal shares of the samples."""
+    return (np.arange(count) + 0.5) / max(1, count)
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def X(rng):
 @pytest.mark.parametrize("min_count", [0, 6.5, 15])
 def test_equals_the_definition(X, n_centers, order, min_count, rng):
     new = X[rng.permutation(60)[:20]] + 0.1 * X.std(axis=0)
-    fitted = AnovaBasis(n_centers, width=1.3, order=order, min_count=min_count).fit(X)
+    fitted = AnovaBasis(n_centers, width=("spacing", 1.3), order=order, min_count=min_count).fit(X)
     inputs, bumps, G = anova_basis(X, new, quantiles(n_centers), 1.3, order, min_count)
     np.testing.assert_array_equal(fitted.inputs_, inputs)
     np.testing.assert_array_equal(fitted.bumps_, bumps)
@@ -50,7 +55,7 @@ def test_equals_the_definition(X, n_centers, order, min_count, rng):
 def test_values_that_are_rare_equal_the_definition(X, min_count, rng):
     rows = np.arange(60)
     X = np.column_stack([X[:, 0], rows < 8, 5.0 - 2 * (rows % 7 == 0), (rows < 4) | (rows > 54), rows < 12])
-    fitted = AnovaBasis(2, width=1.3, min_count=min_count).fit(X)
+    fitted = AnovaBasis(2, width=("spacing", 1.3), min_count=min_count).fit(X)
     inputs, bumps, G = anova_basis(X, X, quantiles(2), 1.3, 2, min_count)
     np.testing.assert_array_equal(fitted.inputs_, inputs)
     np.testing.assert_array_equal(fitted.bumps_, bumps)
@@ -157,13 +162,13 @@ def test_take_evaluates_no_other_functions(rng, monkeypatch):
     X = rng.normal(size=(50, 8))
     fitted = AnovaBasis().fit(X)
     asked = []
-    evaluate = AnovaBasis._singles
+    evaluate = AnovaBasis.evaluate_singles
 
     def watched(self, X, inputs, bumps):
         asked.append(len(inputs))
         return evaluate(self, X, inputs, bumps)
 
-    monkeypatch.setattr(AnovaBasis, "_singles", watched)
+    monkeypatch.setattr(AnovaBasis, "evaluate_singles", watched)
     fitted.take([0, len(fitted.inputs_) - 1]).transform(X)
     assert asked == [3]
 
@@ -240,7 +245,7 @@ def test_a_single_center_is_as_wide_as_the_input():
     x = np.zeros(500)
     x[:3] = [1.0, 2.0, 3.0]
     X = np.column_stack([x, np.arange(500.0)])  # all samples differ
-    fitted = AnovaBasis(width=2.0, min_count=0).fit(X)
+    fitted = AnovaBasis(width=("spacing", 2.0), min_count=0).fit(X)
     assert fitted.centers_[0, 0] == 0
     assert np.isnan(fitted.centers_[0, 1:]).all()
     assert fitted.widths_[0] == pytest.approx(2 * x.std())
@@ -295,11 +300,25 @@ def test_a_wide_table_has_the_functions_of_its_parts_and_takes_little_memory(rng
     np.testing.assert_array_equal(wide.widths_, np.concatenate([part.widths_ for part in parts]))
 
 
+def test_width_in_standard_deviations_or_spacings(X):
+    with pytest.warns(
+        FutureWarning, match=r"use width=\('spacing', 1\.5\) for multiples of the distance between centres"
+    ):
+        number = AnovaBasis(width=1.5).fit(X)
+    np.testing.assert_array_equal(number.widths_, AnovaBasis(width=("spacing", 1.5)).fit(X).widths_)
+    plain = AnovaBasis(width=("std", 0.5)).fit(X)
+    has_bumps = ~np.isnan(plain.centers_).all(axis=1)
+    np.testing.assert_array_equal(np.isnan(plain.widths_), ~has_bumps)
+    deviations = np.unique(X, axis=0).std(axis=0)
+    np.testing.assert_allclose(plain.widths_[has_bumps], 0.5 * deviations[has_bumps], rtol=1e-9)
+
+
 @pytest.mark.parametrize("data", [np.full((8, 2), 0.1), np.ones((2, 1))])
 @pytest.mark.parametrize("model", [AnovaBasis(), BasisRidge(AnovaBasis()), ForwardRegressor(AnovaBasis())])
 def test_constant_inputs_only(data, model):
     with pytest.raises(
-        ValueError, match=rf"an input that is not constant, got {len(data)} samples all alike: functions of constants"
+        ValueError,
+        match=rf"an input that is not constant, got {len(data)} samples all identical: functions of constants",
     ):
         clone(model).fit(data, np.arange(len(data)))
 
@@ -307,13 +326,20 @@ def test_constant_inputs_only(data, model):
 @pytest.mark.parametrize(
     ("parameters", "error", "pattern"),
     [
-        ({"n_centers": -1}, ValueError, r"n_centers must be a whole number >= 0, got -1: 0 makes no bumps"),
+        ({"n_centers": -1}, ValueError, r"n_centers must be a whole number >= 0, got -1: 0 has no bumps"),
         ({"n_centers": "four"}, TypeError, r"n_centers must be a whole number >= 0, got 'four'"),
-        ({"width": 0}, ValueError, r"width must be a finite number > 0, got 0: twice the distance between centres"),
-        ({"order": 3}, ValueError, r"order must be a whole number >= 1 and < 3, got 3: 2 makes products of two inputs"),
-        ({"min_count": -1}, ValueError, r"min_count must be a finite number >= 0, got -1: 0 leaves out nothing"),
+        (
+            {"width": 0},
+            ValueError,
+            r"width must be a finite number > 0, got 0: give \('spacing', 2\.0\), twice the distance",
+        ),
+        ({"width": ("std", -1)}, ValueError, r"width must be a finite number > 0, got -1"),
+        ({"width": ("median", 1)}, TypeError, r"width must be a finite number > 0, got \('median', 1\)"),
+        ({"order": 3}, ValueError, r"order must be a whole number >= 1 and < 3, got 3: 2 has products of two inputs"),
+        ({"min_count": -1}, ValueError, r"min_count must be a finite number >= 0, got -1: 0 excludes nothing"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_errors(X, parameters, error, pattern):
     with pytest.raises(error, match=pattern):
         AnovaBasis(**parameters).fit(X)

@@ -17,7 +17,8 @@ from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, Standar
 
 import termwise._arrays
 from termwise import BasisRidge, FourierBasis, LagBasis, LocalRidge, LogisticBasis, OnlineRidge, RadialBasis
-from termwise.basis import KERNELS, take
+from termwise.basis import KERNELS
+from termwise.basis.base import restrict
 from termwise.basis.radial import median_distance
 
 ALL_BASES = [RadialBasis(), FourierBasis(), LogisticBasis(n_units=20), LagBasis()]
@@ -222,7 +223,7 @@ def test_any_transformer_can_stand_in_for_a_basis(model, basis, rng):
 def test_take_without_a_method_of_its_own(rng):
     X = rng.normal(size=(10, 2))
     fitted = PolynomialFeatures(2).fit(X)
-    restricted = take(fitted, np.array([4, 1]))
+    restricted = restrict(fitted, np.array([4, 1]))
     np.testing.assert_array_equal(restricted.transform(X), fitted.transform(X)[:, [4, 1]])
     assert list(restricted.get_feature_names_out()) == ["x0 x1", "x0"]
     assert restricted.fit(X) is restricted
@@ -245,7 +246,7 @@ def test_distances_between_far_clusters_do_not_cancel(rng):
 def test_taking_functions_of_a_pipeline_evaluates_no_others(rng):
     X = rng.normal(size=(20, 3))
     smooth = make_pipeline(StandardScaler(), RadialBasis()).fit(X)
-    some = take(smooth, np.array([4, 1]))
+    some = restrict(smooth, np.array([4, 1]))
     np.testing.assert_allclose(some.transform(X), smooth.transform(X)[:, [4, 1]], rtol=1e-12)
     assert len(some[-1].centers_) == 2
     assert list(some.get_feature_names_out()) == ["gaussian_4", "gaussian_1"]

@@ -239,7 +239,7 @@ CASES = [
      ValueError,
      r"penalty must be 'weights' with alpha='reestimate', got 'orthogonal': the formula is for the weights themselves"),
     ("refinement", lambda: ForwardRegressor(refine="floating").fit(X, y), ValueError,
-     r"refine must be one of 'swap', got 'floating': None keeps the terms as they were taken\."),
+     r"refine must be one of 'swap', got 'floating': None keeps the terms as they were chosen\."),
     ("refined and re-estimated", lambda: forward_path(X, y, alpha="reestimate", refine="swap"), ValueError,
      r"alpha must be a number with refine='swap', got 'reestimate': models under different penalties cannot be "
      r"compared; give the alpha that comes out without refine, or use refit_alpha\."),
@@ -247,8 +247,8 @@ CASES = [
      r"penalty must be 'weights' with refine='swap', got 'orthogonal': only then is a model the same whatever"),
     ("refined D-optimality", lambda: forward_path(X, y, rule="d_optimal", alpha=0.1, refine="swap"), ValueError,
      r"alpha must be 0 with rule='d_optimal' and refine='swap', got 0\.1: only then do the scores of the terms add up"),
-    ("unknown number of different candidates", lambda: forward_path(X, y).choose("tcr_effective"), ValueError,
-     r"n_different must be known for the criterion 'tcr_effective', got None: grow the path with criterion='tcr_eff"),
+    ("size", lambda: forward_path(X, y).choose("aic"), ValueError,
+     r"criterion must be one of 'gcv', 'loo', 'uev', 'fpe', 'bic', 'one_se', 'tcr', 'tcr_sequential', got 'aic': None"),
     ("terms", lambda: forward_path(X, y, max_terms=0),
      ValueError, r"max_terms must be a whole number >= 1, got 0: None"),
     ("patience", lambda: forward_path(X, y, patience=0),
@@ -292,7 +292,7 @@ CASES = [
 
 
 class Broken(RadialBasis):
-    def _evaluate(self, X):
+    def evaluate(self, X):
         return X * np.nan
 
 

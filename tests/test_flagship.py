@@ -28,7 +28,7 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
-from termwise.estimators.labels import misclassified
+from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
@@ -76,7 +76,7 @@ def with_settings(estimator, **constants):
 
 @pytest.mark.parametrize(
     "basis",
-    [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
+    [AnovaBasis(order=1), SmoothBasis(width=("median", 0.7)), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
     ids=repr,
 )
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -387,7 +387,7 @@ def test_the_best_width_equals_brute_force(rng):
         Y = np.sin(frequency * X[:, :1]) + 0.1 * rng.normal(size=(40, 1))
 
         def error(width, X=X, Y=Y):
-            G = SmoothBasis(width).fit_transform(X)
+            G = SmoothBasis(width=("median", width)).fit_transform(X)
             alpha = BasisRidge(alpha="loo").fit(G, Y).alpha_
             return np.mean(oracles.leave_one_out(G, Y, alpha) ** 2)
 
@@ -576,7 +576,7 @@ def weak(seed, n=100, d=8):
     return X, np.tanh(X).sum(axis=1) + 3 * rng.normal(size=n), np.tanh(X).sum(axis=1)
 
 
-@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(0.7), None], ids=repr)
+@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(width=("median", 0.7)), None], ids=repr)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
     X = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3]
@@ -947,7 +947,7 @@ def test_duplicates_share_a_fold(rng):
     assert min(curve.min() for curve in model.trials_.values()) > 0.8
     y += 5 * (X**2).sum(axis=1)
     widths = [
-        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.widths
+        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.width[1]
         for counts in (None, np.full(60, 4.0))
     ]
     assert widths[0] == widths[1] > SETTINGS.widths[0]
@@ -1015,7 +1015,7 @@ def test_constant_columns_are_ignored(rng):
 @pytest.mark.parametrize("name", ["auto", "linear", "pairs", "smooth"])
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_nothing_but_constants(name, n):
-    with pytest.raises(ValueError, match=rf"X must have an input that is not constant, got {n} samples? all alike"):
+    with pytest.raises(ValueError, match=rf"X must have an input that is not constant, got {n} samples? all identical"):
         TermwiseRegressor(dictionary=name).fit(np.ones((n, 2)), np.arange(float(n)))
 
 

@@ -18,9 +18,9 @@ from termwise.linalg.least_squares import Problem, Rows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.choice import Trial, stack
 from termwise.recipe.cross_validation import Folds, cross_validate, ensemble_paths, group_folds
-from termwise.recipe.nested import nested
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
+from termwise.selection.nested import nested_paths
 
 SETTINGS = RecipeSettings()
 LEAST = SETTINGS.min_member_weight
@@ -34,7 +34,7 @@ def columns(kind, rng, n=40):
     if kind == "far":
         return rng.normal(size=(n, 30)) + 1e5
     if kind == "similar":
-        return SmoothBasis(3.0).fit_transform(rng.normal(size=(n, 2)))
+        return SmoothBasis(width=("median", 3.0)).fit_transform(rng.normal(size=(n, 2)))
     G = rng.normal(size=(n, 30))
     G[:, 3], G[:, 7], G[:, 9] = G[:, 2], 5.0, G[:, 0] - 2 * G[:, 1]  # a copy, a constant and a combination
     return G
@@ -48,7 +48,7 @@ def test_nested_paths_equal_those_of_the_engine(kind, outputs, weighted, rng):
     targets = [G[:, :outputs] + 0.5 * rng.normal(size=(40, outputs)) for _ in range(2)]
     counts = rng.integers(1, 4, size=40).astype(float) if weighted else np.ones(40)
     most = 8
-    for Y, models in zip(targets, nested(G, targets, counts, ALPHA, most), strict=True):
+    for Y, models in zip(targets, nested_paths(G, targets, counts, ALPHA, most), strict=True):
         path = forward_path(G, Y, rule="cost", alpha=ALPHA, max_terms=most, sample_weight=counts)
         np.testing.assert_array_equal(models.terms, path.terms)
         along = models.along(G[:, models.terms])
@@ -61,20 +61,20 @@ def test_nested_paths_equal_those_of_the_engine(kind, outputs, weighted, rng):
 def test_nested_paths_end_when_no_candidate_is_eligible(rng):
     G = columns("plain", rng)
     Y = rng.normal(size=(40, 1))
-    (models,) = nested(G, [Y], np.ones(40), ALPHA, 60)
+    (models,) = nested_paths(G, [Y], np.ones(40), ALPHA, 60)
     assert len(models.terms) == 27  # neither copies nor constants nor combinations
     assert not {3, 7} & set(models.terms) or 2 not in models.terms
-    (models,) = nested(G, [np.ones((40, 1))], np.ones(40), ALPHA, 5)
+    (models,) = nested_paths(G, [np.ones((40, 1))], np.ones(40), ALPHA, 5)
     assert models.along(G[:, models.terms]).shape == (1, 40, 1)
-    (models,) = nested(G[:, :0], [Y], np.ones(40), ALPHA, 5)
+    (models,) = nested_paths(G[:, :0], [Y], np.ones(40), ALPHA, 5)
     np.testing.assert_allclose(models.along(G[:, :0])[0], Y.mean())
 
 
 def test_nested_paths_on_products_that_are_not_stored(rng):
     X, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
     basis = AnovaBasis().fit(X)
-    (stored,) = nested(basis.transform(X), [Y], np.ones(30), ALPHA, 6)
-    (computed,) = nested(basis.design(X), [Y], np.ones(30), ALPHA, 6)
+    (stored,) = nested_paths(basis.transform(X), [Y], np.ones(30), ALPHA, 6)
+    (computed,) = nested_paths(basis.design(X), [Y], np.ones(30), ALPHA, 6)
     np.testing.assert_array_equal(stored.terms, computed.terms)
     np.testing.assert_allclose(stored.R, computed.R, atol=1e-9)
 
@@ -129,7 +129,7 @@ def test_cross_validation_of_an_ensemble_equals_its_definition(outputs, weighted
     X = rng.normal(size=(50, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.2 * rng.normal(size=(50, outputs))
     counts = rng.integers(1, 4, size=50).astype(float) if weighted else np.ones(50)
-    bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(0.7)}
+    bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(width=("median", 0.7))}
     folds = [group_folds(X, 4, np.random.RandomState(seed)) for seed in range(2)]
     tried = {}
     for name, basis in bases.items():
@@ -190,7 +190,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     Y = X[:, [0]] * X[:, [1]] + X[:, 1 : 1 + outputs] + 0.5 * rng.normal(size=(32, outputs))
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
     rows = Rows(counts.astype(float), True)
-    bases = [AnovaBasis(n_centers=1), SmoothBasis(0.7)]
+    bases = [AnovaBasis(n_centers=1), SmoothBasis(width=("median", 0.7))]
     parts = [basis.fit_transform(X) for basis in bases]
     G = np.hstack(parts)
     pool = [Member("pairs", targets[0], 4, 0.5), Member("smooth", targets[1], 3, 0.3), Member("pairs", "data", 0, 0.2)]
@@ -203,7 +203,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
         if member.target == "ridge":
             ridge = oracles.standardised(candidates, counts), stage.members[len(members)][1].ridge.alpha
             aim = stage.members[len(members)][1].ridge.signal
-        (models,) = nested(one, [aim], rows.counts, ALPHA, member.size)
+        (models,) = nested_paths(one, [aim], rows.counts, ALPHA, member.size)
         members.append((member.weight, one[:, models.terms], ALPHA, ridge))
     members.append((0.2, G[:, :0], ALPHA, None))
     columns = np.hstack([part[:, terms[name]] for name, part in zip(("pairs", "smooth"), parts, strict=True)])

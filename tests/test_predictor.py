@@ -42,14 +42,12 @@ from termwise import (
     TermwiseClassifier,
     load_predictor,
 )
-from termwise.basis import KERNELS, TableEncoder
+from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
-from termwise.deploy.chain import STEPS, Beside, Part
-from termwise.deploy.document import text_of
-from termwise.deploy.inputs import Reading, describe
-from termwise.deploy.outputs import Labels, Linear
-from termwise.deploy.program import Program
-from termwise.deploy.steps import Columns, Radial, Standardise, Step
+from termwise.deploy.document import to_json
+from termwise.deploy.freeze import Radial, Standardise
+from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.program import STEPS, Branch, Concatenate, Labels, Linear, Program
 
 pytestmark = pytest.mark.xdist_group("frozen")
 CLASSES = [c for c in vars(termwise._public).values() if isinstance(c, type) and issubclass(c, BaseEstimator)]
@@ -81,7 +79,7 @@ def test_files_are_exact_to_the_bit(case, tmp_path):
     predictor = case.predictor
     predictor.save(tmp_path / "model.json")
     loaded = load_predictor(tmp_path / "model.json")
-    assert text_of(loaded.to_dict()) == text_of(predictor.to_dict())
+    assert to_json(loaded.to_dict()) == to_json(predictor.to_dict())
     assert loaded == predictor
     np.testing.assert_array_equal(case.outputs(loaded), case.outputs(predictor))
     assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
@@ -105,11 +103,10 @@ def test_every_step_is_used_by_some_model():
     used = {type(step) for case in all_cases() for step in case.predictor._program.steps}
     inner = {type(s) for c in all_cases() for b in c.predictor._program.steps for s in steps_inside(b)}
     assert used | inner == set(STEPS.values())
-    assert Columns not in STEPS.values()
 
 
 def steps_inside(step):
-    return [inner for part in step.parts for inner in part.steps] if isinstance(step, Beside) else []
+    return [inner for part in step.parts for inner in part.steps] if isinstance(step, Concatenate) else []
 
 
 # -- what it says of itself --------------------------------------------------------------------------------------------
@@ -224,8 +221,28 @@ def test_narrow_takes_only_the_inputs_in_use():
     np.testing.assert_array_equal(case.predictor.narrow().predict(FRAME), case.predictor.predict(FRAME))
 
 
+MODEL_FILES = Path(__file__).parent / "data" / "models_v1"  # written by termwise 0.1
+EXPECTED = json.loads((MODEL_FILES / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_files_of_the_first_version_predict_the_same(name, tmp_path):
+    predictor, expected = load_predictor(MODEL_FILES / f"{name}.json"), EXPECTED[name]
+    table = pd.DataFrame(expected["X"]) if isinstance(expected["X"][0], dict) else np.array(expected["X"])
+    for method in [key for key in expected if key != "X"]:
+        found = getattr(predictor, method)(table)
+        if found.dtype.kind == "f":
+            np.testing.assert_allclose(found, expected[method], rtol=1e-12, atol=1e-12)
+        else:
+            assert found.tolist() == expected[method]
+    predictor.save(tmp_path / "m.json")
+    old, new = ((folder / file).read_text(encoding="utf-8").splitlines()
+                for folder, file in ((MODEL_FILES, f"{name}.json"), (tmp_path, "m.json")))  # fmt: skip
+    assert [line for line in new if '"termwise":' not in line] == [line for line in old if '"termwise":' not in line]
+
+
 def test_a_kernel_of_ones_own_cannot_be_kept(monkeypatch):
-    monkeypatch.setitem(KERNELS, "exponential", lambda xp, m, **out: xp.exp(-xp.sqrt(-m)))
+    monkeypatch.setitem(KERNELS, "exponential", np.exp(-np.sqrt(r2)))
     model = BasisRidge(RadialBasis("exponential", centers=5)).fit(X, y)
     with pytest.raises(
         ValueError, match=r"kernel must be one of 'gaussian', .*, got 'exponential': a kernel of one's own"
@@ -326,9 +343,7 @@ def test_lags_predict_one_step_and_run_freely(head, tmp_path):
     np.testing.assert_array_equal(predictor.free_run(unknown[["height", "drive", "comment"]], start=70), forecast)
     np.testing.assert_array_equal(predictor.free_run(unknown.to_numpy(), start=70), forecast)
     assert len(predictor.free_run(table)) == 80
-    with pytest.raises(
-        ValueError, match=r"X must hold the past values that predictions rest on, got NaN or infinity 1 ro"
-    ):
+    with pytest.raises(ValueError, match=r"X must hold the past values used by predictions, got NaN or infinity 1 ro"):
         predictor.predict(unknown)
     with pytest.raises(
         ValueError, match=r"start must be a whole number >= 1 and < 81, got 0: simulation begins inside"
@@ -410,13 +425,13 @@ def programs(draw):
     radial = Radial(draw(st.sampled_from(["gaussian", "cauchy"])), numbers(d, of=positive), numbers(k, d))
     scale = Standardise(numbers(d), numbers(d, of=positive))
     straight = Standardise(numbers(d), numbers(d, of=positive))
-    beside = Beside((Part(np.arange(d), (radial,)), Part(np.arange(d), (straight,))), np.arange(k + d)[::-1])
+    beside = Concatenate((Branch(np.arange(d), (radial,)), Branch(np.arange(d), (straight,))), np.arange(k + d)[::-1])
     linear = Linear(tuple(draw(texts) for _ in range(k + d)), numbers(q, k + d), numbers(q), q == 1)
     classes = draw(st.lists(st.one_of(texts, st.integers()), min_size=q, max_size=q, unique=True)) if q > 2 else None
     labels = None if classes is None else Labels(classes, draw(st.one_of(st.none(), positive)))
     names = draw(st.lists(texts, min_size=d, max_size=d, unique=True))
-    reading = Reading.of(describe(names, {}, {0: draw(st.one_of(st.none(), finite))}))
-    return Program(reading, (scale, beside), linear, labels)
+    schema = InputSchema.from_inputs(describe_inputs(names, {}, {0: draw(st.one_of(st.none(), finite))}))
+    return Program(schema, (scale, beside), linear, labels)
 
 
 @given(programs(), st.dictionaries(st.text(max_size=3), st.one_of(finite, st.none(), st.text(max_size=3)), max_size=3))
@@ -427,7 +442,7 @@ def test_any_model_survives_its_file(tmp_path, program, facts):
     predictor = Predictor(program).with_facts(facts)
     predictor.save(tmp_path / "m.json")
     loaded = load_predictor(tmp_path / "m.json")
-    assert text_of(loaded.to_dict()) == text_of(predictor.to_dict())
+    assert to_json(loaded.to_dict()) == to_json(predictor.to_dict())
     assert loaded.facts == facts
 
 
@@ -453,7 +468,7 @@ def saved(model, tmp_path, change=None):
         (b'{"format": "termwise-model", "version": 1,', "could not be read"),
         (b'{"format": "termwise-model", "x": NaN}', r"NaN is no number of JSON\): it is another kind of file"),
         (b'{"format": "termwise-model", "x": -Infinity}', r"-Infinity is no number of JSON"),
-        (b'{"format": 1, "format": 2}', "an entry is there twice among format, format"),
+        (b'{"format": 1, "format": 2}', "an entry occurs twice among format, format"),
         (b"[" * 100_000, "could not be read"),
         (b"[1, 2]", 'must be a model file, with "format": "termwise-model", got another JSON document: give the path'),
         (b'{"format": "onnx"}', "must be a model file"),
@@ -461,7 +476,7 @@ def saved(model, tmp_path, change=None):
         (b'{"format": "termwise-model", "version": true}', "version must be a whole number >= 1, got True"),
         (
             b'{"format": "termwise-model", "version": 2, "termwise": "9.1"}',
-            r"was written by a newer termwise \(9\.1\), in version 2 of the format; this one knows version 1: upgrade "
+            r"was written by a newer termwise \(9\.1\), in version 2 of the format; this one reads version 1: upgrade "
             r"with pip install --upgrade termwise\.",
         ),
         (
@@ -491,7 +506,7 @@ def test_truncated_files_are_refused(tmp_path):
 
 def test_files_of_absurd_size_are_refused(tmp_path, monkeypatch):
     path = saved(BasisRidge().fit(X, y), tmp_path)
-    monkeypatch.setattr(document, "MOST_BYTES", 100)
+    monkeypatch.setattr(document, "MAX_BYTES", 100)
     with pytest.raises(
         ValueError, match=r"must be a model file of less than 0 MiB, got 0 MiB: this is some other file, or"
     ):
@@ -523,19 +538,19 @@ def drop(*keys):
 
 STEP = ("predictor", "steps", 0)
 DAMAGES = [
-    (put("termwise", 1), r"termwise must be a text, got 1"),
+    (put("termwise", 1), r"termwise must be a string, got 1"),
     (put("more", 1), r"the document must have no entry but format, version, termwise, predictor, facts, got 'more'"),
     (put("predictor", []), r"predictor must be an object with inputs, columns, categories"),
     (put("predictor", "inputs", {}), r"predictor\.inputs must be a list, got \{\}"),
     (put("predictor", "inputs", []), r"predictor\.inputs must be one or more inputs of different names, got \[\]"),
     (put("predictor", "inputs", 0, "name", "x1"), r"must be one or more inputs of different names"),
-    (put("predictor", "inputs", 0, "name", 3), r"predictor\.inputs\[0\]\.name must be a text, got 3"),
+    (put("predictor", "inputs", 0, "name", 3), r"predictor\.inputs\[0\]\.name must be a string, got 3"),
     (put("predictor", "inputs", 0, "kind", "date"), r"inputs\[0\]\.kind must be one of number, category, got 'date'"),
     (put("predictor", "inputs", 0, "fill", "a"), r"inputs\[0\]\.fill must be a finite number, got 'a'"),
     (put("predictor", "inputs", 0, "fill", 10**400), r"fill must be a finite number, got 1000"),
     (put("predictor", "inputs", 0, "kind", "category"), r"inputs\[0\] must have an entry 'categories'"),
     (put("predictor", "columns", [0, 9, 1, 2]), r"columns must be whole numbers from 0 to 3, got 9"),
-    (put("predictor", "columns", 3), r"predictor\.columns must be a list of terms, got 3"),
+    (put("predictor", "columns", 3), r"predictor\.columns must be a list of indices, got 3"),
     (put("predictor", "columns", [0, 1, 2, 0.5]), r"columns\[3\] must be a whole number up to 2147483647, got 0\.5"),
     (put("predictor", "columns", [0, 1, 2, 10**30]), r"columns\[3\] must be a whole number up to"),
     (put("predictor", "categories", [-1]), r"categories must be a list of 4 numbers, got 1"),
@@ -545,7 +560,7 @@ DAMAGES = [
     ),
     (put("predictor", "categories", [-1, -1.0, -1, -1]), r"categories\[1\] must be a category of x1"),
     (put("predictor", "steps", {}), r"predictor\.steps must be a list"),
-    (put(*STEP, "step", "exec"), r"steps\[0\] must be a step that is one of standardise, .*, got 'exec'"),
+    (put(*STEP, "step", "exec"), r"steps\[0\] must be a step that is one of .*standardise, .*, got 'exec'"),
     (put("predictor", "steps", [7]), r"steps\[0\] must be a step that is one of"),
     (drop(*STEP, "widths"), r"steps\[0\] must have an entry 'widths', got only kernel, centers"),
     (put(*STEP, "code", "1"), r"steps\[0\] must have no entry but kernel, widths, centers, got 'code'"),
@@ -558,7 +573,7 @@ DAMAGES = [
     (put(*STEP, "centers", 1, [1, 2]), r"centers\[1\] must be a list of 4 inputs, got 2"),
     (put(*STEP, "centers", 1, "1234"), r"centers\[1\] must be a list of 4 inputs, got '1234'"),
     (put(*STEP, "centers", []), r"predictor\.linear\.names must be a list of 0 terms, got 3"),
-    (put("predictor", "linear", "names", 0, None), r"linear\.names\[0\] must be a text, got None"),
+    (put("predictor", "linear", "names", 0, None), r"linear\.names\[0\] must be a string, got None"),
     (put("predictor", "linear", "weights", [[1, 2]]), r"linear\.weights\[0\] must be a list of 3 terms, got 2"),
     (put("predictor", "linear", "weights", [[1, 2, 3], [1, 2, 3]]), r"intercept must be a list of 2 outputs, got 1"),
     (put("predictor", "linear", "one_output", 1), r"one_output must be true or false, got 1"),
@@ -568,7 +583,7 @@ DAMAGES = [
         put("predictor", "labels", {"classes": ["a"], "sharpness": None}),
         r"labels\.classes must be classes for 1 output",
     ),
-    (put("predictor", "labels", {"classes": ["a", "a"], "sharpness": None}), r"must be a list of different values"),
+    (put("predictor", "labels", {"classes": ["a", "a"], "sharpness": None}), r"must be a list of distinct values"),
     (put("predictor", "labels", {"classes": ["a", None], "sharpness": None}), r"classes\[1\] must be a finite number"),
     (
         put("predictor", "labels", {"classes": ["a", "b"], "sharpness": 0}),
@@ -601,7 +616,7 @@ MORE_DAMAGES = [
     ("scale", make_pipeline(StandardScaler()), put(*STEP, "scale", 0, 0), r"scale must be other than zero, got 0"),
     ("harmonic", FourierBasis(1), put(*STEP, "harmonics", 0, 0), r"harmonics must be whole numbers from 1 to"),
     ("parts", SmoothBasis(centers=5), put(*STEP, "parts", 0, "columns", [0, 1, 2, 7]), r"parts\[0\]\.columns must be"),
-    ("order", SmoothBasis(centers=5), put(*STEP, "order", 0, 99), r"order\.columns must be whole numbers from 0 to 8"),
+    ("order", SmoothBasis(centers=5), put(*STEP, "order", 0, 99), r"order must be whole numbers from 0 to 8"),
     (
         "lags",
         LagBasis(2),
@@ -676,8 +691,8 @@ def test_no_change_of_a_file_does_harm(tmp_path, name, data):
 
 
 class Twice(RadialBasis):
-    def _evaluate(self, X):
-        return 2 * super()._evaluate(X)
+    def evaluate(self, X):
+        return 2 * super().evaluate(X)
 
 
 class Named(RadialBasis):
@@ -733,8 +748,8 @@ ERRORS = [
     ("not even an estimator", lambda: Predictor.from_estimator(make_pipeline(StandardScaler()).fit(X)), TypeError,
      r"estimator must be one of termwise's, .* got StandardScaler"),
     ("unknown transformer", lambda: BasisRidge(PowerTransformer()).fit(X, y).predictor_, TypeError,
-     r"a Predictor cannot be made of PowerTransformer: it knows AnovaBasis, .*UnionBasis, selectors of columns, and "
-     r"pipelines of these\. Other transformers can be converted together with the model by termwise\.export\.onnx\."),
+     r"a Predictor cannot be made of PowerTransformer: it supports AnovaBasis, .*UnionBasis, selectors of columns, and "
+     r"pipelines of these\. Other transformers can be converted together with the model by termwise\.deploy\.onnx\."),
     ("a basis changed", lambda: BasisRidge(Twice(centers=3)).fit(X, y).predictor_, TypeError,
      r"a Predictor cannot be made of Twice"),
     ("function", lambda: BasisRidge(FunctionTransformer(np.sin)).fit(X, y).predictor_, TypeError,
@@ -747,9 +762,9 @@ ERRORS = [
      r"TableEncoder must be the first step of a pipeline if it has categories, got it later\."),
     ("lags of lags", nested, ValueError, r"estimator must have one step of lags at most, and none beside others"),
     ("categories of dates", odd_categories, TypeError,
-     r"categories of when must be texts, numbers or truth values to be kept in a file, got Timestamp\(.*\) of type "
+     r"categories of when must be strings, numbers or booleans to be stored in a file, got Timestamp\(.*\) of type "
      r"Timestamp: convert them with astype\(str\) before the fit\."),
-    ("two inputs of a name", same_names, ValueError, r"inputs must have different names to be kept, got a more than"),
+    ("two inputs of a name", same_names, ValueError, r"inputs must have different names to be stored, got a more than"),
     ("too few columns", lambda: predictor_of().predict(X[:, :2]), ValueError,
      r"X must have 4 columns, got shape \(60, 2\): give x0, x1, x2, x3, in this order\."),
     ("a vector", lambda: predictor_of().predict(X[0]), ValueError, r"X must be a table of shape \(n, d\), got a"),
@@ -761,9 +776,9 @@ ERRORS = [
     ("repeated column", lambda: table_model().predictor.predict(pd.concat([FRAME, FRAME[["heat"]]], axis=1)),
      ValueError, r"X must have columns of different names, got heat more than once\."),
     ("unknown category", lambda: table_model().predictor.predict(with_value("kind", "q")), ValueError,
-     r"kind must hold categories the model was fitted with, got 'q': it knows 'u', 'v', 'w'\. Leave those rows out,"),
+     r"kind must hold categories the model was fitted with, got 'q': those are 'u', 'v', 'w'\. Drop those rows,"),
     ("unknown categories", lambda: table_model().predictor.predict(FRAME.assign(kind=[f"k{i}" for i in range(60)])),
-     ValueError, r"got 'k0', 'k1', 'k2', 'k3', 'k4' and 55 more: it knows"),
+     ValueError, r"got 'k0', 'k1', 'k2', 'k3', 'k4' and 55 more: those are"),
     ("missing category", lambda: table_model().predictor.predict(with_value("kind", None)), ValueError,
      r"kind must be complete, got missing values in 1 row, first in row 3: .* with_fill\(\{'kind': value\}\)\."),
     ("words for numbers", lambda: table_model().predictor.predict(with_value("speed", "fast")), ValueError,
@@ -774,9 +789,9 @@ ERRORS = [
     ("fill of a number", lambda: fill_table(speed=np.nan), ValueError,
      r"fill of speed must be a finite number, got nan: the column holds numbers; its mean or median will do\."),
     ("facts that are none", lambda: predictor_of().with_facts({"a": [1, {"b": np.zeros(2)}]}), ValueError,
-     r"facts\.a\[1\]\.b must be a text, a finite number, true, false, null, or a list or dict of these, got array"),
-    ("facts not finite", lambda: predictor_of().with_facts({"a": np.inf}), ValueError, r"facts\.a must be a text, a"),
-    ("facts by number", lambda: predictor_of().with_facts({1: 2}), ValueError, r"facts must be a dict with texts as"),
+     r"facts\.a\[1\]\.b must be a string, a finite number, true, false, null, or a list or dict of these, got array"),
+    ("facts not finite", lambda: predictor_of().with_facts({"a": np.inf}), ValueError, r"facts\.a must be a string, a"),
+    ("facts by number", lambda: predictor_of().with_facts({1: 2}), ValueError, r"facts must be a dict with strings as"),
     ("no series", lambda: predictor_of().free_run(X), ValueError,
      r"free_run needs a model of one series on its past values, got another: fit with basis=LagBasis\(\.\.\.\)\."),
     ("unknown language", lambda: predictor_of().export("model.f90"), ValueError,
@@ -792,25 +807,6 @@ ERRORS = [
 def test_errors(action, error, message):
     with pytest.raises(error, match=message):
         action()
-
-
-def test_a_step_no_language_knows_is_a_programming_error():
-    class Odd(Step):
-        kind = "odd"
-
-        def evaluate(self, Z):
-            return Z
-
-        def keep(self, terms):
-            return None, terms
-
-    from termwise.deploy import c, python
-    from termwise.deploy import onnx_graph as graph
-
-    for module, arguments in ((python, ("s",)), (c, (None, "s")), (graph, (None, "z"))):
-        dispatch = module.traced if module is graph else module.written
-        with pytest.raises(NotImplementedError, match="Odd"):
-            dispatch(Odd(), *arguments)
 
 
 def test_probabilities_need_a_classifier_that_has_them():

@@ -7,8 +7,9 @@ import pytest
 
 from termwise import AnovaBasis, ForwardRegressor, TermwiseRegressor, forward_path
 from termwise.basis import anova
+from termwise.design import EVERY
 from termwise.design.products import ProductDesign
-from termwise.design.stored import EVERY, Dense
+from termwise.design.stored import Dense
 
 
 def problem(rng, n=70, d=4, dtype=np.float64):
@@ -82,6 +83,6 @@ def test_the_targets_themselves_are_fitted_without_products(rng, monkeypatch):
     X, y = problem(rng)
     stored = TermwiseRegressor(dictionary="pairs", target="data").fit(X, y)
     monkeypatch.setattr(anova, "SMALL_MATRIX", 0)
-    monkeypatch.setattr(AnovaBasis, "_evaluate", lambda self, X: self.design(X).columns(EVERY).astype(X.dtype))
+    monkeypatch.setattr(AnovaBasis, "evaluate", lambda self, X: self.design(X).columns(EVERY).astype(X.dtype))
     streamed = TermwiseRegressor(dictionary="pairs", target="data").fit(X, y)
     assert stored.support_.tolist() == streamed.support_.tolist()

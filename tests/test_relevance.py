@@ -22,8 +22,8 @@ from termwise import (
     TermwiseRegressor,
     UnionBasis,
 )
-from termwise.basis import relevance as _relevance
-from termwise.basis.relevance import relevances, surprise
+from termwise.basis import smooth
+from termwise.basis.smooth import ard_relevance, negative_log_posterior
 
 
 def waves(rng, n=120, d=5, noise=0.05):
@@ -40,8 +40,8 @@ def test_surprise_equals_the_definition(outputs, rng):
     Z, Y = rng.normal(size=(12, 3)), rng.normal(size=(12, outputs))
     for _ in range(5):
         logs = rng.normal(size=6)
-        expected = oracles.relevance_surprise(logs, Z, Y, _relevance.SPREAD)
-        assert surprise(logs, Z, Y)[0] == pytest.approx(expected, rel=1e-10)
+        expected = oracles.negative_log_posterior(logs, Z, Y, smooth.PRIOR_DEVIATION)
+        assert negative_log_posterior(logs, Z, Y)[0] == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -49,16 +49,16 @@ def test_its_gradient_is_that_of_differences(outputs, rng):
     Z, Y = rng.normal(size=(15, 4)), rng.normal(size=(15, outputs))
     for _ in range(3):
         logs = rng.normal(size=7)
-        expected = approx_fprime(logs, lambda at: surprise(at, Z, Y)[0], 1e-7)
-        np.testing.assert_allclose(surprise(logs, Z, Y)[1], expected, rtol=1e-4, atol=1e-4)
+        expected = approx_fprime(logs, lambda at: negative_log_posterior(at, Z, Y)[0], 1e-7)
+        np.testing.assert_allclose(negative_log_posterior(logs, Z, Y)[1], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_it_works_at_every_corner_of_what_is_searched(rng):
     Z, Y = rng.normal(size=(300, 2)), rng.normal(size=(300, 1))
     Z[100:200] = Z[:100]  # the smooth part is singular
-    ends = [_relevance.LIMITS[name] for name in ("r^2", "r^2", "s", "a", "v")]
+    ends = [smooth.LOG_BOUNDS[name] for name in ("r^2", "r^2", "s", "a", "v")]
     for corner in np.ndindex(2, 2, 2, 2, 2):
-        value, slope = surprise(np.array([end[i] for end, i in zip(ends, corner, strict=True)]), Z, Y)
+        value, slope = negative_log_posterior(np.array([end[i] for end, i in zip(ends, corner, strict=True)]), Z, Y)
         assert np.isfinite(value)
         assert np.isfinite(slope).all()
 
@@ -94,7 +94,7 @@ def test_order_and_repeats_do_not_matter(seed, repeats, outputs):
     X, y = waves(rng, n=30, d=3)
     Y = np.column_stack([y, y**2])[:, :outputs]
     rows = rng.permutation(np.append(np.arange(30), np.array(repeats, dtype=int)))
-    np.testing.assert_array_equal(relevances(X[rows], Y[rows]), relevances(X, Y))
+    np.testing.assert_array_equal(ard_relevance(X[rows], Y[rows]), ard_relevance(X, Y))
 
 
 @settings(max_examples=15, deadline=None)
@@ -114,9 +114,10 @@ def test_units_do_not_matter(units, shift, scale, seed):
 def test_of_many_samples_some_are_enough(rng, monkeypatch):
     X, y = waves(rng, n=2000, d=3)
     sizes = []
-    monkeypatch.setattr(_relevance, "surprise", lambda at, Z, Y: sizes.append(len(Z)) or surprise(at, Z, Y))
-    found = relevances(X, y[:, None])
-    assert set(sizes) == {_relevance.ROWS}
+    counted = lambda at, Z, Y: sizes.append(len(Z)) or negative_log_posterior(at, Z, Y)  # noqa: E731
+    monkeypatch.setattr(smooth, "negative_log_posterior", counted)
+    found = ard_relevance(X, y[:, None])
+    assert set(sizes) == {smooth.ARD_ROWS}
     assert found[0] > found[1] > 0 == found[2]
 
 
@@ -132,7 +133,7 @@ def test_an_input_that_varies_elsewhere_only(common, rng):
 
 
 def test_designed_experiments_are_not_looked_at_by_halves(rng):
-    A = np.array([(value, level) for value in rng.uniform(-1, 1, size=_relevance.ROWS) for level in (0, 1)])
+    A = np.array([(value, level) for value in rng.uniform(-1, 1, size=smooth.ARD_ROWS) for level in (0, 1)])
     y = np.where(A[:, 1] == 0, np.sin(4 * A[:, 0]), np.cos(6 * A[:, 0]))
     new = np.column_stack([rng.uniform(-1, 1, size=200), rng.integers(0, 2, size=200)])
     model = ForwardRegressor(SmoothBasis(relevance="auto", centers=150), refit_alpha="loo").fit(A, y)
@@ -165,7 +166,7 @@ def test_few_samples_and_dull_targets(n, y, rng):
 
 def test_gaussians_by_the_definition(rng):
     X, new = rng.normal(size=(20, 4)) * [1, 100, 1e-3, 0] + 1, rng.normal(size=(6, 4))
-    fitted = SmoothBasis([0.5, 2], relevance=[1.5, 0, 0.3, 7.0]).fit(X)
+    fitted = SmoothBasis(width=[0.5, 2], relevance=[1.5, 0, 0.3, 7.0]).fit(X)
     assert fitted.relevance_.tolist() == [1.5, 0.0, 0.3, 0.0]
     deviations = X.std(axis=0)
     expected = [(new[:, j] - X[:, j].mean()) / deviations[j] for j in range(3)]
@@ -179,12 +180,15 @@ def test_gaussians_by_the_definition(rng):
 def test_numbers_learned_can_be_given(rng):
     X, y = waves(rng, n=50)
     X[:, 4] = 3.0
-    learned = SmoothBasis([0.7, 1.0], relevance="auto").fit(X, y)
-    given = SmoothBasis([0.7, 1.0], relevance=learned.relevance_).fit(X)
+    learned = SmoothBasis(width=[0.7, 1.0], relevance="auto").fit(X, y)
+    given = SmoothBasis(width=[0.7, 1.0], relevance=learned.relevance_).fit(X)
     np.testing.assert_array_equal(given.transform(X), learned.transform(X))
-    settled = learned._settled().fit(X)
+    settled = learned.with_fitted_params().fit(X)
     np.testing.assert_array_equal(settled.transform(X), learned.transform(X))
-    assert SmoothBasis(0.3, centers=4).fit(X)._settled().get_params() == SmoothBasis(0.3, centers=4).get_params()
+    assert (
+        SmoothBasis(width=("median", 0.3), centers=4).fit(X).with_fitted_params().get_params()
+        == SmoothBasis(width=("median", 0.3), centers=4).get_params()
+    )
 
 
 def test_samples_that_differ_in_nothing_that_matters_have_one_gaussian(rng):
@@ -199,7 +203,9 @@ def test_samples_that_differ_in_nothing_that_matters_have_one_gaussian(rng):
 
 def test_names_list_few_inputs(rng):
     X = pd.DataFrame(rng.normal(size=(9, 5)), columns=list("abcde"))
-    names = [SmoothBasis([0.5, 1], relevance=r).fit(X).get_feature_names_out() for r in ([1, 0, 0, 2, 0], np.ones(5))]
+    names = [
+        SmoothBasis(width=[0.5, 1], relevance=r).fit(X).get_feature_names_out() for r in ([1, 0, 0, 2, 0], np.ones(5))
+    ]
     assert names[0][5] == "gauss(a, d; w=0.5) near row 0"
     assert names[0][-1] == "gauss(a, d) near row 8"
     assert names[1][-1] == "gauss(5 inputs) near row 8"
@@ -244,7 +250,7 @@ def test_float32_and_frames(rng):
         (
             [1.0],
             ValueError,
-            r"relevance must be 3 numbers, one per input, none negative and .*, got \[1\.0\]: None takes",
+            r"relevance must be 3 numbers, one per input, none negative and .*, got \[1\.0\]: None gives",
         ),
         ([1, -1, 1], ValueError, r"relevance must be 3 numbers, .* none negative .*, got \[1, -1, 1\]"),
         ([0, 0, 0], ValueError, r"relevance must be 3 numbers, .* not all of them zero, got \[0, 0, 0\]"),
@@ -261,9 +267,7 @@ def test_errors(relevance, error, pattern, rng):
 
 
 def test_nothing_is_learned_without_targets(rng):
-    with pytest.raises(
-        ValueError, match=r"relevance='auto' must learn from targets, got none: call fit\(X, y\), or give"
-    ):
+    with pytest.raises(ValueError, match=r"relevance='auto' requires targets, got none: call fit\(X, y\), or give"):
         SmoothBasis(relevance="auto").fit(rng.normal(size=(9, 3)))
 
 
@@ -286,7 +290,7 @@ def test_labels_are_learned_from_by_classifiers(rng):
     model = ForwardClassifier(SmoothBasis(relevance="auto")).fit(X, y)
     assert model.score(X, y) > 0.9
     assert (model.basis_.relevance_[:2] > 0).all()
-    with pytest.raises(ValueError, match="must learn from targets"):
+    with pytest.raises(ValueError, match="requires targets"):
         SmoothBasis(relevance="auto").fit(X)
 
 

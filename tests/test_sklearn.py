@@ -59,7 +59,7 @@ ESTIMATORS = [
     LogisticBasis(),
     LagBasis(),
     SmoothBasis(),
-    SmoothBasis(widths=[0.5, 2.0], centers=5, linear=False),
+    SmoothBasis(width=("median", [0.5, 2.0]), centers=5, linear=False),
     AnovaBasis(),
     AnovaBasis(n_centers=2, order=1, min_count=0),
     UnionBasis([AnovaBasis(), SmoothBasis(linear=False)]),

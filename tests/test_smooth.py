@@ -26,7 +26,7 @@ def X(rng):
 
 @pytest.mark.parametrize("widths", [1.0, 0.7, [0.5, 1.4, 3.0], np.array([2])], ids=["one", "other", "three", "array"])
 def test_equals_the_definition(X, widths, rng):
-    fitted = SmoothBasis(widths=widths).fit(X)
+    fitted = SmoothBasis(width=("median", widths)).fit(X)
     new = X[rng.permutation(25)[:10]] + 0.3 * X.std(axis=0)
     expected = smooth_basis(X, new, np.atleast_1d(widths), different_samples(X))
     np.testing.assert_allclose(fitted.transform(new), expected, rtol=1e-9, atol=1e-12)
@@ -34,7 +34,7 @@ def test_equals_the_definition(X, widths, rng):
 
 
 def test_names_say_what_and_where(X):
-    names = SmoothBasis(widths=[0.5, 1.4]).fit(X).get_feature_names_out()
+    names = SmoothBasis(width=("median", [0.5, 1.4])).fit(X).get_feature_names_out()
     assert list(names[:5]) == ["x0", "x1", "x2", "gauss(w=0.5) near row 0", "gauss(w=0.5) near row 1"]
     assert names[-1] == "gauss(w=1.4) near row 24"
     assert len(set(names)) == len(names)
@@ -44,7 +44,7 @@ def test_names_say_what_and_where(X):
 
 
 def test_attributes_describe_every_function(X):
-    fitted = SmoothBasis(widths=[0.5, 1.4]).fit(X)
+    fitted = SmoothBasis(width=("median", [0.5, 1.4])).fit(X)
     gaussian = fitted.columns_ < 0
     assert fitted.columns_[:3].tolist() == [0, 1, 2]
     assert gaussian.sum() == 46
@@ -61,13 +61,13 @@ def test_gaussians_alone(X):
 
 
 def test_a_number_of_centers_is_spread_over_the_different_samples(X):
-    fitted = SmoothBasis(centers=6, linear=False, widths=[1, 2]).fit(X)
+    fitted = SmoothBasis(centers=6, linear=False, width=("median", [1, 2])).fit(X)
     rows = fitted.center_rows_[:6]
     assert len(fitted.columns_) == 12
     assert len(set(rows)) == 6
     assert set(rows) <= set(different_samples(X))
     np.testing.assert_allclose(fitted.transform(X), smooth_basis(X, X, [1, 2], rows)[:, 3:], rtol=1e-9, atol=1e-12)
-    other = SmoothBasis(centers=6, linear=False, widths=[1, 2], random_state=5).fit(X)
+    other = SmoothBasis(centers=6, linear=False, width=("median", [1, 2]), random_state=5).fit(X)
     assert not np.array_equal(other.center_rows_, fitted.center_rows_)
 
 
@@ -88,7 +88,7 @@ def test_given_centers(X):
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_take_is_the_same_functions(data, seed):
     X = np.random.default_rng(seed).normal(size=(9, 2))
-    fitted = SmoothBasis(widths=[0.4, 1.0]).fit(X)
+    fitted = SmoothBasis(width=("median", [0.4, 1.0])).fit(X)
     G, names = fitted.transform(X), fitted.get_feature_names_out()
     chosen = data.draw(st.lists(st.integers(0, 19), unique=True))
     some = fitted.take(chosen)
@@ -103,8 +103,10 @@ def test_take_is_the_same_functions(data, seed):
 )
 def test_writing_a_sample_again_changes_nothing(repeats, seed, centers):
     X = np.random.default_rng(seed).normal(size=(12, 3))
-    once = SmoothBasis(widths=[0.5, 1], centers=centers).fit(X)
-    again = SmoothBasis(widths=[0.5, 1], centers=centers).fit(np.vstack([X, X[np.array(repeats, dtype=int)]]))
+    once = SmoothBasis(width=("median", [0.5, 1]), centers=centers).fit(X)
+    again = SmoothBasis(width=("median", [0.5, 1]), centers=centers).fit(
+        np.vstack([X, X[np.array(repeats, dtype=int)]])
+    )
     np.testing.assert_array_equal(again.transform(X), once.transform(X))
     assert list(again.get_feature_names_out()) == list(once.get_feature_names_out())
 
@@ -118,7 +120,7 @@ def test_writing_a_sample_again_changes_nothing(repeats, seed, centers):
 def test_units_of_the_inputs_do_not_matter(units, shifts, seed):
     X = np.random.default_rng(seed).normal(size=(12, 3))
     other = (X + shifts) * units
-    plain, changed = (SmoothBasis(widths=[0.5, 1]).fit_transform(data) for data in (X, other))
+    plain, changed = (SmoothBasis(width=("median", [0.5, 1])).fit_transform(data) for data in (X, other))
     np.testing.assert_allclose(changed, plain, atol=1e-9)
 
 
@@ -133,9 +135,11 @@ def test_constant_inputs_are_not_looked_at(X):
 def test_float32_stays(X):
     low = X.astype(np.float32)
     for container in (np.asarray, pd.DataFrame):
-        G = SmoothBasis(widths=[0.5, 2]).fit_transform(container(low))
+        G = SmoothBasis(width=("median", [0.5, 2])).fit_transform(container(low))
         assert G.dtype == np.float32
-        np.testing.assert_allclose(G, SmoothBasis(widths=[0.5, 2]).fit_transform(low.astype(float)), atol=1e-6)
+        np.testing.assert_allclose(
+            G, SmoothBasis(width=("median", [0.5, 2])).fit_transform(low.astype(float)), atol=1e-6
+        )
 
 
 def test_polars(X):
@@ -146,21 +150,22 @@ def test_polars(X):
 
 
 def test_blocks_do_not_matter(X, monkeypatch):
-    whole = SmoothBasis(widths=[0.5, 1]).fit_transform(X)
+    whole = SmoothBasis(width=("median", [0.5, 1])).fit_transform(X)
     monkeypatch.setattr(termwise._arrays, "BLOCK_ENTRIES", 100)
-    np.testing.assert_allclose(SmoothBasis(widths=[0.5, 1]).fit_transform(X), whole, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(SmoothBasis(width=("median", [0.5, 1])).fit_transform(X), whole, rtol=1e-12, atol=1e-14)
 
 
 def test_the_same_widths_are_there_once(X):
     np.testing.assert_array_equal(
-        SmoothBasis(widths=[2, 1, 2.0]).fit_transform(X), SmoothBasis(widths=[2, 1]).fit_transform(X)
+        SmoothBasis(width=("median", [2, 1, 2.0])).fit_transform(X),
+        SmoothBasis(width=("median", [2, 1])).fit_transform(X),
     )
 
 
 def test_of_standardised_samples_it_is_radial(rng):
     X = rng.normal(size=(30, 3))
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    G = SmoothBasis(widths=1.0, linear=False).fit_transform(X)
+    G = SmoothBasis(width=("median", 1.0), linear=False).fit_transform(X)
     np.testing.assert_allclose(G, RadialBasis(width="median").fit_transform(X), rtol=1e-10)
 
 
@@ -168,7 +173,7 @@ def test_of_standardised_samples_it_is_radial(rng):
 @pytest.mark.parametrize("model", [SmoothBasis(), BasisRidge(SmoothBasis()), ForwardRegressor(SmoothBasis())])
 def test_constant_inputs_only(data, model):
     with pytest.raises(
-        ValueError, match=rf"X must have an input that is not constant, got {len(data)} samples all alike"
+        ValueError, match=rf"X must have an input that is not constant, got {len(data)} samples all identical"
     ):
         clone(model).fit(data, np.arange(len(data)))
 
@@ -176,12 +181,16 @@ def test_constant_inputs_only(data, model):
 @pytest.mark.parametrize(
     ("parameters", "error", "pattern"),
     [
-        ({"widths": 0}, ValueError, r"widths must be a finite number > 0, got 0: give one or several widths in median"),
-        ({"widths": [1, -2]}, ValueError, r"widths must be a finite number > 0, got -2"),
-        ({"widths": [1, np.inf]}, ValueError, r"widths must be a finite number > 0, got inf"),
-        ({"widths": "median"}, TypeError, r"widths must be a finite number > 0, got 'median'"),
-        ({"widths": [[1, 2]]}, TypeError, r"widths must be a finite number > 0, got \[1, 2\]"),
-        ({"widths": []}, ValueError, r"widths must not be empty, got \[\]: give one or several widths"),
+        (
+            {"width": 0},
+            ValueError,
+            r"width must be a finite number > 0, got 0: give a number, several, 'median' or \('m",
+        ),
+        ({"width": [1, -2]}, ValueError, r"width must be a finite number > 0, got -2"),
+        ({"width": ("median", [1, np.inf])}, ValueError, r"width must be a finite number > 0, got inf"),
+        ({"width": "mean"}, ValueError, r"width must be one of 'median', got 'mean'"),
+        ({"width": [[1, 2]]}, TypeError, r"width must be a finite number > 0, got \[1, 2\]"),
+        ({"width": ("median", [])}, ValueError, r"width must not be empty, got \('median', \[\]\): give a number"),
         ({"centers": 0}, ValueError, r"centers must be a whole number >= 1, got 0: 'samples' or an array of points"),
         ({"centers": 1.5}, ValueError, r"centers must be a whole number >= 1, got 1\.5"),
         ({"centers": "all"}, ValueError, r"centers must be one of 'samples', got 'all': give 'samples', a number or"),
@@ -198,22 +207,45 @@ def test_errors(X, parameters, error, pattern):
 def test_a_few_functions_of_several_widths_make_a_model(rng):
     X = rng.uniform(-2, 2, size=(150, 2)) * [1, 100]
     y = X[:, 0] + 3 * np.exp(-8 * X[:, 0] ** 2) + 0.05 * rng.normal(size=150)
-    model = ForwardRegressor(SmoothBasis(widths=[0.25, 1.0]), refit_alpha="loo").fit(X, y)
+    model = ForwardRegressor(SmoothBasis(width=("median", [0.25, 1.0])), refit_alpha="loo").fit(X, y)
     assert model.score(X, y) > 0.95
     assert "x0" in model.get_feature_names_out()
     assert len(model._chosen_basis.columns_) == model.n_terms_ < 60
-    G = SmoothBasis(widths=[0.25, 1.0]).fit_transform(X)
+    G = SmoothBasis(width=("median", [0.25, 1.0])).fit_transform(X)
     np.testing.assert_allclose(model.predict(X), G @ model.coef_ + model.intercept_, atol=1e-8)
     weighted = ForwardRegressor(SmoothBasis()).fit(X, y, sample_weight=np.repeat([1, 2], 75))
     written = ForwardRegressor(SmoothBasis()).fit(np.vstack([X, X[75:]]), np.append(y, y[75:]))
     np.testing.assert_allclose(weighted.predict(X), written.predict(X), atol=1e-8)
 
 
+WIDTHS = [("median", 0.01), ("median", [0.3, 1.0]), ("median", 30.0)]
+
+
 def test_its_widths_are_searched(rng):
     X = rng.uniform(-3, 3, size=(80, 1))
     y = np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=80)
-    search = CriterionSearch(BasisRidge(SmoothBasis()), {"basis__widths": [0.01, [0.3, 1.0], 30.0]}).fit(X, y)
-    assert search.best_params_ == {"basis__widths": [0.3, 1.0]}
+    search = CriterionSearch(BasisRidge(SmoothBasis()), {"basis__width": WIDTHS}).fit(X, y)
+    assert search.best_params_ == {"basis__width": ("median", [0.3, 1.0])}
+
+
+def test_width_is_in_the_units_of_standardised_inputs(X):
+    distinct = np.unique(X[:, :3], axis=0)
+    Z = (distinct - distinct.mean(axis=0)) / distinct.std(axis=0)
+    G = SmoothBasis(width=1.5, linear=False).fit_transform(distinct)
+    np.testing.assert_allclose(G, RadialBasis(width=1.5).fit_transform(Z), rtol=1e-9)
+    median = SmoothBasis().fit(X)
+    np.testing.assert_array_equal(SmoothBasis(width="median").fit_transform(X), median.transform(X))
+    same = SmoothBasis(width=0.7 * median.distance_).fit_transform(X)
+    np.testing.assert_allclose(SmoothBasis(width=("median", 0.7)).fit_transform(X), same, rtol=1e-12)
+
+
+def test_widths_in_median_distances_are_deprecated(X):
+    with pytest.warns(FutureWarning, match=r"widths is deprecated, .* use width=\('median', \[0\.5, 2\]\)\."):
+        G = SmoothBasis([0.5, 2]).fit_transform(X)
+    np.testing.assert_array_equal(G, SmoothBasis(width=("median", [0.5, 2])).fit_transform(X))
+    with pytest.warns(FutureWarning, match=r"widths is deprecated, .* use width=2\."):
+        G = SmoothBasis(widths=2, relevance=np.ones(X.shape[1])).fit_transform(X)
+    np.testing.assert_array_equal(G, SmoothBasis(width=2, relevance=np.ones(X.shape[1])).fit_transform(X))
 
 
 def test_it_is_exported():

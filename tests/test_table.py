@@ -229,9 +229,9 @@ def test_in_a_basis_only_the_chosen_functions_are_evaluated(make, rng, monkeypat
     assert "size * kind=b" in model.get_feature_names_out()
     assert model.score(make(sizes, kinds), y) > 0.99
     widths = []
-    evaluate = AnovaBasis._evaluate
+    evaluate = AnovaBasis.evaluate
     monkeypatch.setattr(
-        AnovaBasis, "_evaluate", lambda basis, X: widths.append(len(basis.inputs_)) or evaluate(basis, X)
+        AnovaBasis, "evaluate", lambda basis, X: widths.append(len(basis.inputs_)) or evaluate(basis, X)
     )
     new = make(np.linspace(-1, 1, 4), ["b", "b", "a", "unheard of"])
     G = model.basis_.transform(new)

@@ -34,8 +34,7 @@ from termwise import (
 from termwise.basis import Basis, TableEncoder
 from termwise.deploy.predictor import load_predictor
 from termwise.diagnostics import facts
-from termwise.explain.effects import Parts
-from termwise.explain.report_view import penalty_words, sentence
+from termwise.report import render
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(90, 3))
@@ -43,7 +42,7 @@ y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * RNG.normal(size=90)
 FRAME = pd.DataFrame(X, columns=["speed", "load", "heat"])
 BASES = [
     AnovaBasis(n_centers=2, min_count=5),
-    SmoothBasis([0.5, 2], centers=7),
+    SmoothBasis(width=("median", [0.5, 2]), centers=7),
     RadialBasis(centers=6),
     FourierBasis(1),
     LogisticBasis(5),
@@ -56,14 +55,14 @@ class Odd(Basis):
 
     _per_term = ("powers_",)
 
-    def _learn(self, X):
+    def _fit(self, X, y):
         self.powers_ = np.array([1, 3])
 
-    def _evaluate(self, X):
+    def evaluate(self, X):
         return X[:, :1] ** self.powers_
 
     def _names(self, inputs=None):
-        return [f"{(inputs or self._input_names())[0]}^{power}" for power in self.powers_]
+        return [f"{(inputs or self.input_names())[0]}^{power}" for power in self.powers_]
 
 
 def columns(bases, table):
@@ -250,7 +249,7 @@ def test_only_what_the_model_needs_is_frozen(tmp_path):
     predictor = model.fit(table, 3 * table[:, 3]).at(1).predictor_
     (step,) = predictor._program.steps
     assert len(step.parts) == 1
-    assert predictor._program.reading.sources.tolist() == [3]
+    assert predictor._program.schema.sources.tolist() == [3]
     predictor.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load_predictor(tmp_path / "model.json").predict(table), predictor.predict(table))
 
@@ -298,8 +297,9 @@ def _no_screen():
 
 def test_effects_of_bumps_and_lines_add_up():
     model = lines_and_bumps()
-    assert [type(basis) for basis in model._chosen_basis.bases_] == [AnovaBasis, SmoothBasis]
-    effects, offset = Parts.of(model, None).effects(FRAME, grid=5)
+    assert [type(basis) for basis in model.basis_.take(model.support_).bases_] == [AnovaBasis, SmoothBasis]
+    display = ShapeDisplay.from_estimator(model, FRAME, grid=5)
+    effects, offset = display.effects, display.offset
     assert {effect.inputs for effect in effects if len(effect.inputs) == 1} == {("speed",), ("load",), ("heat",)}
     ends = np.array([X.min(axis=0), X.max(axis=0)])
     total = offset
@@ -307,9 +307,9 @@ def test_effects_of_bumps_and_lines_add_up():
         total += effect.effect[(0,) * len(effect.inputs)]
     lowest = pd.DataFrame(ends[:1], columns=FRAME.columns)
     np.testing.assert_allclose(total, model.predict(lowest)[0], rtol=1e-10)
-    display = ShapeDisplay.from_estimator(model)  # over the ranges that the bases know
-    assert display.effects
-    np.testing.assert_allclose(Parts.of(model, None)._ranges(None), ends)
+    for effect in ShapeDisplay.from_estimator(model).effects:  # over the ranges stored by the bases
+        for name, values in zip(effect.inputs, effect.values, strict=True):
+            np.testing.assert_allclose(values[[0, -1]], ends[:, FRAME.columns.get_loc(name)])
 
 
 def test_effects_of_a_table_of_a_union_within_a_union():
@@ -340,14 +340,14 @@ def test_a_report_of_bumps_and_lines_is_exact():
     assert not found["no_effects"]
 
 
-def test_words_for_pools():
-    model = {"class": "TermwiseRegressor", "target": None, "classes": None, "d": 3, "n_terms": 2, "n": 90.0}
-    told = sentence({**model, "n_candidates": 2, "dictionary": "linear and smooth"})
-    assert "(the inputs themselves; Gaussians of all inputs, and the inputs themselves)" in told
-    assert penalty_words({"trial": "linear and smooth, pooled", "alpha": 1e-6}) == (
-        "of a fit to the mean of several models, all counted"
-    )
-    assert penalty_words({"trial": "linear", "alpha": 0.5}) == "penalty 0.5"
+def test_descriptions_of_stacked_ensembles():
+    found = facts(lines_and_bumps(), FRAME, y)
+    found["model"] |= {"dictionary": "linear and smooth", "trial": "linear and smooth, pooled", "alpha": 0.5}
+    page = render(None, facts=found)
+    assert "(linear terms; Gaussians of all inputs, and linear terms)" in page
+    assert "distilled from a stacked ensemble" in page
+    found["model"]["trial"] = "linear"
+    assert "penalty 0.5" in render(None, facts=found)
 
 
 @pytest.mark.parametrize("d", [1, 2])

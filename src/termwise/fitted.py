@@ -29,7 +29,7 @@ from termwise._arrays import (
     row_products,
     to_host,
 )
-from termwise.basis import take
+from termwise.basis.base import restrict
 from termwise.design.files import RowFile
 from termwise.linalg.least_squares import Rows, Solution, jackknife_plus, noise_variance
 
@@ -49,12 +49,13 @@ class FitStatistics:
         """Return the same in the memory of this process."""
         if self.residuals is None or not is_foreign(self.residuals):
             return self
-        arrays = {name: to_host(getattr(self.solution, name)) for name in ("weights", "B", "loo")}
-        root = tuple(to_host(factor) for factor in self.solution.root)
+        solution = self.solution
+        weights, B, loo = (to_host(array) for array in (solution.weights, solution.B, solution.loo))
+        root = tuple(to_host(factor) for factor in solution.root)
         return replace(
             self,
             rows=replace(self.rows, counts=to_host(self.rows.counts)),
-            solution=replace(self.solution, root=root, **arrays),
+            solution=replace(solution, weights=weights, root=root, B=B, loo=loo),
             G_mean=to_host(self.G_mean),
             residuals=to_host(self.residuals),
         )
@@ -117,7 +118,7 @@ class FittedTerms:
     def basis(self) -> Any:
         """The fitted basis restricted to the chosen functions; None for columns of X."""
         basis = self.candidates.basis
-        return basis if basis is None or self.takes_all else take(basis, self.chosen)
+        return basis if basis is None or self.takes_all else restrict(basis, self.chosen)
 
     @cached_property
     def takes_all(self) -> bool:

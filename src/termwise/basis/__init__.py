@@ -1,10 +1,14 @@
 """Basis functions: transformers from inputs to a design matrix."""
 
+import warnings
+from typing import Any
+
+from termwise.basis import base
 from termwise.basis.anova import AnovaBasis
-from termwise.basis.base import Basis, can_stream, evaluate, take
+from termwise.basis.base import Basis
 from termwise.basis.encoder import TableEncoder
 from termwise.basis.lag import LagBasis
-from termwise.basis.radial import KERNELS, RadialBasis
+from termwise.basis.radial import KERNELS, RadialBasis, r2
 from termwise.basis.smooth import SmoothBasis
 from termwise.basis.union import UnionBasis
 from termwise.basis.waves import FourierBasis, LogisticBasis
@@ -20,7 +24,15 @@ __all__ = [
     "SmoothBasis",
     "TableEncoder",
     "UnionBasis",
-    "can_stream",
-    "evaluate",
-    "take",
+    "r2",
 ]
+
+RENAMED = {"can_stream": "is_streamable", "evaluate": "design_matrix", "take": "restrict"}  # functions of 0.1
+
+
+def __getattr__(name: str) -> Any:
+    if name not in RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = RENAMED[name]
+    warnings.warn(f"termwise.basis.{name} is termwise.basis.base.{new} now.", DeprecationWarning, stacklevel=2)
+    return getattr(base, new)

@@ -1,9 +1,11 @@
-"""What all bases share, and how any scikit-learn transformer can stand in for one."""
+"""The base class of all bases, statistics of their inputs, and how any scikit-learn transformer serves as a basis."""
 
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,25 +15,59 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import at, densify, is_foreign, to_host
+from termwise._arrays import Array, as_float64, at, densify, different_rows, fetch, is_foreign, namespace, to_host
 from termwise._checks import check_foreign, check_indices
+from termwise.basis.expressions import variable, z
+
+Floats = NDArray[np.float64]
+
+STANDARDISED = (z - variable("center")) / variable("scale")  # an input in standard deviations from its mean
+OLD_HOOKS = {"_learn": "_fit(X, y)", "_evaluate": "evaluate(X)"}  # methods of bases in 0.1, and what they are now
 
 
 class Basis(TransformerMixin, BaseEstimator, ABC):
     """A fixed set of functions `h_j`, evaluated on every sample: X (n, d) -> G (n, p).
 
-    A subclass says in `_per_term` which of its fitted arrays run over the functions, so that `take` can restrict them,
-    and implements `_learn` (look at the training inputs), `_evaluate` (rows of G) and `_names`.
+    A subclass lists in `_per_term` its fitted arrays with an entry for every function, which `take` restricts, and
+    implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`.
     """
 
     _per_term: ClassVar[tuple[str, ...]]
-    any_library: ClassVar[bool] = False  # whether it computes where the arrays live, not in NumPy's memory
+    any_library: ClassVar[bool] = False  # whether it computes by the array API, on the device of the inputs
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for old, new in OLD_HOOKS.items():
+            if old in vars(cls):
+                warnings.warn(f"{cls.__name__}.{old} must be called {new}: rename it.", FutureWarning, stacklevel=2)
+        if "_learn" in vars(cls):
+            cls._fit = lambda self, X, y: self._learn(X)  # type: ignore[method-assign]
+        if "_evaluate" in vars(cls):
+            cls.evaluate = vars(cls)["_evaluate"]  # type: ignore[method-assign]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = self.any_library
         return tags
+
+    @abstractmethod
+    def _fit(self, X: NDArray, y: Any) -> None:
+        """Set the fitted attributes from valid inputs and, for the few bases that use them, from the targets."""
+
+    @abstractmethod
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Return the design matrix of valid inputs, as `transform` does but without validation.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+
+    @abstractmethod
+    def _names(self, inputs: list[str] | None = None) -> list[str]:
+        """Return one readable name per function."""
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Fix the functions from the training inputs.
@@ -41,21 +77,17 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         X : array-like of shape (n, d)
             Training inputs.
         y : array-like, default=None
-            Targets, for the few bases that look at them; the others do not.
+            Targets, for the few bases that depend on them; ignored by the others.
         """
-        self._learn_from(self._check(X, reset=True), y)
+        self._fit(self._check(X, reset=True), y)
         return self
 
-    def _learn_from(self, X: Any, y: Any) -> None:
-        """Look at the training inputs, and at the targets if these matter."""
-        self._learn(X)
-
-    def _settled(self) -> Self:
-        """Return this basis as it was before `fit`, but with what it has learned from the targets given."""
+    def with_fitted_params(self) -> Self:
+        """Return an unfitted copy, with parameters that were estimated from the targets at their fitted values."""
         return clone(self)
 
     def _check(self, X: Any, reset: bool) -> Any:
-        """Return checked inputs, where they are."""
+        """Return valid inputs, on their device."""
         if self.any_library and is_foreign(X):
             X = check_foreign("X", X)
             validate_data(self, X, skip_check_array=True, reset=reset)
@@ -77,7 +109,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             Design matrix, one column per function, of the dtype of `X` (float32 or float64).
         """
         check_is_fitted(self)
-        return self._evaluate(self._check(X, reset=False))
+        return self.evaluate(self._check(X, reset=False))
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -88,11 +120,16 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             Which functions to keep.
         """
         check_is_fitted(self)
-        chosen = check_indices("indices", indices, getattr(self, self._per_term[0]).shape[0], what="function")
+        chosen = check_indices("indices", indices, self.n_functions, what="function")
         restricted = copy.copy(self)
         for name in self._per_term:
             setattr(restricted, name, at(getattr(self, name), chosen))
         return restricted
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions of a fitted basis."""
+        return int(getattr(self, self._per_term[0]).shape[0])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return one readable name per function.
@@ -103,13 +140,20 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             Names of the inputs; by default those seen in `fit`, or `x0`, `x1`, ...
         """
         check_is_fitted(self)
-        return np.asarray(self._names(self._input_names(input_features)), dtype=object)
+        return np.asarray(self._names(self.input_names(input_features)), dtype=object)
 
-    def _input_names(self, given: ArrayLike | None = None) -> list[str]:
+    def input_names(self, input_features: ArrayLike | None = None) -> list[str]:
+        """Return the names of the inputs.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Other names than those seen in `fit`; only valid if `fit` saw none.
+        """
         seen = getattr(self, "feature_names_in_", None)
-        if given is None:
+        if input_features is None:
             return list(seen) if seen is not None else [f"x{j}" for j in range(self.n_features_in_)]
-        names = [str(name) for name in np.asarray(given, dtype=object)]
+        names = [str(name) for name in np.asarray(input_features, dtype=object)]
         if len(names) != self.n_features_in_:
             raise ValueError(
                 "input_features should have length equal to number of features "
@@ -119,18 +163,49 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             raise ValueError("input_features is not equal to feature_names_in_: leave it out to use those seen in fit.")
         return names
 
-    @abstractmethod
-    def _learn(self, X: NDArray) -> None: ...
-
-    @abstractmethod
-    def _evaluate(self, X: NDArray) -> NDArray: ...
-
-    @abstractmethod
-    def _names(self, inputs: list[str] | None = None) -> list[str]: ...
+    _input_names = input_names  # its name in 0.1, for bases of users
 
 
-class TakenColumns(TransformerMixin, BaseEstimator):
-    """Some columns of what a fitted transformer yields: `take` for transformers that have none of their own."""
+@dataclass(frozen=True)
+class InputStatistics:
+    """Mean, standard deviation and range of every input, over the distinct samples.
+
+    A repeated sample enters once, so that repeating it and giving it the weight two, of which a basis is not informed,
+    have the same effect.
+    """
+
+    n_samples: int  # repeated ones included
+    rows: Array  # first row of each distinct sample, in the order of the data
+    means: Floats  # (d,)
+    deviations: Floats  # (d,), zero for a constant input
+    ranges: Floats  # (2, d), the lowest and the highest values
+
+    @classmethod
+    def from_samples(cls, X: Array) -> Self:
+        """Compute the statistics of training inputs."""
+        xp, rows = namespace(X), different_rows(X)
+        distinct = as_float64(at(X, rows))
+        low, high, means, deviations = fetch(*(f(distinct, axis=0) for f in (xp.min, xp.max, xp.mean, xp.std)))
+        deviations = np.where(low == high, 0.0, deviations)  # a computed deviation need not be quite zero
+        return cls(X.shape[0], rows, means, deviations, np.array([low, high]))
+
+    def check_varying(self) -> Self:
+        """Raise if all inputs are constant."""
+        if not self.deviations.any():
+            raise ValueError(
+                f"X must have an input that is not constant, got {self.n_samples} sample{'s' * (self.n_samples != 1)} "
+                "all identical: functions of constants are constant."
+            )
+        return self
+
+    @property
+    def varying(self) -> NDArray[np.intp]:
+        """Inputs that are not constant."""
+        return np.flatnonzero(self.deviations)
+
+
+class ColumnSubset(TransformerMixin, BaseEstimator):
+    """Some columns of the output of a fitted transformer: `take` for transformers that have none of their own."""
 
     def __init__(self, transformer: Any, indices: NDArray[np.intp]) -> None:
         self.transformer = transformer
@@ -144,7 +219,7 @@ class TakenColumns(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> NDArray:
-        """Evaluate the transformer and keep the columns in question."""
+        """Evaluate the transformer and select the columns."""
         return at(densify(self.transformer.transform(X)), self.indices, axis=1)
 
     @available_if(lambda self: hasattr(self.transformer, "get_feature_names_out"))
@@ -153,26 +228,26 @@ class TakenColumns(TransformerMixin, BaseEstimator):
         return self.transformer.get_feature_names_out(input_features)[self.indices]
 
 
-def can_stream(basis: Any) -> bool:
-    """Whether a transformer, or the last one of a pipeline, can do without storing its design matrix."""
+def is_streamable(basis: Any) -> bool:
+    """Whether a transformer, or the last one of a pipeline, has a design matrix that need not be stored."""
     return hasattr(basis[-1] if isinstance(basis, Pipeline) else basis, "design")
 
 
-def evaluate(basis: Any, X: Any) -> Any:
-    """Return the design matrix of a fitted transformer: an array, or a `Design` if it can stream and is too large."""
-    if not can_stream(basis):
+def design_matrix(basis: Any, X: Any) -> Any:
+    """Return the design matrix of a fitted transformer: an array, or a `Design` if it is streamable and too large."""
+    if not is_streamable(basis):
         return basis.transform(X)
     last = basis
     if isinstance(basis, Pipeline):
         last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
     X = last._check(X, reset=False)
-    return last._evaluate(X) if last._stores(X) else last.design(X)
+    return last.evaluate(X) if last._stores(X) else last.design(X)
 
 
-def take(basis: Any, indices: NDArray[np.intp]) -> Any:
+def restrict(basis: Any, indices: NDArray[np.intp]) -> Any:
     """Return a fitted basis, or any fitted transformer, restricted to some of its functions."""
     if hasattr(basis, "take"):
         return basis.take(indices)
     if isinstance(basis, Pipeline) and hasattr(basis[-1], "take"):
         return Pipeline([*basis.steps[:-1], (basis.steps[-1][0], basis[-1].take(indices))])
-    return TakenColumns(basis, indices)
+    return ColumnSubset(basis, indices)

@@ -64,7 +64,7 @@ class LagBasis(Basis):
         self.input_lags = input_lags
         self.output = output
 
-    def _learn(self, X: NDArray) -> None:
+    def _fit(self, X: NDArray, y: Any) -> None:
         own = _lag_list("lags", self.lags, smallest=1)
         other = own if self.input_lags is None else _lag_list("input_lags", self.input_lags, smallest=0)
         self.output_ = self._resolve_output()
@@ -82,7 +82,7 @@ class LagBasis(Basis):
             )
 
     def _resolve_output(self) -> int:
-        names = self._input_names()
+        names = self.input_names()
         if isinstance(self.output, str):
             if self.output not in names:
                 raise ValueError(f"output must name a column of X, got {self.output!r}: the columns are {names}.")
@@ -90,12 +90,18 @@ class LagBasis(Basis):
         remedy = f"X has {len(names)} columns"
         return int(check_number("output", self.output, low=0, below=len(names), integer=True, remedy=remedy))
 
-    def _evaluate(self, X: NDArray) -> NDArray:
-        rows = np.maximum(np.arange(len(X))[:, None] - self.lags_, 0)
-        return X[rows, self.columns_]
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Return the design matrix of valid inputs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        return lagged(X, self.columns_, self.lags_)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self._input_names()
+        inputs = inputs or self.input_names()
         return [
             f"{inputs[j]}[t-{lag}]" if lag else f"{inputs[j]}[t]"
             for j, lag in zip(self.columns_, self.lags_, strict=True)
@@ -119,7 +125,7 @@ class LagBasis(Basis):
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         self._check_length(table)
-        return self._evaluate(table)[self.max_lag_ :], table[self.max_lag_ :, self.output_]
+        return self.evaluate(table)[self.max_lag_ :], table[self.max_lag_ :, self.output_]
 
     def free_run(self, model: Any, X: ArrayLike, start: int | None = None) -> NDArray[np.float64]:
         """Simulate the output, feeding each prediction back as a past value.
@@ -154,6 +160,11 @@ class LagBasis(Basis):
             window = table[max(0, t - self.max_lag_) : t + 1]
             table[t, self.output_] = model.predict(_like(X, window))[-1]
         return table[:, self.output_]
+
+
+def lagged(X: NDArray, columns: NDArray[np.intp], lags: NDArray[np.intp]) -> NDArray:
+    """Return the values some rows back in some columns, those of the first row before it."""
+    return X[np.maximum(np.arange(len(X))[:, None] - lags, 0), columns]
 
 
 def _lag_list(name: str, lags: Any, smallest: int) -> NDArray[np.intp]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
@@ -29,19 +31,22 @@ from termwise._arrays import (
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
 from termwise.basis.base import Basis
-from termwise.design.kernel_tiles import KernelDesign
-from termwise.design.stored import EVERY
+from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
+from termwise.design import EVERY
+from termwise.design.kernel import KernelDesign
 
-# Each kernel is one line in m = -(x - c)' M^-1 (x - c), with the functions xp of the array library in question and,
-# for NumPy, a place to put the values.
-KERNELS: dict[str, Callable[..., Array]] = {
-    "gaussian": lambda xp, m, **out: xp.exp(m, **out),
-    "multiquadric": lambda xp, m, **out: xp.sqrt(1 - m, **out),
-    "inverse_multiquadric": lambda xp, m, **out: 1 / xp.sqrt(1 - m, **out),
-    "cauchy": lambda xp, m, **out: 1 / (1 - m),
+r2 = variable("r2")
+SQUARED_DISTANCE = sum_squares((z - variable("centers")) / variable("widths"))  # r2, for a width per input
+
+# Each kernel is one line, an expression in r2 = (x - c)' M^-1 (x - c).
+KERNELS: dict[str, Any] = {
+    "gaussian": np.exp(-r2),
+    "multiquadric": np.sqrt(1 + r2),
+    "inverse_multiquadric": 1 / np.sqrt(1 + r2),
+    "cauchy": 1 / (1 + r2),
 }
 
-MEDIAN_ROWS = 1000  # half a million pairs settle a median to well under a percent
+MEDIAN_ROWS = 1000  # half a million pairs determine a median to well under a percent
 
 
 class RadialBasis(Basis):
@@ -55,24 +60,24 @@ class RadialBasis(Basis):
     ----------
     kernel : {"gaussian", "multiquadric", "inverse_multiquadric", "cauchy"}, default="gaussian"
         The function phi: `exp(-z)`, `(1+z)^(1/2)`, `(1+z)^(-1/2)` or `(1+z)^(-1)`.
-    width : float, array-like of shape (d,) or (d, d), or "median", default=1.0
-        Radius of the functions: one for all inputs, one per input, the metric `M` itself, or the median distance
-        between training samples.
+    width : float, array-like of shape (d,) or (d, d), "median" or ("median", factor), default=1.0
+        Radius of the functions, in the units of the inputs: one for all inputs, one per input, the metric `M` itself,
+        or a multiple of the median distance between training samples.
     centers : "samples", int or array-like of shape (p, d), default="samples"
-        Where the functions sit: on every training sample, on that many samples spread over the data, or given.
+        Where the functions are centred: on every training sample, on that many samples spread over the data, or given.
     random_state : int, RandomState instance or None, default=0
         Draws the spread-out samples when `centers` is a number.
     store : bool or "auto", default="auto"
         Whether `ForwardRegressor` and `ForwardClassifier` store the design matrix, or compute tiles of it in every
-        pass: as many numbers a second as there are exponentials, but memory for none. "auto" stores what fits the
-        `memory_budget`. The choices are the same. `transform` always returns the whole matrix.
+        pass, which costs an exponential per entry but no memory. "auto" stores what fits the `memory_budget`. The
+        selected terms are the same. `transform` always returns the whole matrix.
 
     Attributes
     ----------
     centers_ : ndarray of shape (p, d)
         The centres.
     center_rows_ : ndarray of shape (p,)
-        Number of the training sample (or of the given centre) each function sits on.
+        Row of the training sample (or of the given centre) each function is centred on.
     width_ : float or ndarray
         The width in use.
 
@@ -107,7 +112,7 @@ class RadialBasis(Basis):
         self.random_state = random_state
         self.store = store
 
-    def _learn(self, X: Array) -> None:
+    def _fit(self, X: Array, y: Any) -> None:
         check_choice("kernel", self.kernel, KERNELS)
         if self.store != "auto":
             check_bool("store", self.store, remedy="'auto' decides by the memory budget")
@@ -116,15 +121,14 @@ class RadialBasis(Basis):
         self.center_rows_ = from_host(rows, X)
 
     def _resolve_width(self, X: Array) -> float | NDArray:
-        if isinstance(self.width, str):
-            check_choice("width", self.width, ["median"], remedy="give a number, an array or 'median'")
-            return median_distance(X)
+        remedy = "give a number, an array, 'median' or ('median', factor)"
+        factor = median_factor("width", self.width, remedy)
+        if factor is not None:
+            return check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
         try:
             width = np.array(to_host(self.width) if is_foreign(self.width) else self.width, dtype=np.float64)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"width must be made of numbers, got {self.width!r}: give a number, an array or 'median'."
-            ) from None
+            raise TypeError(f"width must be made of numbers, got {self.width!r}: {remedy}.") from None
         d = X.shape[1]
         if width.shape not in ((), (d,), (d, d)):
             raise ValueError(
@@ -158,14 +162,20 @@ class RadialBasis(Basis):
         centers = check_array(given, dtype=precision(X.dtype), copy=True, input_name="centers")
         return moved(centers, X), np.arange(len(centers))
 
-    def _evaluate(self, X: Array) -> Array:
-        """Compute the whole matrix, as the tiles would be."""
+    def evaluate(self, X: Array) -> Array:
+        """Return the whole matrix, computed as its tiles are.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Inputs, in float32 or float64.
+        """
         return as_type(self.design(X).columns(EVERY), X.dtype)
 
     def design(self, X: Array) -> KernelDesign:
-        """Return the design matrix without storing it: tiles are computed whenever it is asked for something.
+        """Return the design matrix without storing it: tiles are computed in every pass over it.
 
-        `forward_path` takes it in place of an array. Estimators do so by themselves, see `store`.
+        `forward_path` takes it in place of an array; estimators use it according to `store`.
 
         Parameters
         ----------
@@ -177,7 +187,7 @@ class RadialBasis(Basis):
         return kernel_design(X, to_host(self.centers_), self.width_, self.kernel)
 
     def _stores(self, X: Array) -> bool:
-        """Whether the design matrix is to be stored: by `store` and, if that is "auto", by the memory budget."""
+        """Whether estimators store the design matrix: by `store` and, if that is "auto", by the memory budget."""
         if self.store != "auto":
             return bool(self.store)
         return precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
@@ -187,16 +197,49 @@ class RadialBasis(Basis):
 
 
 def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: str) -> KernelDesign:
-    """Radial functions around centres on samples X, where these are, by tiles that are not stored."""
+    """Radial functions around centres on samples X, on their device, by tiles that are not stored.
+
+    Distances are matrix products here, for speed, and not the sum in `SQUARED_DISTANCE`, which exports use.
+    """
     # products cancel less around the centres
     origin = centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
     A, C = (_whiten(as_float64(points) - from_host(origin, X), width) for points in (X, moved(centers, X)))
-    alike = isinstance(X, np.ndarray) and np.array_equal(X, centers)
-    return KernelDesign(A, C, KERNELS[kernel], precision(X.dtype), symmetric=alike)
+    same = isinstance(X, np.ndarray) and np.array_equal(X, centers)
+    phi = KERNELS[kernel]
+    if isinstance(phi, Expression):
+        phi = partial(kernel_values, phi)
+    else:
+        warnings.warn(
+            f"KERNELS[{kernel!r}] as a function of (xp, m) is deprecated: give an expression in termwise.basis.r2, "
+            "such as numpy.exp(-r2), which can be exported too.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    return KernelDesign(A, C, phi, precision(X.dtype), symmetric=same)
+
+
+def kernel_values(kernel: Expression, xp: Any, m: Array, out: Array | None = None) -> Array:
+    """Evaluate a kernel at m = -r2, the matrix product that tiles begin with; in place if m is `out`."""
+    return evaluate(_in_negative_square(kernel), {"m": m}, xp, overwrite=() if out is None else ("m",))
+
+
+@cache
+def _in_negative_square(kernel: Expression) -> Expression:
+    """Write a kernel in m = -r2: a Gaussian is then exp(m), a single pass."""
+    return kernel.substitute(r2=-variable("m"))
+
+
+def median_factor(name: str, width: Any, remedy: str) -> Any:
+    """Return the factor of a width given as "median" or ("median", factor), None for any other width."""
+    if isinstance(width, str):
+        check_choice(name, width, ["median"], remedy=remedy)
+        return 1.0
+    pair = isinstance(width, tuple) and len(width) == 2 and isinstance(width[0], str)
+    return width[1] if pair and check_choice(name, width[0], ["median"], remedy=remedy) else None
 
 
 def median_distance(X: Array) -> float:
-    """Return the median distance between different samples: a width that fits the scale of the data.
+    """Return the median distance between distinct samples: a width that fits the scale of the data.
 
     Above `MEDIAN_ROWS` samples, that many evenly spaced ones are used. Identical samples only: 1.
     """

@@ -1,93 +1,119 @@
-"""Straight lines and Gaussians of several widths, for inputs as they are."""
+"""Linear functions of the inputs and Gaussians of one or several widths, with ARD relevances of the inputs.
+
+Automatic relevance determination models the targets as a linear function plus a Gaussian process plus noise (MacKay
+1994, Neal 1996; Rasmussen and Williams 2006, section 5.4), with the covariance
+
+    C = 1 + a Z Z' / d + s exp(-sum_j r_j^2 (z_j - z'_j)^2) + v I,
+
+Z (n, d) being the standardised inputs. The relevances r (inverse length-scales) that maximise the posterior density are
+near zero for irrelevant inputs. All parameters are positive and are optimised by their logarithms.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.optimize import minimize
 from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
-from termwise.basis.base import Basis
-from termwise.basis.radial import RadialBasis, median_distance
-from termwise.basis.relevance import relevances
-from termwise.basis.scale import Scale
+from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
+from termwise.basis.base import STANDARDISED, Basis, InputStatistics
+from termwise.basis.expressions import evaluate
+from termwise.basis.radial import RadialBasis, median_distance, median_factor
+from termwise.design.kernel import one_thread
 
-NAMED = 3  # inputs that the name of a Gaussian lists
+Floats = NDArray[np.float64]
+
+NAMED_INPUTS = 3  # as many inputs are listed in the name of a Gaussian
+ARD_ROWS = 350  # samples for ARD, whose time grows with their cube
+ARD_MAX_ITER = 50
+ARD_CORRECTIONS = 20  # stored by L-BFGS
+ARD_DIGITS = 3  # relevances are rounded, so that they do not depend on rounding errors of the optimiser
+PRIOR_DEVIATION = 10.0**0.5  # of log r^2 around their mean, a weak prior for equal relevances
+LOG_BOUNDS = {"r^2": (-12.0, 3.0), "s": (-6.0, 6.0), "a": (-8.0, 6.0), "v": (-9.0, 2.0)}
 
 
 class SmoothBasis(Basis):
-    """The inputs themselves, and Gaussians on the samples at one or several widths.
+    """The inputs themselves, and Gaussians centred on the samples at one or several widths.
 
-    Inputs are standardised, and widths are given in units of the median distance between samples, so that the same
-    settings suit data of any size and unit. The functions are `(x_j - mean_j) / deviation_j` for every input that is
-    not constant, then for each width `w` and centre `c` the Gaussian `exp(-|x - c|^2 / (w D)^2)`, with distances
-    between standardised inputs and `D` their median over the samples.
+    Inputs are standardised. The functions are `(x_j - mean_j) / deviation_j` for every input that is not constant, then
+    for each width `w` and centre `c` the Gaussian `exp(-|z - z_c|^2 / w^2)` of the standardised inputs `z`.
 
     Parameters
     ----------
-    widths : float or array-like of float, default=1.0
-        Widths of the Gaussians, in median distances between samples; what their widths are multiplied by if there is a
-        `relevance`. With several, every centre has one of each, and
-        it is left to the estimator to choose.
+    widths : float or array-like of float
+        Widths in median distances, as `width=("median", widths)` without `relevance`.
+
+        .. deprecated:: 0.2
+           Use `width`, which has the unit of the inputs of the Gaussians, as in `RadialBasis`.
     centers : "samples", int or array-like of shape (m, d), default="samples"
-        Where the Gaussians sit: on every different training sample, on that many of them spread over the data (on all
-        where there are fewer), or given.
+        Centres of the Gaussians: every distinct training sample, that many of them spread over the data (all where
+        there are fewer), or given.
     linear : bool, default=True
-        Whether the inputs themselves are there.
+        Whether the inputs themselves are among the functions.
     random_state : int, RandomState instance or None, default=0
         Draws the spread-out samples when `centers` is a number.
     relevance : "auto", array-like of shape (d,) or None, default=None
-        How much each input matters: Gaussians are `exp(-sum_j (r_j (x_j - c_j) / deviation_j)^2 / w^2)`, so that zero
-        leaves an input out. "auto" learns these numbers from the targets given to `fit`; None takes all inputs alike,
-        one over the median distance.
+        ARD relevance (inverse length-scale) `r_j` of each standardised input, which it is multiplied by: Gaussians are
+        `exp(-sum_j (r_j (x_j - c_j) / deviation_j)^2 / w^2)`, and zero excludes an input. "auto" estimates relevances
+        from the targets given to `fit`; None: isotropic, all relevances are one.
+    width : float, list of float, "median", ("median", factor) or "auto", default="auto"
+        Widths of the Gaussians in the units of the inputs they are evaluated on, which are standardised and multiplied
+        by `relevance`: one or several numbers, or multiples of the median distance between samples, `("median", 0.5)`
+        or `("median", [0.5, 1, 2])`. "auto" is "median", and 1 if there is a `relevance`. With several widths, every
+        centre has a Gaussian of each, and the estimator selects among them.
 
     Attributes
     ----------
     columns_ : ndarray of shape (p,)
-        The input a linear function is of; -1 for a Gaussian.
+        The input of a linear function; -1 for a Gaussian.
     factors_ : ndarray of shape (p,)
-        Width of each Gaussian, as in `widths`; NaN for a linear function.
+        Width of each Gaussian as a multiple of `distance_`; NaN for a linear function.
     centers_ : ndarray of shape (p, d)
         Centre of each Gaussian; NaN for a linear function.
     center_rows_ : ndarray of shape (p,)
-        First training sample at that centre, or number of the given centre; -1 for a linear function.
+        First training sample at that centre, or row of the given centre; -1 for a linear function.
     distance_ : float
-        The median distance between standardised samples, 1 if there is a `relevance`.
+        The median distance between samples where `width` is a multiple of that, else 1.
     relevance_ : ndarray of shape (d,)
-        What standardised inputs are multiplied by before distances are taken; 0 for those that do not matter.
+        Factors of the standardised inputs in the distances; 0 for excluded and for constant inputs.
+    isotropic_ : bool
+        Whether all inputs have the same relevance, as without `relevance`.
     means_, deviations_ : ndarrays of shape (d,)
-        What the inputs are standardised by; a deviation of 0 marks a constant input, which is not looked at.
+        Means and standard deviations of the inputs; a deviation of 0 marks a constant input, which is excluded.
     ranges_ : ndarray of shape (2, d)
         Lowest and highest value of each input.
 
     See Also
     --------
-    RadialBasis : One width, other kernels and metrics, inputs taken as they are.
+    RadialBasis : One width, other kernels and metrics, inputs that are not standardised.
     AnovaBasis : Functions of one and two inputs, the better choice for many inputs.
 
     Notes
     -----
-    Means, deviations, the median and the centres are those of the different samples: a sample written twice changes
-    nothing. Linear functions carry on outside the data, where Gaussians fade; together they make a safe default for a
-    smooth function of up to about ten inputs.
+    Means, deviations, the median and the centres are those of the distinct samples: repeating a sample changes nothing.
+    Linear functions extrapolate where Gaussians vanish; together they are a safe default for a smooth function of up to
+    about ten inputs.
 
-    Among many inputs of which some do not matter distances say little, and no width is right. `relevance="auto"` finds
-    out which matter, and how much: targets are taken for a straight line, a Gaussian process with a width for each
-    input and noise, and the widths are those under which the targets given to `fit` are most probable (of at most 350
-    samples drawn from the data, so that it takes a fraction of a second). Inputs that no Gaussian of width 1 depends on
-    by more than a hundredth are left out, and a name lists those that are left if they are few. Criteria and error bars
-    of a model take what was learned as given, as they do with all that a basis learns: for few samples and many inputs
-    they are optimistic, and cross-validation is the better judge.
+    With many irrelevant inputs distances carry little information, and no common width is right. `relevance="auto"`
+    maximises the posterior density of a Gaussian process (automatic relevance determination) on at most 350 samples
+    drawn from the data, in a fraction of a second. Inputs that change no Gaussian of width 1 by more than a hundredth
+    are excluded, and names list the remaining ones if they are few. Criteria and error bars of a model treat the
+    relevances as given, as they do with all fitted attributes of a basis: for few samples and many inputs they are
+    optimistic, and cross-validation is the better estimate.
 
     Examples
     --------
     >>> import numpy as np
     >>> from termwise import BasisRidge, SmoothBasis
     >>> X = np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0]])
-    >>> basis = SmoothBasis(widths=[0.5, 2]).fit(X)
+    >>> basis = SmoothBasis(width=("median", [0.5, 2])).fit(X)
     >>> list(basis.get_feature_names_out(["speed", "load"])[:3])
     ['speed', 'gauss(w=0.5) near row 0', 'gauss(w=0.5) near row 1']
     >>> basis.take([0, 5]).transform(X).round(2).tolist()
@@ -108,60 +134,77 @@ class SmoothBasis(Basis):
 
     def __init__(
         self,
-        widths: float | ArrayLike = 1.0,
+        widths: float | ArrayLike | str = "deprecated",
         centers: str | int | ArrayLike = "samples",
         linear: bool = True,
         random_state: int | np.random.RandomState | None = 0,
         relevance: str | ArrayLike | None = None,
+        *,
+        width: Any = "auto",
     ) -> None:
         self.widths = widths
         self.centers = centers
         self.linear = linear
         self.random_state = random_state
         self.relevance = relevance
+        self.width = width
 
-    def _learn(self, X: NDArray) -> None:
-        self._learn_from(X, None)
-
-    def _learn_from(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray, y: Any) -> None:
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
-        factors = self._check_widths()
-        scale = Scale.of(X).check()
-        self.means_, self.deviations_, self.ranges_ = scale.means, scale.deviations, scale.ranges
-        self.relevance_, self._alike = self._resolve_relevance(X, y), self.relevance is None
-        different, Z = scale.rows, scale.standardise(X[scale.rows], self._mattering) * self.relevance_[self._mattering]
-        if len(self._mattering) < len(scale.varying):  # samples may differ in inputs that do not matter
+        factors, of_median = self._resolve_widths()
+        statistics = InputStatistics.from_samples(X).check_varying()
+        self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
+        self.relevance_, self.isotropic_ = self._resolve_relevance(X, y), self.relevance is None
+        distinct, inputs = statistics.rows, self._relevant_inputs
+        Z = evaluate(STANDARDISED, {"z": X[distinct][:, inputs], **self._scaling(inputs)}) * self.relevance_[inputs]
+        if len(inputs) < len(statistics.varying):  # samples may differ in excluded inputs only
             first = different_rows(Z)
-            different, Z = different[first], Z[first]
-        self.distance_ = median_distance(Z) if self._alike else 1.0
-        centers, rows = self._resolve_centers(X, different, Z)
-        columns = scale.varying if self.linear else scale.varying[:0]
-        lines, bumps = len(columns), len(factors) * len(rows)
-        self.columns_ = np.append(columns, np.full(bumps, -1))
-        self.factors_ = np.append(np.full(lines, np.nan), np.repeat(factors, len(rows)))
-        self.centers_ = np.vstack([np.full((lines, X.shape[1]), np.nan), np.tile(centers, (len(factors), 1))])
-        self.center_rows_ = np.append(np.full(lines, -1), np.tile(rows, len(factors)))
+            distinct, Z = distinct[first], Z[first]
+        self.distance_ = median_distance(Z) if of_median else 1.0
+        centers, rows = self._resolve_centers(X, distinct, Z)
+        columns = statistics.varying if self.linear else statistics.varying[:0]
+        n_linear, n_gaussians = len(columns), len(factors) * len(rows)
+        self.columns_ = np.append(columns, np.full(n_gaussians, -1))
+        self.factors_ = np.append(np.full(n_linear, np.nan), np.repeat(factors, len(rows)))
+        self.centers_ = np.vstack([np.full((n_linear, X.shape[1]), np.nan), np.tile(centers, (len(factors), 1))])
+        self.center_rows_ = np.append(np.full(n_linear, -1), np.tile(rows, len(factors)))
 
-    def _settled(self) -> Self:
-        return super()._settled().set_params(relevance=None if self._alike else self.relevance_)
+    def with_fitted_params(self) -> Self:
+        """Return an unfitted copy with the fitted relevances."""
+        return super().with_fitted_params().set_params(relevance=None if self.isotropic_ else self.relevance_)
 
-    def _check_widths(self) -> NDArray[np.float64]:
-        """Return the widths, each once."""
-        remedy = "give one or several widths in median distances between samples, such as [0.5, 1, 2]"
-        if np.ndim(self.widths) == 0:
-            return np.array([check_number("widths", self.widths, above=0, remedy=remedy)], dtype=np.float64)
-        widths = [check_number("widths", w, above=0, remedy=remedy) for w in np.asarray(self.widths).tolist()]
-        if not widths:
-            raise ValueError(f"widths must not be empty, got {self.widths!r}: {remedy}.")
-        return np.array(list(dict.fromkeys(widths)), dtype=np.float64)
+    def _resolve_widths(self) -> tuple[Floats, bool]:
+        """Return the distinct widths, and whether they are multiples of the median distance."""
+        name, width = "width", self.width
+        remedy = "give a number, several, 'median' or ('median', factors), such as ('median', [0.5, 1, 2])"
+        if not (isinstance(self.widths, str) and self.widths == "deprecated"):
+            name, width = "widths", ("median", self.widths) if self.relevance is None else self.widths
+            warnings.warn(
+                f"widths is deprecated, as its unit is the median distance: use width={width!r}.",
+                FutureWarning,
+                stacklevel=3,
+            )
+        if isinstance(width, str) and width == "auto":
+            width = "median" if self.relevance is None else 1.0
+        factors = median_factor(name, width, remedy)
+        values = width if factors is None else factors
+        values = [values] if np.ndim(values) == 0 else np.asarray(values).tolist()
+        if not values:
+            raise ValueError(f"{name} must not be empty, got {getattr(self, name)!r}: {remedy}.")
+        checked = [check_number(name, value, above=0, remedy=remedy) for value in values]
+        return np.array(list(dict.fromkeys(checked)), dtype=np.float64), factors is not None
 
     @property
-    def _mattering(self) -> NDArray[np.intp]:
-        """Inputs that Gaussians are of."""
+    def _relevant_inputs(self) -> NDArray[np.intp]:
+        """Inputs of the Gaussians."""
         return np.flatnonzero(self.relevance_)
 
-    def _resolve_relevance(self, X: NDArray, y: Any) -> NDArray[np.float64]:
-        """Return what each standardised input is multiplied by; nothing is said of constant ones."""
+    def _scaling(self, columns: NDArray[np.intp]) -> dict[str, Floats]:
+        """Parameters of `STANDARDISED` for some inputs."""
+        return {"center": self.means_[columns], "scale": self.deviations_[columns]}
+
+    def _resolve_relevance(self, X: NDArray, y: Any) -> Floats:
+        """Return the factor of each standardised input; 0 for a constant one."""
         varies = self.deviations_ > 0
         if self.relevance is None:
             return varies.astype(np.float64)
@@ -169,81 +212,139 @@ class SmoothBasis(Basis):
         if isinstance(self.relevance, str):
             check_choice("relevance", self.relevance, ["auto"], remedy="give 'auto', None or a number for each input")
             if y is None:
-                raise ValueError("relevance='auto' must learn from targets, got none: call fit(X, y), or give numbers.")
+                raise ValueError("relevance='auto' requires targets, got none: call fit(X, y), or give numbers.")
             Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
             check_consistent_length(X, Y)
-            Y = as_columns(Y)
-            relevance[varies] = relevances(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
-        else:
-            given = check_array(
-                np.atleast_1d(self.relevance), ensure_2d=False, dtype=np.float64, input_name="relevance"
+            relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), as_columns(Y)) * self.deviations_[varies]
+            return relevance
+        given = check_array(np.atleast_1d(self.relevance), ensure_2d=False, dtype=np.float64, input_name="relevance")
+        relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance
+        if (given < 0).any() or not relevance.any():
+            raise ValueError(
+                f"relevance must be {len(varies)} numbers, one per input, none negative and not all of them zero, "
+                f"got {self.relevance!r}: None gives all inputs the same relevance."
             )
-            relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance
-            if (given < 0).any() or not relevance.any():
-                raise ValueError(
-                    f"relevance must be {len(varies)} numbers, one per input, none negative and not all of them zero, "
-                    f"got {self.relevance!r}: None takes all inputs alike."
-                )
         return relevance
 
-    def _resolve_centers(
-        self, X: NDArray, different: NDArray[np.intp], Z: NDArray[np.float64]
-    ) -> tuple[NDArray, NDArray[np.intp]]:
-        """Return different centres and the rows they come from; Z holds the different samples, standardised."""
+    def _resolve_centers(self, X: NDArray, distinct: NDArray[np.intp], Z: Floats) -> tuple[NDArray, NDArray[np.intp]]:
+        """Return distinct centres and their rows; Z holds the distinct samples, standardised."""
         self._place = "row"
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return X[different], different
+            return X[distinct], distinct
         if np.ndim(self.centers) == 0:
             remedy = "'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
             if count >= len(Z):
-                return X[different], different
+                return X[distinct], distinct
             spread = RadialBasis(centers=int(count), random_state=self.random_state).fit(Z)
-            return X[different[spread.center_rows_]], different[spread.center_rows_]
+            return X[distinct[spread.center_rows_]], distinct[spread.center_rows_]
         shape = np.shape(self.centers)
         if len(shape) != 2 or shape[1] != X.shape[1]:
             raise ValueError(f"centers must have shape (m, {X.shape[1]}), got shape {shape}: one coordinate per input.")
         self._place = "centre"
         given = check_array(self.centers, dtype=X.dtype, input_name="centers")
-        rows = different_rows(given[:, self._mattering])
+        rows = different_rows(given[:, self._relevant_inputs])
         return given[rows], rows
 
-    def _evaluate(self, X: NDArray) -> NDArray:
-        """Fill G block by block, the Gaussians of one width at a time."""
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Fill the design matrix block by block, the Gaussians of one width at a time.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
         G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
-        lines = np.flatnonzero(self.columns_ >= 0)
-        columns = self.columns_[lines]
-        parts = [(np.flatnonzero(self.factors_ == w), w) for w in np.unique(self.factors_[self.columns_ < 0])]
-        inputs = self._mattering
-        radial = [(terms, self._gaussians(self.centers_[terms][:, inputs], w)) for terms, w in parts]
+        linear = np.flatnonzero(self.columns_ >= 0)
+        columns, inputs = self.columns_[linear], self._relevant_inputs
+        radial = [
+            (terms, RadialBasis(width=widths, centers=centers).fit(centers))
+            for terms, widths, centers in self.gaussians()
+        ]
         for rows in row_blocks(*G.shape):
-            G[rows, lines] = (X[rows][:, columns] - self.means_[columns]) / self.deviations_[columns]
+            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **self._scaling(columns)})
             for terms, part in radial:
-                G[rows, terms] = part._evaluate(X[rows][:, inputs])
+                G[rows, terms] = part.evaluate(X[rows][:, inputs])
         return G
 
-    def _gaussians(self, centers: NDArray, factor: float) -> RadialBasis:
-        """Gaussians of one width around centres given in the inputs that matter."""
-        return RadialBasis(width=self._widths_of(factor), centers=centers).fit(centers)
-
-    def _widths_of(self, factor: float) -> NDArray[np.float64]:
-        """Width of a Gaussian along each of the inputs that matter, in their units."""
-        inputs = self._mattering
-        return factor * self.distance_ * self.deviations_[inputs] / self.relevance_[inputs]
+    def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray]]:
+        """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""
+        inputs, parts = self._relevant_inputs, []
+        for factor in np.unique(self.factors_[self.columns_ < 0]):
+            terms = np.flatnonzero(self.factors_ == factor)
+            widths = factor * self.distance_ * self.deviations_[inputs] / self.relevance_[inputs]
+            parts.append((terms, widths, self.centers_[terms][:, inputs]))
+        return parts
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self._input_names()
-        return [
-            inputs[j] if j >= 0 else f"gauss({self._kind(factor, inputs)}) near {self._place} {row}"
-            for j, factor, row in zip(self.columns_, self.factors_, self.center_rows_, strict=True)
-        ]
+        inputs = inputs or self.input_names()
+        relevant = [inputs[j] for j in self._relevant_inputs]
+        listed = ", ".join(relevant) if len(relevant) <= NAMED_INPUTS else f"{len(relevant)} inputs"
+        names = []
+        for j, factor, row in zip(self.columns_, self.factors_, self.center_rows_, strict=True):
+            parts = [] if self.isotropic_ else [listed]
+            parts += [f"w={factor:g}"] if self.isotropic_ or factor != 1 else []
+            names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {self._place} {row}")
+        return names
 
-    def _kind(self, factor: float, inputs: list[str]) -> str:
-        """What Gaussians of one width have in common: the width, the inputs they are of, or both."""
-        width = f"w={factor:g}"
-        if self._alike:
-            return width
-        mattering = [inputs[j] for j in self._mattering]
-        of = ", ".join(mattering) if len(mattering) <= NAMED else f"{len(mattering)} inputs"
-        return of if factor == 1 else f"{of}; {width}"
+
+# -- automatic relevance determination ---------------------------------------------------------------------------------
+
+
+def ard_relevance(X: Floats, Y: Floats) -> Floats:
+    """Return `r` per unit of each input, for inputs (n, d) none of which is constant and targets (n, q).
+
+    Repeated samples enter once, and the order of the samples does not matter.
+    """
+    both, d = np.unique(np.column_stack([X, Y]), axis=0), X.shape[1]
+    drawn = np.random.RandomState(0).permutation(len(both))[:ARD_ROWS]  # even steps could alias with a designed grid
+    extent, both = np.ptp(X, axis=0), both[drawn]
+    constant = both.min(axis=0) == both.max(axis=0)  # among the drawn samples
+    scale = np.where(constant, np.append(extent, np.ones(Y.shape[1])), both.std(axis=0))
+    Z, Y = np.split((both - both.mean(axis=0)) / scale, [d], axis=1)
+    start = np.append(np.full(d, -np.log(2 * d)), [0.0, 0.0, np.log(0.5)])
+    bounds = [LOG_BOUNDS["r^2"]] * d + [LOG_BOUNDS[name] for name in ("s", "a", "v")]
+    options = {"maxiter": ARD_MAX_ITER, "ftol": ARD_FTOL, "maxcor": ARD_CORRECTIONS}
+    with one_thread():  # with so few samples, threads would wait for each other
+        found = minimize(negative_log_posterior, start, (Z, Y), "L-BFGS-B", jac=True, bounds=bounds, options=options)
+    r = np.array([float(f"{value:.{ARD_DIGITS}g}") for value in np.exp(found.x[:d] / 2)]) / scale[:d]
+    relevant = r * extent > ARD_MIN_EXTENT
+    return np.where(relevant, r, 0.0) if relevant.any() else r
+
+
+def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats) -> tuple[float, Floats]:
+    """Return the negative log-likelihood of Y, plus the prior of the relevances, and the gradient.
+
+    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. All are symmetric: only
+    the upper triangle of W is used, with half of the diagonal, twice.
+    """
+    (n, d), q = Z.shape, Y.shape[1]
+    r2, (s, a, v) = np.exp(logs[:d]), np.exp(logs[d:])
+    diagonal = np.diag_indices(n)
+    smooth = s * np.exp(-_squared_distances(Z * np.sqrt(r2)))
+    C = smooth + (a / d * Z) @ Z.T
+    C += 1.0
+    C[diagonal] += v
+    root, _ = dpotrf(C.T, lower=1, overwrite_a=1)
+    T = dpotrs(root, Y, lower=1)[0]
+    value = np.sum(Y * T) / 2 + q * np.log(np.diag(root)).sum()
+    W = q * dpotri(root, lower=1, overwrite_c=1)[0].T - np.triu(T @ T.T)
+    W[diagonal] /= 2
+    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * np.trace(W)
+    W *= smooth
+    by_s = W.sum()
+    W[diagonal] = 0.0
+    by_r2 = r2 * (2 * np.einsum("ij,ij->j", Z, W @ Z) - (W.sum(axis=0) + W.sum(axis=1)) @ (Z * Z))
+    centred = logs[:d] - logs[:d].mean()
+    value += centred @ centred / (2 * PRIOR_DEVIATION**2)
+    return value, np.append(by_r2 + centred / PRIOR_DEVIATION**2, [by_s, by_a, by_v])
+
+
+def _squared_distances(Z: Floats) -> Floats:
+    """Squared distances between all rows, (n, n)."""
+    squares = np.einsum("ij,ij->i", Z, Z)
+    D = -2 * Z @ Z.T
+    D += squares
+    D += squares[:, None]
+    return np.maximum(D, 0.0, out=D)

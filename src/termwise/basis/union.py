@@ -57,7 +57,7 @@ class UnionBasis(Basis):
     >>> from termwise import AnovaBasis, ForwardRegressor, SmoothBasis, UnionBasis
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 3))
     >>> y = X[:, 0] * X[:, 1] + np.exp(-4 * (X**2).sum(axis=1))
-    >>> basis = UnionBasis([AnovaBasis(n_centers=0), SmoothBasis(0.5, linear=False)])
+    >>> basis = UnionBasis([AnovaBasis(n_centers=0), SmoothBasis(width=("median", 0.5), linear=False)])
     >>> model = ForwardRegressor(basis, max_terms=2).fit(X, y)
     >>> list(model.get_feature_names_out())
     ['x0 * x1', 'gauss(w=0.5) near row 164']
@@ -92,10 +92,7 @@ class UnionBasis(Basis):
         union._set(fitted)
         return union
 
-    def _learn(self, X: NDArray) -> None:
-        self._learn_from(X, None)
-
-    def _learn_from(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray, y: Any) -> None:
         self._check_bases()
         self._set([clone(basis).fit(X, y) for basis in self.bases])
 
@@ -120,7 +117,7 @@ class UnionBasis(Basis):
     @property
     def sizes(self) -> list[int]:
         """Number of functions of each basis."""
-        return [size(basis) for basis in self.bases_]
+        return [basis.n_functions for basis in self.bases_]
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -141,15 +138,17 @@ class UnionBasis(Basis):
         restricted.places_ = places
         return restricted
 
-    def _evaluate(self, X: NDArray) -> NDArray:
-        parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis._evaluate(X) for basis in self.bases_)]
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Return the design matrix of valid inputs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis.evaluate(X) for basis in self.bases_)]
         return np.hstack(parts)[:, self.places_]
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        names = [name for basis in self.bases_ for name in basis._names(inputs or self._input_names())]
+        names = [name for basis in self.bases_ for name in basis._names(inputs or self.input_names())]
         return [names[place] for place in self.places_]
-
-
-def size(basis: Any) -> int:
-    """Number of functions of a fitted basis."""
-    return int(getattr(basis, basis._per_term[0]).shape[0])

@@ -1,6 +1,8 @@
-"""Waves and steps: Fourier series and logistic hidden units, Orr section 3."""
+"""Fourier series and logistic hidden units, Orr section 3."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +11,11 @@ from sklearn.utils import check_random_state
 
 from termwise._checks import check_number
 from termwise.basis.base import Basis
+from termwise.basis.expressions import dot, evaluate, variable, z
+
+FREQUENCIES = 2 * np.pi * variable("harmonics")
+WAVE = np.sin((z - variable("origins")) / variable("periods") * FREQUENCIES + variable("phases"))
+HIDDEN_UNIT = expit(variable("offsets") - dot(z, variable("directions")))  # 1 / (1 + exp(b'x - b0))
 
 
 class FourierBasis(Basis):
@@ -50,8 +57,10 @@ class FourierBasis(Basis):
         self.n_harmonics = n_harmonics
         self.period = period
 
-    def _learn(self, X: NDArray) -> None:
-        check_number("n_harmonics", self.n_harmonics, low=1, integer=True, remedy="ask for at least one wave per input")
+    def _fit(self, X: NDArray, y: Any) -> None:
+        check_number(
+            "n_harmonics", self.n_harmonics, low=1, integer=True, remedy="one is the smallest number of waves per input"
+        )
         d = X.shape[1]
         self.origins_ = X.min(axis=0).astype(np.float64)
         self.periods_ = self._resolve_period(X)
@@ -78,15 +87,21 @@ class FourierBasis(Basis):
             )
         return np.broadcast_to(period, d).copy()
 
-    def _evaluate(self, X: NDArray) -> NDArray:
-        turns = (X - self.origins_) / self.periods_
-        angles = turns[:, self.columns_]
-        angles *= 2 * np.pi * self.harmonics_
-        angles += self.phases_
-        return np.sin(angles, out=angles).astype(X.dtype, copy=False)
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Return the design matrix of valid inputs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        columns = self.columns_
+        parameters = {"origins": self.origins_[columns], "periods": self.periods_[columns]}
+        parameters |= {"harmonics": self.harmonics_, "phases": self.phases_}
+        return evaluate(WAVE, {"z": X[:, columns], **parameters}).astype(X.dtype, copy=False)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self._input_names()
+        inputs = inputs or self.input_names()
         waves = np.where(self.phases_ == 0, "sin", "cos")
         terms = zip(waves, self.harmonics_, self.columns_, strict=True)
         return [f"{wave}{k}({inputs[j]})" for wave, k, j in terms]
@@ -133,8 +148,8 @@ class LogisticBasis(Basis):
         self.scale = scale
         self.random_state = random_state
 
-    def _learn(self, X: NDArray) -> None:
-        check_number("n_units", self.n_units, low=1, integer=True, remedy="ask for at least one unit")
+    def _fit(self, X: NDArray, y: Any) -> None:
+        check_number("n_units", self.n_units, low=1, integer=True, remedy="one is the smallest number of units")
         check_number("scale", self.scale, above=0, remedy="1 suits most data, larger is steeper")
         rng = check_random_state(self.random_state)
         spread = X.std(axis=0, dtype=np.float64)
@@ -144,10 +159,16 @@ class LogisticBasis(Basis):
         self.offsets_ = np.einsum("ij,ij->i", self.directions_, anchors)
         self.units_ = np.arange(self.n_units)
 
-    def _evaluate(self, X: NDArray) -> NDArray:
-        steps = X @ self.directions_.T
-        np.subtract(self.offsets_, steps, out=steps)
-        return expit(steps, out=steps).astype(X.dtype, copy=False)
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Return the design matrix of valid inputs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        units = {"directions": self.directions_, "offsets": self.offsets_}
+        return evaluate(HIDDEN_UNIT, {"z": X[:, None], **units}).astype(X.dtype, copy=False)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         return [f"logistic_{unit}" for unit in self.units_]

@@ -1,1 +1,1 @@
-"""A fitted model as plain data, evaluated, saved and written in other languages."""
+"""A fitted model as plain data: evaluated, stored in a file, and exported to other languages."""

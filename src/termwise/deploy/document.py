@@ -1,30 +1,281 @@
-"""One JSON document: written so that people can read it and so that no half of it is ever there, read with care."""
+"""Model files: one JSON document of plain data, written atomically and validated when it is read.
+
+A `Record` is a frozen dataclass of arrays and scalars whose fields declare, in the annotations of their types, their
+form in the document. Errors name the place of an invalid value in the document.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Sizes = dict[str, int]  # lengths of axes by name
+T = TypeVar("T")
 
 FORMAT = "termwise-model"
 VERSION = 1
-MOST_BYTES = 1 << 30  # a model of a gigabyte is no model
+MAX_BYTES = 1 << 30  # a larger file is no small model
+MAX_INTEGER = 2**31 - 1  # larger numbers are no index, lag or power of any model
+MAX_FLOAT = float(np.finfo(np.float64).max)
+MAX_SHOWN = 60  # characters of an invalid value in an error
 SHORT = 4  # entries that fit a line
 
-T = TypeVar("T")
+
+# -- values ------------------------------------------------------------------------------------------------------------
 
 
-def text_of(value: Any, indent: str = "") -> str:
-    """Write plain data as JSON: lists of numbers on one line each, and whatever else is short and flat."""
+def invalid(place: str, requirement: str, value: Any) -> ValueError:
+    """Return the error for an invalid value in a document."""
+    shown = repr(value)
+    shown = shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + "..."
+    return ValueError(f"{place} must be {requirement}, got {shown}")
+
+
+def read_list(value: Any, place: str) -> list[Any]:
+    """Return a list."""
+    if not isinstance(value, list):
+        raise invalid(place, "a list", value)
+    return value
+
+
+def read_dict(value: Any, place: str, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a dict that has all required keys, perhaps optional ones, and no others."""
+    required, optional = list(required), list(optional)
+    if not isinstance(value, dict):
+        raise invalid(place, f"an object with {', '.join(required)}", value)
+    for key in required:
+        if key not in value:
+            raise ValueError(f"{place} must have an entry {key!r}, got only {', '.join(map(str, value)) or 'none'}")
+    for key in value:
+        if key not in required and key not in optional:
+            raise ValueError(f"{place} must have no entry but {', '.join(required + optional)}, got {key!r}")
+    return value
+
+
+def read_string(value: Any, place: str) -> str:
+    """Return a string."""
+    if not isinstance(value, str):
+        raise invalid(place, "a string", value)
+    return value
+
+
+def read_choice(value: Any, place: str, choices: Iterable[str]) -> str:
+    """Return one of some strings."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        raise invalid(place, f"one of {', '.join(choices)}", value)
+    return value
+
+
+def read_number(value: Any, place: str) -> float:
+    """Return a finite number."""
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    if not numeric or not -MAX_FLOAT <= value <= MAX_FLOAT:
+        raise invalid(place, "a finite number", value)
+    return float(value)
+
+
+def read_bool(value: Any, place: str) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise invalid(place, "true or false", value)
+    return value
+
+
+def read_scalars(value: Any, place: str) -> list[Any]:
+    """Return a list of distinct strings, finite numbers or booleans."""
+    values = read_list(value, place)
+    for i, one in enumerate(values):
+        if not isinstance(one, str | bool):
+            read_number(one, f"{place}[{i}]")
+    if len({(type(one), one) for one in values}) < len(values):
+        raise invalid(place, "a list of distinct values", value)
+    return values
+
+
+def plain_scalar(value: Any, what: str) -> Any:
+    """Return a label or a category as a string, a number or a boolean, which a file can hold."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(
+        f"{what} must be strings, numbers or booleans to be stored in a file, got {value!r} of type "
+        f"{type(value).__name__}: convert them with astype(str) before the fit."
+    )
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reals:
+    """An array of finite numbers; axes of the same name have the same length throughout a record."""
+
+    axes: tuple[str, ...]
+    positive: bool = False
+    nonzero: bool = False
+
+    dtype: ClassVar[type] = np.float64
+
+    def read(self, value: Any, place: str, sizes: Sizes) -> NDArray:
+        """Return nested lists of numbers as an array; axes of unknown length get that of the first list."""
+        level = [(value, place)]
+        for name in self.axes:
+            if level:
+                sizes.setdefault(name, len(level[0][0]) if isinstance(level[0][0], list) else -1)
+            sizes.setdefault(name, 0)
+            for one, at in level:
+                if not isinstance(one, list) or len(one) != sizes[name]:
+                    count = f"{sizes[name]} {name}" if sizes[name] >= 0 else name
+                    raise invalid(at, f"a list of {count}", len(one) if isinstance(one, list) else one)
+            level = [(inner, f"{at}[{i}]") for one, at in level for i, inner in enumerate(one)]
+        for one, at in level:
+            self.check_entry(one, at)
+        array: NDArray = np.array([one for one, _ in level], dtype=self.dtype).reshape(
+            [sizes[name] for name in self.axes]
+        )
+        self.check_range(array, place, sizes)
+        return array
+
+    def check_entry(self, value: Any, place: str) -> None:
+        """Raise unless a value is a number of the right kind."""
+        read_number(value, place)
+
+    def check_range(self, array: NDArray, place: str, sizes: Sizes) -> None:
+        """Raise unless all numbers are in range."""
+        if self.positive and np.any(array <= 0):
+            raise invalid(place, "greater than zero", array[array <= 0][0].item())
+        if self.nonzero and np.any(array == 0):
+            raise invalid(place, "other than zero", 0)
+
+
+@dataclass(frozen=True)
+class Integers(Reals):
+    """An array of whole numbers from `low` on and, if they are indices, below the length of the axis `of`."""
+
+    of: str | None = None
+    low: int = 0
+
+    dtype: ClassVar[type] = np.intp
+
+    def check_entry(self, value: Any, place: str) -> None:
+        """Raise unless a value is a whole number."""
+        read_number(value, place)
+        if not (isinstance(value, int) and abs(value) <= MAX_INTEGER):
+            raise invalid(place, f"a whole number up to {MAX_INTEGER}", value)
+
+    def check_range(self, array: NDArray, place: str, sizes: Sizes) -> None:
+        """Raise unless all numbers are in range."""
+        high = sizes[self.of] if self.of else MAX_INTEGER
+        outside = array[(array < self.low) | (array >= high)]
+        if outside.size:
+            raise invalid(place, f"whole numbers from {self.low} to {high - 1}", outside[0].item())
+
+
+def read_indices(value: Any, place: str, size: int) -> NDArray[np.intp]:
+    """Return a list of whole numbers from 0 to below `size` as an array."""
+    return Integers(("indices",), of="size").read(value, place, {"size": size})
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Strings along an axis."""
+
+    axis: str
+
+    def read(self, value: Any, place: str, sizes: Sizes) -> tuple[str, ...]:
+        """Return a list of strings, validated."""
+        strings = tuple(read_string(one, f"{place}[{i}]") for i, one in enumerate(read_list(value, place)))
+        if len(strings) != sizes.setdefault(self.axis, len(strings)):
+            raise invalid(place, f"a list of {sizes[self.axis]} {self.axis}", len(strings))
+        return strings
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One value, read by a function."""
+
+    reader: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+
+    def read(self, value: Any, place: str, sizes: Sizes) -> Any:
+        """Return the value, validated."""
+        return self.reader(value, place, *self.arguments)
+
+
+def to_plain(value: Any) -> Any:
+    """Return an array, a record or a tuple of those as plain data."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Record):
+        return value.to_plain()
+    return [to_plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def _specs(cls: Any) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {
+        one.name: hints[one.name].__metadata__[0] for one in fields(cls) if get_origin(hints[one.name]) is Annotated
+    }
+
+
+specs: Callable[[Any], dict[str, Any]] = cache(_specs)  # annotations of the fields of a record, by name
+
+
+class Record:
+    """A frozen dataclass whose fields declare, in the annotations of their types, how they are read from plain data."""
+
+    known_sizes: ClassVar[Sizes] = {}  # of axes whose lengths do not depend on the data
+
+    def __post_init__(self) -> None:
+        """Copy all arrays into one layout: products then have the same bits, wherever the numbers come from."""
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if isinstance(value, np.ndarray):
+                value = np.array(value, dtype=np.float64 if value.dtype.kind == "f" else np.intp, order="C")
+                value.setflags(write=False)
+                object.__setattr__(self, one.name, value)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain data: a dict of strings, numbers and lists."""
+        return {one.name: to_plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
+
+    def axis_lengths(self) -> Sizes:
+        """Return the length of each axis."""
+        found: Sizes = {}
+        for name, spec in specs(type(self)).items():
+            if isinstance(spec, Reals):
+                found |= dict(zip(spec.axes, getattr(self, name).shape, strict=True))
+        return found
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
+        """Return the record that plain data describe; `sizes` are known lengths of axes."""
+        data = read_dict(data, place, specs(cls))
+        known = {**cls.known_sizes, **sizes}
+        return cls(**{name: spec.read(data[name], f"{place}.{name}", known) for name, spec in specs(cls).items()})
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def to_json(value: Any, indent: str = "") -> str:
+    """Write plain data as JSON: lists of numbers on one line each, and other short flat values."""
     inner = indent + "  "
     if isinstance(value, dict) and not _is_short(value):
-        lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {text_of(one, inner)}" for key, one in value.items()]
+        lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {to_json(one, inner)}" for key, one in value.items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
-        return "[\n" + ",\n".join(inner + text_of(one, inner) for one in value) + f"\n{indent}]"
+        return "[\n" + ",\n".join(inner + to_json(one, inner) for one in value) + f"\n{indent}]"
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
@@ -36,7 +287,7 @@ def _is_short(value: dict[str, Any]) -> bool:
 
 
 def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
-    """Write a file under another name beside it and rename that: whoever reads it sees the old or the new one."""
+    """Write a file under a temporary name beside it and rename that: readers see the old file or the new one."""
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -47,37 +298,37 @@ def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)  # there only if something went wrong
+        part.unlink(missing_ok=True)  # present only after an error
 
 
-def read_document(path: str | os.PathLike, understand: Callable[[dict[str, Any]], T]) -> T:
-    """Read a document and have it understood; whatever is wrong is said with the name of the file and a remedy."""
+def read_document(path: str | os.PathLike, build: Callable[[dict[str, Any]], T]) -> T:
+    """Read a document and build an object from it; errors name the file and a remedy."""
     size = os.stat(path).st_size
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise ValueError(
-            f"{path} must be a model file of less than {MOST_BYTES >> 20} MiB, got {size >> 20} MiB: this is some "
+            f"{path} must be a model file of less than {MAX_BYTES >> 20} MiB, got {size >> 20} MiB: this is some "
             "other file, or a model that is not small."
         )
     try:
         document = json.loads(
-            Path(path).read_bytes().decode(), object_pairs_hook=_different_keys, parse_constant=_refuse_constant
+            Path(path).read_bytes().decode(), object_pairs_hook=_distinct_keys, parse_constant=_reject_constant
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} must be a JSON document written by Predictor.save, but could not be read ({error}): it is another "
-            "kind of file, or cut short or damaged; save the model again."
+            "kind of file, or truncated or damaged; save the model again."
         ) from None
-    check_header(path, document)
+    _check_header(path, document)
     try:
-        return understand(document)
+        return build(document)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} is no valid model: {error}. The file was damaged or changed by hand: save the model again."
         ) from None
 
 
-def check_header(path: Any, document: Any) -> None:
-    """Raise unless a document says that it is a model of a version that is known here."""
+def _check_header(path: Any, document: Any) -> None:
+    """Raise unless a document declares itself a model of a supported version."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(
             f'{path} must be a model file, with "format": "{FORMAT}", got another JSON document: give the path of a '
@@ -89,16 +340,16 @@ def check_header(path: Any, document: Any) -> None:
     if version > VERSION:
         raise ValueError(
             f"{path} was written by a newer termwise ({document.get('termwise')}), in version {version} of the format; "
-            f"this one knows version {VERSION}: upgrade with pip install --upgrade termwise."
+            f"this one reads version {VERSION}: upgrade with pip install --upgrade termwise."
         )
 
 
-def _different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"an entry is there twice among {', '.join(key for key, _ in pairs)}")
+        raise ValueError(f"an entry occurs twice among {', '.join(key for key, _ in pairs)}")
     return found
 
 
-def _refuse_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")

@@ -1,13 +1,15 @@
-"""Fitted estimators, and the transformers in front of them, as programs.
+"""Fitted estimators as programs: the step of each transformer, and how its fitted attributes fill it.
 
-How a transformer becomes steps is one function each, found by its class.
+A transformer has one entry here: a record of its parameters, with the expression it is evaluated by, if no other
+transformer has such a step yet, and a function registered by its class that returns its steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import singledispatch
-from typing import Any
+from dataclasses import dataclass
+from functools import cache, singledispatch
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
@@ -27,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import to_host
 from termwise._checks import check_choice
 from termwise.basis import (
+    KERNELS,
     AnovaBasis,
     FourierBasis,
     LagBasis,
@@ -36,36 +39,35 @@ from termwise.basis import (
     TableEncoder,
     UnionBasis,
 )
-from termwise.basis.base import TakenColumns
-from termwise.deploy.chain import Beside, Part
-from termwise.deploy.inputs import Reading, describe
-from termwise.deploy.outputs import Labels, Linear
-from termwise.deploy.plain import plain_scalar
-from termwise.deploy.program import Program, check_lags
-from termwise.deploy.steps import (
-    SHIPPED,
-    Anova,
-    Clip,
-    Columns,
-    Elementwise,
+from termwise.basis.base import STANDARDISED, ColumnSubset
+from termwise.basis.expressions import Expression, dot, power_product, variable, z
+from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
+from termwise.basis.waves import HIDDEN_UNIT, WAVE
+from termwise.deploy.document import Integers, Reals, Scalar, plain_scalar, read_choice
+from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.program import (
+    Branch,
+    Concatenate,
+    Floats,
+    FormulaStep,
     Indices,
+    Labels,
     Lags,
-    Logistic,
-    Powers,
-    Radial,
-    Rotate,
-    Standardise,
+    Linear,
+    PairProducts,
+    Program,
+    SelectColumns,
     Step,
-    Stretch,
-    Waves,
-    positions,
+    check_lags,
 )
-from termwise.design.stored import EVERY
+from termwise.design import EVERY
+
+FILE_KERNELS = tuple(KERNELS)  # a kernel added by a user is unknown where a file is loaded
 
 
 def freeze(estimator: Any) -> Program:
     """Return a fitted estimator, or a pipeline that ends in one, as a program."""
-    chain = list(flattened(estimator))
+    chain = list(flatten(estimator))
     model = chain.pop() if chain else estimator
     if not hasattr(type(model), "predictor_"):
         raise TypeError(
@@ -73,34 +75,61 @@ def freeze(estimator: Any) -> Program:
             "are not linear in their terms."
         )
     check_is_fitted(model)
-    names = name_terms(model, chain)
-    chain += terms_of(model)
-    reading, chain = front(estimator, model, chain)
+    names = _term_names(model, chain)
+    chain += _transformers_of_terms(model)
+    schema, chain = _input_schema(estimator, model, chain)
     steps = tuple(step for one in chain for step in steps_of(one))
     check_lags(steps, "estimator")
-    return Program(reading, steps, linear_of(model, names), labels_of(model), series_of(chain, reading)).pruned()
+    return Program(schema, steps, linear_of(model, names), labels_of(model), _series(chain, schema)).pruned()
 
 
-def terms_of(model: Any) -> list[Any]:
-    """Return the transformers that make the terms of a model."""
-    return [Columns(model._chosen)] if model.basis_ is None else list(flattened(model._chosen_basis))
+class ModelTerms(NamedTuple):
+    """The terms of a fitted model."""
+
+    chosen: Indices  # numbers of the candidates
+    basis: Any  # restricted to these, None for columns of X
+    names: tuple[str, ...]
+    weights: Floats  # (q, k)
+    intercept: Floats  # (q,)
+    one_output: bool  # whether the targets were a vector
+    sharpness: float | None  # inverse temperature of the class probabilities
 
 
-def flattened(transformer: Any) -> Iterator[Any]:
-    """Take pipelines apart, leaving out what does nothing."""
+def terms_of(model: Any) -> ModelTerms:
+    """Return the terms of a fitted model."""
+    terms = model.fitted_terms_
+    labels = terms.candidates.labels
+    return ModelTerms(
+        terms.chosen,
+        terms.basis,
+        tuple(terms.names),
+        to_host(terms.weights).T,
+        to_host(terms.intercept),
+        terms.one_output,
+        None if labels is None else labels.slope,
+    )
+
+
+def flatten(transformer: Any) -> Iterator[Any]:
+    """Yield the transformers of nested pipelines, without those that do nothing."""
     transformer = getattr(transformer, "best_estimator_", transformer)  # of a search
     if isinstance(transformer, Pipeline):
         for _, step in transformer.steps:
-            yield from flattened(step)
-    elif isinstance(transformer, TakenColumns):
-        yield from flattened(transformer.transformer)
-        yield Columns(transformer.indices)
+            yield from flatten(step)
+    elif isinstance(transformer, ColumnSubset):
+        yield from flatten(transformer.transformer)
+        yield SelectColumns(transformer.indices)
     elif transformer is not None and not (isinstance(transformer, str) and transformer == "passthrough"):
         yield transformer
 
 
-def front(estimator: Any, model: Any, chain: list[Any]) -> tuple[Reading, list[Any]]:
-    """Return how the table is read, and the rest of the chain: encoders and imputers come before all steps."""
+def _transformers_of_terms(model: Any) -> list[Any]:
+    terms = terms_of(model)
+    return [SelectColumns(terms.chosen)] if terms.basis is None else list(flatten(terms.basis))
+
+
+def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSchema, list[Any]]:
+    """Return the encoding of the table, and the rest of the chain: encoders and imputers come before all steps."""
     source = estimator if hasattr(estimator, "n_features_in_") else model
     names = getattr(source, "feature_names_in_", [f"x{j}" for j in range(source.n_features_in_)])
     fills: dict[int, Any] = {}
@@ -108,189 +137,266 @@ def front(estimator: Any, model: Any, chain: list[Any]) -> tuple[Reading, list[A
     while chain and isinstance(chain[0], TableEncoder | SimpleImputer):
         first, chain = chain[0], chain[1:]
         if isinstance(first, TableEncoder):
-            categories |= dict(zip(map(str, names), (kinds for _, kinds in first.blocks()), strict=True))
+            blocks = zip(map(str, names), (kinds for _, kinds in first.blocks()), strict=True)
+            categories |= {name: kinds for name, kinds in blocks if kinds is not None}
         else:
             chain = [*steps_of(first), *chain]
             fills |= {j: value for j, value in enumerate(first.statistics_) if not np.isnan(value)}
-    return Reading.of(describe(names, {k: v for k, v in categories.items() if v is not None}, fills)), chain
+    return InputSchema.from_inputs(describe_inputs(names, categories, fills)), chain
 
 
-def name_terms(model: Any, before: list[Any]) -> tuple[str, ...]:
-    """Name the terms of a model, by the names of the inputs in front of a pipeline where transformers pass them on."""
+def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
+    """Name the terms by the inputs of a whole pipeline, where the transformers before the model transmit names."""
     names: Any = None
+    terms = terms_of(model)
     for one in before:
         if not hasattr(one, "get_feature_names_out"):
-            return tuple(model._term_names())
+            return terms.names
         names = one.get_feature_names_out(names)
     if names is None or hasattr(model, "feature_names_in_"):
-        return tuple(model._term_names())
-    if model.basis_ is None:
-        return tuple(str(names[j]) for j in model._chosen)
-    if not hasattr(model._chosen_basis, "get_feature_names_out"):
-        return tuple(model._term_names())
-    return tuple(map(str, model._chosen_basis.get_feature_names_out(names)))
+        return terms.names
+    if terms.basis is None:
+        return tuple(str(names[j]) for j in terms.chosen)
+    if not hasattr(terms.basis, "get_feature_names_out"):
+        return terms.names
+    return tuple(map(str, terms.basis.get_feature_names_out(names)))
 
 
 def linear_of(model: Any, names: tuple[str, ...] | None = None) -> Linear:
     """Return the weights of a model."""
-    weights, intercept = np.atleast_2d(to_host(model.weights_)), np.atleast_1d(to_host(model.intercept_))
-    return Linear(tuple(model._term_names()) if names is None else names, weights, intercept, bool(model._one_output))
+    terms = terms_of(model)
+    return Linear(terms.names if names is None else names, terms.weights, terms.intercept, terms.one_output)
 
 
 def labels_of(model: Any) -> Labels | None:
     """Return the classes of a classifier."""
     if not hasattr(model, "classes_"):
         return None
-    classes = [plain_scalar(label, "classes") for label in model.classes_]
-    return Labels(classes, getattr(model, "_sharpness", None))
+    return Labels([plain_scalar(label, "classes") for label in model.classes_], terms_of(model).sharpness)
 
 
-def series_of(chain: list[Any], reading: Reading) -> str | None:
-    """Return the input that a basis of lags takes for the output, if all before it leaves columns where they are."""
+def _series(chain: list[Any], schema: InputSchema) -> str | None:
+    """Return the input that a basis of lags uses as the output, if all steps before it act on single columns."""
     for i, one in enumerate(chain):
-        if isinstance(one, LagBasis) and all(isinstance(s, Elementwise) for t in chain[:i] for s in steps_of(t)):
-            return reading.inputs[reading.sources[one.output_]].name
+        if isinstance(one, LagBasis):
+            before = [step for transformer in chain[:i] for step in steps_of(transformer)]
+            if all(isinstance(step, FormulaStep) and step.axis == "inputs" for step in before):
+                return schema.inputs[schema.sources[one.output_]].name
     return None
 
 
 # -- transformers ------------------------------------------------------------------------------------------------------
 
 
-class UnknownTransformer(TypeError):
-    """A transformer for which there are no steps."""
+class UnsupportedTransformer(TypeError):
+    """A transformer that has no steps."""
 
 
-def steps_of(transformer: Any) -> list[Step]:
-    """Return what a fitted transformer does as steps."""
-    cls = type(transformer)
-    known = next(kind for kind in cls.__mro__ if kind in converted.registry)
-    own = any(getattr(cls, name, None) is not getattr(known, name, None) for name in ("transform", "_evaluate"))
-    if own and known is not object:  # a child that does something else than its parent
-        raise unknown(transformer)
-    return converted(transformer)
+def supported() -> list[type]:
+    """Return the classes of transformers that have steps."""
+    return [kind for kind in _steps.registry if kind is not object]
 
 
-@singledispatch
-def converted(transformer: Any) -> list[Step]:
-    """Return the steps of a transformer by its class: here, of one that has no function of its own."""
-    if isinstance(transformer, SelectorMixin):
-        return [Columns(transformer.get_support(indices=True))]
-    if hasattr(type(transformer), "predictor_"):  # one of ours as a selector: its terms in the order of the candidates
-        steps = [step for one in terms_of(transformer) for step in steps_of(one)]
-        return [*steps, Columns(np.argsort(transformer._chosen))]
-    raise unknown(transformer)
-
-
-def unknown(transformer: Any) -> UnknownTransformer:
-    """Say what is known instead."""
-    known = sorted({kind.__name__ for kind in converted.registry if kind not in (object, Step)})
-    return UnknownTransformer(
-        f"a Predictor cannot be made of {type(transformer).__name__}: it knows {', '.join(known)}, selectors of "
+def _unsupported(transformer: Any) -> UnsupportedTransformer:
+    names = sorted(kind.__name__ for kind in supported())
+    return UnsupportedTransformer(
+        f"a Predictor cannot be made of {type(transformer).__name__}: it supports {', '.join(names)}, selectors of "
         "columns, and pipelines of these. Other transformers can be converted together with the model by "
         "termwise.deploy.onnx.to_onnx, which uses skl2onnx."
     )
 
 
-@converted.register
-def _(step: Step) -> list[Step]:
-    return [step]
+def steps_of(transformer: Any) -> list[Step]:
+    """Return a fitted transformer as steps."""
+    if isinstance(transformer, Step):
+        return [transformer]
+    cls = type(transformer)
+    parent = next(kind for kind in cls.__mro__ if kind in _steps.registry)
+    changed = any(getattr(cls, name, None) is not getattr(parent, name, None) for name in ("transform", "evaluate"))
+    if changed and parent is not object:  # a subclass with another formula than its parent
+        raise _unsupported(transformer)
+    return _steps(transformer)
 
 
-@converted.register
+@singledispatch
+def _steps(transformer: Any) -> list[Step]:
+    """Return the steps of a transformer by its class: here, of one without an entry of its own."""
+    if isinstance(transformer, SelectorMixin):
+        return [SelectColumns(transformer.get_support(indices=True))]
+    if hasattr(type(transformer), "predictor_"):  # one of ours as a selector: its terms in the order of the candidates
+        steps = [step for one in _transformers_of_terms(transformer) for step in steps_of(one)]
+        return [*steps, SelectColumns(np.argsort(terms_of(transformer).chosen))]
+    raise _unsupported(transformer)
+
+
+@_steps.register
 def _(encoder: TableEncoder) -> list[Step]:
     if encoder.categories_:
         raise TypeError("TableEncoder must be the first step of a pipeline if it has categories, got it later.")
     return []
 
 
-@converted.register
+@_steps.register
 def _(imputer: SimpleImputer) -> list[Step]:
-    """Holes are filled as the table is read: behind other steps there are none."""
+    """Missing values are filled by the schema: behind other steps there are none."""
     values = imputer.statistics_
-    numbers = np.asarray(values).dtype.kind == "f" and isinstance(imputer.missing_values, float)
-    if imputer.add_indicator or not numbers:
+    numeric = np.asarray(values).dtype.kind == "f" and isinstance(imputer.missing_values, float)
+    if imputer.add_indicator or not numeric:
         raise TypeError(
             "SimpleImputer must fill NaN in columns of numbers and add no indicator, got other settings: a Predictor "
             "does that only."
         )
-    there = np.flatnonzero(~np.isnan(values))
-    return [] if len(there) == len(values) else [Columns(there)]
+    kept = np.flatnonzero(~np.isnan(values))
+    return [] if len(kept) == len(values) else [SelectColumns(kept)]
 
 
-@converted.register
+@_steps.register
 def _(function: FunctionTransformer) -> list[Step]:
-    if function.func is None:
-        return []
-    raise unknown(function)
+    if function.func is not None:
+        raise _unsupported(function)
+    return []
 
 
-@converted.register
-def _(scaler: StandardScaler) -> list[Step]:
-    return [standardise(scaler.mean_ if scaler.with_mean else None, scaler.scale_, scaler.n_features_in_)]
+# -- scalers
 
 
-@converted.register
-def _(scaler: RobustScaler) -> list[Step]:
-    return [standardise(scaler.center_, scaler.scale_, scaler.n_features_in_)]
+@dataclass(frozen=True, eq=False)
+class Standardise(FormulaStep):
+    """Subtract and divide: scikit-learn's StandardScaler, RobustScaler and MaxAbsScaler."""
+
+    kind: ClassVar[str] = "standardise"
+    expression: ClassVar[Any] = STANDARDISED
+    axis: ClassVar[str] = "inputs"
+    center: Annotated[Floats, Reals(("inputs",))]
+    scale: Annotated[Floats, Reals(("inputs",), nonzero=True)]
 
 
-@converted.register
-def _(scaler: MaxAbsScaler) -> list[Step]:
+@dataclass(frozen=True, eq=False)
+class MinMaxScale(FormulaStep):
+    """Multiply and add: scikit-learn's MinMaxScaler."""
+
+    kind: ClassVar[str] = "stretch"
+    expression: ClassVar[Any] = z * variable("factor") + variable("offset")
+    axis: ClassVar[str] = "inputs"
+    factor: Annotated[Floats, Reals(("inputs",))]
+    offset: Annotated[Floats, Reals(("inputs",))]
+
+
+@dataclass(frozen=True, eq=False)
+class Clip(FormulaStep):
+    """Restrict to an interval."""
+
+    kind: ClassVar[str] = "clip"
+    expression: ClassVar[Any] = np.minimum(np.maximum(z, variable("low")), variable("high"))
+    axis: ClassVar[str] = "inputs"
+    low: Annotated[Floats, Reals(("inputs",))]
+    high: Annotated[Floats, Reals(("inputs",))]
+
+
+@_steps.register(StandardScaler)
+@_steps.register(RobustScaler)
+@_steps.register(MaxAbsScaler)
+def _(scaler: Any) -> list[Step]:
     d = scaler.n_features_in_
-    clip: list[Step] = [Clip(np.full(d, -1.0), np.full(d, 1.0))] if getattr(scaler, "clip", False) else []
-    return [standardise(None, scaler.scale_, d), *clip]
+    center = getattr(scaler, "mean_" if isinstance(scaler, StandardScaler) else "center_", None)
+    if isinstance(scaler, StandardScaler) and not scaler.with_mean:
+        center = None
+    center, scale = np.zeros(d) if center is None else center, np.ones(d) if scaler.scale_ is None else scaler.scale_
+    steps: list[Step] = [Standardise(np.asarray(center, dtype=np.float64), np.asarray(scale, dtype=np.float64))]
+    return [*steps, Clip(-np.ones(d), np.ones(d))] if getattr(scaler, "clip", False) else steps
 
 
-@converted.register
+@_steps.register
 def _(scaler: MinMaxScaler) -> list[Step]:
-    steps: list[Step] = [Stretch(scaler.scale_, scaler.min_)]
+    steps: list[Step] = [MinMaxScale(scaler.scale_, scaler.min_)]
     low, high = (np.full(scaler.n_features_in_, float(end)) for end in scaler.feature_range)
     return [*steps, Clip(low, high)] if scaler.clip else steps
 
 
-def standardise(center: Any, scale: Any, d: int) -> Step:
-    """Subtract and divide, where there is something to."""
-    center = np.zeros(d) if center is None else center
-    return Standardise(np.asarray(center, dtype=np.float64), np.asarray(np.ones(d) if scale is None else scale, float))
+# -- polynomials and unions of features
 
 
-@converted.register
+@dataclass(frozen=True, eq=False)
+class Polynomial(FormulaStep):
+    """Products of powers: scikit-learn's PolynomialFeatures."""
+
+    kind: ClassVar[str] = "powers"
+    expression: ClassVar[Any] = power_product(z, variable("powers"))
+    powers: Annotated[Indices, Integers(("terms", "inputs"))]
+
+    def restrict(self, terms: Indices) -> tuple[Step, Indices]:
+        """Restrict it to some products and the columns in them."""
+        powers = self.powers[terms]
+        needed = np.flatnonzero(powers.any(axis=0))
+        return Polynomial(powers[:, needed]), needed
+
+
+@_steps.register
 def _(polynomials: PolynomialFeatures) -> list[Step]:
-    return [Powers(polynomials.powers_)]
+    return [Polynomial(polynomials.powers_)]
 
 
-@converted.register
+@_steps.register
 def _(union: FeatureUnion) -> list[Step]:
-    sides = [list(flattened(one)) for _, one in union.transformer_list if not isinstance(one, str)]
-    check_sides(union, sides)
-    d = next(side[0].n_features_in_ for side in sides if side and hasattr(side[0], "n_features_in_"))
-    return [beside([[step for one in side for step in steps_of(one)] for side in sides], d)]
-
-
-def check_sides(union: FeatureUnion, sides: list[list[Any]]) -> None:
-    """Raise unless columns side by side are neither weighted nor, each in a way of their own, filled."""
+    branches = [list(flatten(one)) for _, one in union.transformer_list if not isinstance(one, str)]
     weights = union.transformer_weights
-    if weights is not None or any(isinstance(one, SimpleImputer) for side in sides for one in side):
+    if weights is not None or any(isinstance(one, SimpleImputer) for branch in branches for one in branch):
         found = "a SimpleImputer" if weights is None else f"transformer_weights={weights!r}"
-        raise UnknownTransformer(
+        raise UnsupportedTransformer(
             "FeatureUnion must have no transformer_weights and no SimpleImputer inside for a Predictor, got "
             f"{found}: scale columns behind it and fill them in front of it, or put it into a pipeline with the model, "
             "which termwise.deploy.onnx.to_onnx converts by skl2onnx."
         )
+    d = next(one[0].n_features_in_ for one in branches if one and hasattr(one[0], "n_features_in_"))
+    return [_concatenate([[step for one in branch for step in steps_of(one)] for branch in branches], d)]
 
 
-def beside(chains: list[list[Step]], d: int, order: Indices | slice = EVERY) -> Beside:
-    """Put chains that all begin with the same d columns side by side; of what they yield, some or all in an order."""
-    parts = tuple(Part(np.arange(d), tuple(chain)) for chain in chains)
-    return Beside(parts, np.arange(sum(part.n_terms for part in parts))[order])
+def _concatenate(chains: list[list[Step]], d: int, order: Indices | slice = EVERY) -> Concatenate:
+    """Concatenate chains that are all applied to the same d columns; of their terms, some or all in an order."""
+    parts = tuple(Branch(np.arange(d), tuple(chain)) for chain in chains)
+    return Concatenate(parts, np.arange(sum(part.n_terms for part in parts))[order])
 
 
 # -- bases -------------------------------------------------------------------------------------------------------------
 
 
-@converted.register
+@dataclass(frozen=True, eq=False)
+class Whiten(FormulaStep):
+    """`(z - center) matrix`: transforms a metric into the identity."""
+
+    kind: ClassVar[str] = "rotate"
+    expression: ClassVar[Any] = dot(z - variable("center"), variable("matrix"))
+    center: Annotated[Floats, Reals(("inputs",))]
+    matrix: Annotated[Floats, Reals(("inputs", "terms"))]
+
+
+@cache
+def _radial_expression(kernel: str) -> Expression:
+    return KERNELS[kernel].substitute(r2=SQUARED_DISTANCE)
+
+
+@dataclass(frozen=True, eq=False)
+class Radial(FormulaStep):
+    """Radial functions around centres, with a kernel of `RadialBasis` and a width for each input."""
+
+    kind: ClassVar[str] = "radial"
+    kernel: Annotated[str, Scalar(read_choice, (FILE_KERNELS,))]
+    widths: Annotated[Floats, Reals(("inputs",), positive=True)]
+    centers: Annotated[Floats, Reals(("terms", "inputs"))]
+
+    @property
+    def expression(self) -> Expression:
+        """The kernel of the squared distance."""
+        return _radial_expression(self.kernel)
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Evaluate by matrix products, as `RadialBasis` does: the expression would need n x terms x inputs numbers."""
+        return kernel_design(Z, self.centers, self.widths, self.kernel).columns(EVERY)
+
+
+@_steps.register
 def _(basis: RadialBasis) -> list[Step]:
-    check_choice("kernel", basis.kernel, SHIPPED, remedy="a kernel of one's own cannot be kept in a file")
+    check_choice("kernel", basis.kernel, FILE_KERNELS, remedy="a kernel of one's own cannot be stored in a file")
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
     if width.ndim < 2:
@@ -298,53 +404,66 @@ def _(basis: RadialBasis) -> list[Step]:
     # (x - c)' M^-1 (x - c) = |L^-1 (x - c)|^2 with M = L L'
     root = np.linalg.cholesky(width)
     origin = centers.mean(axis=0) if len(centers) else np.zeros(len(width))
-    rotate = Rotate(origin, sla.solve_triangular(root, np.eye(len(root)), lower=True).T)
-    return [rotate, Radial(basis.kernel, np.ones(len(root)), rotate.evaluate(centers))]
+    whiten = Whiten(origin, sla.solve_triangular(root, np.eye(len(root)), lower=True).T)
+    return [whiten, Radial(basis.kernel, np.ones(len(root)), whiten.evaluate(centers))]
 
 
-@converted.register
+@_steps.register
 def _(basis: SmoothBasis) -> list[Step]:
-    inputs = np.flatnonzero(basis.relevance_)
-    lines = np.flatnonzero(basis.columns_ >= 0)
-    columns = basis.columns_[lines]
-    parts = [Part(columns, (Standardise(basis.means_[columns], basis.deviations_[columns]),))]
-    order = [lines]
-    for factor in np.unique(basis.factors_[basis.columns_ < 0]):
-        terms = np.flatnonzero(basis.factors_ == factor)
-        centers = basis.centers_[terms][:, inputs]
-        parts.append(Part(inputs, (Radial("gaussian", basis._widths_of(factor), centers),)))
+    inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
+    columns = basis.columns_[linear]
+    parts = [Branch(columns, (Standardise(basis.means_[columns], basis.deviations_[columns]),))]
+    order = [linear]
+    for terms, widths, centers in basis.gaussians():
+        parts.append(Branch(inputs, (Radial("gaussian", widths, centers),)))
         order.append(terms)
-    return [Beside(tuple(parts), np.argsort(np.concatenate(order)))]
+    return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
 
 
-@converted.register
+@_steps.register
 def _(basis: AnovaBasis) -> list[Step]:
-    kinds = 1 + basis.centers_.shape[1]
-    numbers = np.where(basis.inputs_ < 0, -1, basis.inputs_ * kinds + basis.bumps_)
-    used = np.unique(numbers[numbers >= 0])
-    columns, bumps = used // kinds, used % kinds
-    places = np.column_stack([basis.means_, basis.centers_])[columns, bumps]
-    units = np.where(bumps == 0, basis.deviations_[columns], basis.widths_[columns])
-    first, second = positions(used, numbers).T
-    return [Anova(columns, places, units, np.minimum(bumps, 1), first, second)]
+    return [PairProducts(**basis.frozen())]
 
 
-@converted.register
+@dataclass(frozen=True, eq=False)
+class Fourier(FormulaStep):
+    """Sines with a frequency and a phase, of `FourierBasis`."""
+
+    kind: ClassVar[str] = "waves"
+    expression: ClassVar[Any] = WAVE
+    columns: Annotated[Indices, Integers(("terms",), of="inputs")]
+    origins: Annotated[Floats, Reals(("terms",))]
+    periods: Annotated[Floats, Reals(("terms",), positive=True)]
+    harmonics: Annotated[Indices, Integers(("terms",), low=1)]
+    phases: Annotated[Floats, Reals(("terms",))]
+
+
+@_steps.register
 def _(basis: FourierBasis) -> list[Step]:
     columns = basis.columns_
-    return [Waves(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
+    return [Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
 
 
-@converted.register
+@dataclass(frozen=True, eq=False)
+class Logistic(FormulaStep):
+    """Logistic hidden units, of `LogisticBasis`."""
+
+    kind: ClassVar[str] = "logistic"
+    expression: ClassVar[Any] = HIDDEN_UNIT
+    directions: Annotated[Floats, Reals(("terms", "inputs"))]
+    offsets: Annotated[Floats, Reals(("terms",))]
+
+
+@_steps.register
 def _(basis: LogisticBasis) -> list[Step]:
     return [Logistic(basis.directions_, basis.offsets_)]
 
 
-@converted.register
+@_steps.register
 def _(basis: LagBasis) -> list[Step]:
     return [Lags(basis.columns_, basis.lags_)]
 
 
-@converted.register
+@_steps.register
 def _(basis: UnionBasis) -> list[Step]:
-    return [beside([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)]
+    return [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)]

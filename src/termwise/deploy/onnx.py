@@ -1,67 +1,40 @@
-"""Whole pipelines of scikit-learn as ONNX graphs: converters of our estimators and bases for skl2onnx.
+"""A model as an ONNX graph.
 
-`Predictor.export` needs none of this. It is for pipelines with transformers that only skl2onnx knows.
+Graphs use operators of ONNX opset 17 and of `ai.onnx.ml` opset 3, which every onnxruntime from 1.12 on supports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from termwise._checks import import_optional
-from termwise.basis import Basis, TableEncoder
-from termwise.basis.base import TakenColumns
-from termwise.deploy.freeze import UnknownTransformer, converted, freeze, labels_of, linear_of, steps_of
-from termwise.deploy.inputs import Reading, describe
-from termwise.deploy.onnx_graph import (
-    ML_OPSET,
-    OPSET,
-    Graph,
-    combine,
-    decide,
-    element_type,
-    odds,
-    read_columns,
-    read_table,
-    run,
+from termwise._checks import check_choice, import_optional
+from termwise.basis.expressions import Expression, evaluate
+from termwise.deploy.inputs import Input, InputSchema
+from termwise.deploy.program import (
+    Concatenate,
+    FormulaStep,
+    Labels,
+    Lags,
+    Linear,
+    PairProducts,
+    Program,
+    Step,
+    as_float32,
 )
-from termwise.deploy.outputs import Labels
-from termwise.estimators.evidence import EvidenceForwardRegressor
-from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
-from termwise.estimators.local_ridge import LocalRidge
-from termwise.estimators.online import OnlineRidge
-from termwise.estimators.prefilter import PrefilterClassifier
-from termwise.estimators.ridge import BasisRidge
-from termwise.estimators.search import CriterionSearch
-from termwise.estimators.thresholding import OrthogonalThresholdRegressor
-from termwise.recipe import TermwiseClassifier, TermwiseRegressor
 
-MODELS: tuple[type, ...] = (
-    BasisRidge,
-    CriterionSearch,
-    EvidenceForwardRegressor,
-    ForwardClassifier,
-    ForwardRegressor,
-    LocalRidge,
-    OnlineRidge,
-    OrthogonalThresholdRegressor,
-    PrefilterClassifier,
-    TermwiseClassifier,
-    TermwiseRegressor,
-)
-BASES: tuple[type, ...] = (
-    *(kind for kind in converted.registry if issubclass(kind, Basis)),
-    TableEncoder,
-    TakenColumns,
-)
+OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
+ML = "ai.onnx.ml"
+CATEGORY_TYPES: dict[type, Any] = {str: object, int: np.int64, bool: np.bool_}  # of inputs, by the type of categories
 
 
 def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     """Convert a fitted estimator or pipeline by skl2onnx, with the converters of termwise registered.
+
+    `Predictor.export` needs no skl2onnx; this is for pipelines with transformers that only skl2onnx supports.
 
     Parameters
     ----------
@@ -70,7 +43,7 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     X : array-like, default=None
         Some samples, from which the types of the inputs are guessed; or give `initial_types`.
     **options : dict
-        Whatever `skl2onnx.to_onnx` takes.
+        Arguments of `skl2onnx.to_onnx`.
 
     Returns
     -------
@@ -81,7 +54,7 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     Notes
     -----
     Transformers that skl2onnx cannot convert are named in its error. Precision is that of the inputs: for float64, give
-    `X` in float64 or `DoubleTensorType`. Of a table with categories every column is an input, numbers and texts.
+    `X` in float64 or `DoubleTensorType`. Of a table with categories every column is an input, numbers and strings.
 
     Examples
     --------
@@ -99,184 +72,328 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     return import_optional("skl2onnx", "onnx", "Converting pipelines").to_onnx(model, X, **options)
 
 
-@cache
 def register() -> None:
-    """Tell skl2onnx how to convert every estimator and basis; once is enough. `to_onnx` does so by itself."""
-    skl2onnx = import_optional("skl2onnx", "onnx", "Converting pipelines")
-    for cls in MODELS:
-        skl2onnx.update_registered_converter(
-            cls, f"Termwise{cls.__name__}", _shape_of_model, _convert_model, parser=_parse, options={"zipmap": [False]}
-        )
-    for cls in BASES:
-        skl2onnx.update_registered_converter(cls, f"Termwise{cls.__name__}", _shape_of_terms, _convert_terms)
+    """Register the converters of all estimators and bases with skl2onnx, as `to_onnx` does."""
+    from termwise.deploy import skl2onnx  # which imports all estimators
+
+    skl2onnx.register()
 
 
-class Inside(Graph):
-    """Nodes and constants inside a graph that skl2onnx is writing."""
+def source(program: Program, dtype: str = "float64") -> bytes:
+    """Return a model of ONNX, serialised.
 
-    def __init__(self, scope: Any, operator: Any, container: Any) -> None:
-        super().__init__(_precision(operator))
-        if container.target_opset < OPSET:
-            raise ValueError(
-                f"target_opset must be at least {OPSET} for the estimators of termwise, got {container.target_opset}: "
-                "leave it out to have the newest."
-            )
-        self.scope, self.operator, self.container = scope, operator, container
+    Its input is `X`, a table of numbers of shape (n, d), or, where there are categories, one input of shape (n, 1) per
+    column, by its name: numbers, strings, whole numbers or booleans. Its outputs are `prediction`; of a classifier
+    `label`, `probabilities` where the estimator has them, and `scores`, in the shapes that `predict`, `predict_proba`
+    and `decision_function` return; an underscore is added where a column has that name. A missing string is empty, an
+    unknown category is none of the known ones. Radial terms need memory for rows x centres x inputs numbers: split
+    large tables.
 
-    def node(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    Parameters
+    ----------
+    program : Program
+        The model.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of inputs, outputs and intermediate numbers.
+    """
+    check_choice("dtype", dtype, ["float64", "float32"], remedy="the first is as exact as termwise itself")
+    onnx = import_optional("onnx", "onnx", "Writing ONNX")
+    helper, schema = onnx.helper, program.schema
+    graph = Graph(dtype, reserved=[one.name for one in schema.inputs])
+    inputs, is_table = [("X", graph.dtype, len(schema.inputs))], all(one.categories is None for one in schema.inputs)
+    if not is_table:
+        types = [graph.dtype if one.categories is None else CATEGORY_TYPES[category_type(one)] for one in schema.inputs]
+        inputs = [(one.name, np.dtype(kind), 1) for one, kind in zip(schema.inputs, types, strict=True)]
+    names = [name for name, _, _ in inputs]
+    z = names[0]
+    if program.linear.names:
+        z = encode_table(schema, graph, z) if is_table else encode_columns(schema, graph, names)
+        z = add_steps(program.steps, graph, z)
+    outputs = _add_predictions(program, graph, add_outputs(program.linear, graph, z))
+    body = helper.make_graph(
+        graph.nodes,
+        "termwise",
+        [helper.make_tensor_value_info(name, element_type(kind), [None, width]) for name, kind, width in inputs],
+        [helper.make_tensor_value_info(name, element_type(kind), shape) for name, kind, shape in outputs],
+        graph.constants,
+        doc_string=f"terms: {', '.join(program.linear.names) or 'none'}",
+    )
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
+    model = helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="termwise")
+    helper.set_model_props(model, {"inputs": ", ".join(one.name for one in schema.inputs)})
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def element_type(dtype: Any) -> int:
+    """Return ONNX's number of a type."""
+    helper = import_optional("onnx.helper", "onnx", "Writing ONNX")
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+class Graph:
+    """Nodes and constants of a graph, numbers in one precision; nodes refer to values by their names."""
+
+    def __init__(self, dtype: Any, reserved: Iterable[str] = ()) -> None:
+        self.dtype = np.dtype(dtype)
+        self.reserved = set(reserved)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def free_name(self, name: str) -> str:
+        """Return a name, changed if an input has it."""
+        while name in self.reserved:
+            name += "_"
+        return name
+
+    def node(self, op: str, *inputs: str, domain: str = "", name: str = "", **attributes: Any) -> str:
         """Add a node and return the name of its result."""
-        name = self.scope.get_unique_variable_name(f"termwise_{op.lower()}")
-        label = self.scope.get_unique_operator_name(f"termwise_{op}")
-        version = ML_OPSET if domain else OPSET
-        self.container.add_node(
-            op, list(inputs), [name], op_domain=domain, op_version=version, name=label, **attributes
-        )
+        helper = import_optional("onnx.helper", "onnx", "Writing ONNX")
+        name = self.free_name(name or f"{op.lower()}_{len(self.nodes)}")
+        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, domain=domain, **attributes))
         return name
 
     def constant(self, values: Any) -> str:
-        """Add a constant and return its name."""
+        """Add a constant and return its name: numbers, in the precision of the graph, booleans or strings."""
         array = self.cast(values)
-        name = self.scope.get_unique_variable_name("termwise_constant")
-        self.container.add_initializer(name, element_type(array.dtype), list(array.shape), array.ravel().tolist())
+        name = self.free_name(f"constant_{len(self.constants)}")
+        numpy_helper = import_optional("onnx.numpy_helper", "onnx", "Writing ONNX")
+        self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def inputs(self) -> list[str]:
-        """Names of what comes in, numbers in the precision of the graph."""
-        types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-        texts = (types.StringTensorType, types.Int64TensorType) if len(self.operator.inputs) > 1 else ()
-        return [
-            one.full_name
-            if isinstance(one.type, texts)
-            else self.node("Cast", one.full_name, to=element_type(self.dtype))
-            for one in self.operator.inputs
-        ]
+    def cast(self, values: Any) -> Any:
+        """Return an array of a type that ONNX has."""
+        array = np.asarray(values)
+        if array.dtype.kind == "f" and self.dtype == np.float32:
+            return as_float32(array)
+        kinds: dict[str, Any] = {"f": self.dtype, "i": np.int64, "U": object}
+        return array.astype(kinds.get(array.dtype.kind, array.dtype))
 
-    def table(self, reading: Reading) -> str:
-        """Add the reading of one table, or of one that comes column by column."""
-        names = self.inputs()
-        if len(names) == 1:
-            return read_table(reading, self, names[0])
-        if len(names) == len(reading.inputs):
-            return read_columns(reading, self, names)
-        return read_table(reading, self, self.node("Concat", *names, axis=1))
+    def columns(self, z: str, columns: Any) -> str:
+        """Select some columns."""
+        return self.node("Gather", z, self.constant(np.asarray(columns, dtype=np.int64)), axis=1)
 
-    def answer(self, *values: str) -> None:
-        """Join values to the outputs."""
-        for value, output in zip(values, self.operator.outputs, strict=True):
-            label = self.scope.get_unique_operator_name("termwise_answer")
-            self.container.add_node("Identity", [value], [output.full_name], name=label)
+    def product(self, z: str, matrix: Any) -> str:
+        """Multiply rows by a matrix.
+
+        A single column is multiplied element by element: onnxruntime fuses a scalar factor in front of MatMul into the
+        MatMul, as an attribute in float32.
+        """
+        return self.node("Mul" if len(matrix) == 1 else "MatMul", z, self.constant(matrix))
 
 
-def _precision(operator: Any) -> Any:
-    """Return float64 where something comes in as that, else float32."""
-    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-    return np.float64 if any(isinstance(one.type, types.DoubleTensorType) for one in operator.inputs) else np.float32
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+OPERATIONS = {
+    "add": "Add",
+    "subtract": "Sub",
+    "multiply": "Mul",
+    "divide": "Div",
+    "negative": "Neg",
+    "exp": "Exp",
+    "sqrt": "Sqrt",
+    "sin": "Sin",
+    "expit": "Sigmoid",
+    "maximum": "Max",
+    "minimum": "Min",
+    "where": "Where",
+}
 
 
-def _tensor(operator: Any, width: int) -> Any:
-    """Return the type of a table of numbers with so many columns."""
-    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-    kind = types.DoubleTensorType if _precision(operator) == np.float64 else types.FloatTensorType
-    return kind([_rows(operator), width])
+def add_expression(expression: Expression, step: FormulaStep, graph: Graph, z: str) -> str:
+    """Add the nodes of an expression, of which `z` is the input, and return the name of its value.
+
+    Parts without the input are constants. A sum of squares has an axis of its own for the inputs: differences are exact
+    where products of inputs and centres would cancel.
+    """
+    names: dict[Expression, str] = {}
+    rows = z
+    if any(node.operation == "sum_squares" for node in expression.nodes()):
+        rows = graph.node("Unsqueeze", z, graph.constant(np.array([1])))
+
+    def constant(node: Expression, as_bool: bool = False) -> str:
+        value = evaluate(node, step.parameters)
+        return graph.constant(np.asarray(value).astype(bool if as_bool else np.float64))
+
+    def name(node: Expression) -> str:
+        if "z" not in node.variables():
+            return constant(node)
+        if node not in names:
+            names[node] = add(node)
+        return names[node]
+
+    def add(node: Expression) -> str:
+        if node.operation == "variable":
+            return rows
+        if node.operation == "where":
+            condition, *values = node.arguments
+            return graph.node("Where", constant(condition, as_bool=True), *map(name, values))
+        first = name(node.arguments[0])
+        if node.operation == "square":
+            return graph.node("Mul", first, first)
+        if node.operation == "sum_squares":
+            square = graph.node("Mul", first, first)
+            return graph.node("ReduceSum", square, graph.constant(np.array([2])), keepdims=0)
+        if node.operation == "dot":
+            return graph.product(first, evaluate(node.arguments[1], step.parameters).T)
+        if node.operation == "power_product":
+            return _power_product(graph, first, evaluate(node.arguments[1], step.parameters))
+        return graph.node(OPERATIONS[node.operation], first, *map(name, node.arguments[1:]))
+
+    return name(expression)
 
 
-def _rows(operator: Any) -> Any:
-    """Return the number of rows, None if it is not known."""
-    shape = operator.inputs[0].type.shape
-    return shape[0] if shape else None
+def _power_product(graph: Graph, z: str, exponents: Any) -> str:
+    """Add products of powers, one factor after the other: most products have few."""
+    rows = graph.node("Shape", z, start=0, end=1)
+    shape = graph.node("Concat", rows, graph.constant(np.array([len(exponents)])), axis=0)
+    terms = graph.node("Expand", graph.constant(np.ones((1, 1))), shape)
+    n_factors = int((exponents > 0).sum(axis=1).max(initial=0))
+    order = np.argsort(exponents == 0, axis=1, kind="stable")  # the columns in each product come first
+    for place in range(n_factors):
+        columns = order[:, place]
+        powers = np.take_along_axis(exponents, columns[:, None], axis=1)[:, 0]
+        factor = graph.node("Pow", graph.columns(z, columns), graph.constant(powers.astype(np.float64)))
+        terms = graph.node("Mul", terms, factor)
+    return terms
 
 
-# -- bases -------------------------------------------------------------------------------------------------------------
+@singledispatch
+def add_step(step: Any, graph: Graph, z: str) -> str:
+    """Add a step applied to the value z, of shape (n, inputs), and return the name of its result, (n, terms).
+
+    Here, one with an expression.
+    """
+    columns = step.tables.get("columns")
+    return add_expression(step.expression, step, graph, z if columns is None else graph.columns(z, columns))
 
 
-def _shape_of_terms(operator: Any) -> None:
-    operator.outputs[0].type = _tensor(operator, len(operator.raw_operator.get_feature_names_out()))
+@add_step.register
+def _(step: PairProducts, graph: Graph, z: str) -> str:
+    singles = add_expression(step.expression, step, graph, graph.columns(z, step.columns))
+    second = graph.columns(singles, np.maximum(step.second, 0))
+    second = graph.node("Where", graph.constant(step.second < 0), graph.constant(1.0), second)
+    return graph.node("Mul", graph.columns(singles, step.first), second)
 
 
-def _convert_terms(scope: Any, operator: Any, container: Any) -> None:
-    graph, basis = Inside(scope, operator, container), operator.raw_operator
-    if isinstance(basis, TableEncoder):
-        blocks = dict(basis.blocks())
-        known = {name: kinds for name, kinds in blocks.items() if kinds is not None}
-        graph.answer(graph.table(Reading.of(describe(blocks, known, {}))))
-    elif isinstance(basis, TakenColumns):
-        graph.answer(graph.columns(_converted(basis.transformer, graph), basis.indices))
+@add_step.register
+def _(step: Lags, graph: Graph, z: str) -> str:
+    """Rows of the batch are in the order of time."""
+    n = graph.node("Squeeze", graph.node("Shape", z, start=0, end=1))
+    times = graph.node("Range", graph.constant(np.array(0)), n, graph.constant(np.array(1)))
+    times = graph.node("Unsqueeze", times, graph.constant(np.array([1])))
+    rows = graph.node("Max", graph.node("Sub", times, graph.constant(step.lags[None])), graph.constant(np.array([0])))
+    return graph.node("GatherElements", graph.columns(z, step.columns), rows, axis=0)
+
+
+@add_step.register
+def _(step: Concatenate, graph: Graph, z: str) -> str:
+    parts = [add_steps(part.steps, graph, graph.columns(z, part.columns)) for part in step.parts]
+    return graph.columns(graph.node("Concat", *parts, axis=1), step.order)
+
+
+def add_steps(steps: Sequence[Step], graph: Graph, z: str) -> str:
+    """Add a chain of steps."""
+    for step in steps:
+        z = add_step(step, graph, z)
+    return z
+
+
+# -- inputs and outputs ------------------------------------------------------------------------------------------------
+
+
+def encode_table(schema: InputSchema, graph: Graph, X: str) -> str:
+    """Add the encoding of one table of numbers."""
+    z = graph.columns(X, schema.sources)
+    fills = [schema.inputs[j].fill for j in schema.sources]
+    return z if all(fill is None for fill in fills) else _fill_missing(graph, z, fills)
+
+
+def _fill_missing(graph: Graph, z: str, fills: Sequence[float | None]) -> str:
+    """Add the replacement of missing values; NaN stays NaN where there is none."""
+    values = np.array([np.nan if fill is None else fill for fill in fills], dtype=np.float64)
+    return graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
+
+
+def encode_columns(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
+    """Add the encoding of a table that is given column by column, each of shape (n, 1)."""
+    codes: dict[int, str] = {}
+    parts = []
+    for j, category in zip(schema.sources.tolist(), schema.categories.tolist(), strict=True):
+        one = schema.inputs[j]
+        if one.categories is None:
+            parts.append(names[j] if one.fill is None else _fill_missing(graph, names[j], [one.fill]))
+        else:
+            codes[j] = codes.get(j) or _category_number(one, graph, names[j])
+            same = graph.node("Equal", codes[j], graph.constant(np.array([category])))
+            parts.append(graph.node("Cast", same, to=element_type(graph.dtype)))
+    return graph.node("Concat", *parts, axis=1)
+
+
+def _category_number(one: Input, graph: Graph, name: str) -> str:
+    """Add the number of the category of an input, -1 for an unknown one."""
+    keys = list(one.categories or ())
+    numbers, kind = list(range(len(keys))), category_type(one)
+    if kind is str:  # a missing string is empty
+        if "" not in keys:
+            numbers.append(-1 if one.fill is None else keys.index(one.fill))
+            keys.append("")
+        lists: dict[str, Any] = {"keys_strings": keys, "values_int64s": numbers}
     else:
-        names = graph.inputs()
-        z = names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1)
-        graph.answer(run(steps_of(basis), graph, z))
+        name = graph.node("Cast", name, to=element_type(np.int64)) if kind is bool else name
+        lists = {"keys_int64s": [int(key) for key in keys], "values_int64s": numbers}
+    return graph.node("LabelEncoder", name, domain=ML, default_int64=-1, **lists)
 
 
-def _converted(transformer: Any, graph: Inside) -> str:
-    """Add whatever skl2onnx makes of a transformer."""
-    algebra = import_optional("skl2onnx.algebra.onnx_operator", "onnx", "Converting pipelines")
-    name = graph.scope.get_unique_variable_name("termwise_terms")
-    opset = graph.container.target_opset
-    part = algebra.OnnxSubEstimator(transformer, *graph.operator.inputs, op_version=opset, output_names=[name])
-    part.add_to(graph.scope, graph.container)
-    return graph.node("Cast", name, to=element_type(graph.dtype))
+def category_type(one: Input) -> type:
+    """Return the type of the categories of an input, one that ONNX has."""
+    types = {type(category) for category in one.categories or ()} or {str}
+    if len(types) == 1 and types <= set(CATEGORY_TYPES):
+        return types.pop()
+    raise ValueError(
+        f"categories of {one.name} must be all strings, all whole numbers or all booleans in ONNX, got "
+        f"{list(one.categories or ())!r}: convert the column with astype(str) before the fit."
+    )
 
 
-# -- estimators --------------------------------------------------------------------------------------------------------
+def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
+    """Add the outputs, (n, q); without terms they are the same for all rows of z."""
+    intercept = graph.constant(linear.intercept[None])
+    if linear.names:
+        return graph.node("Add", graph.product(z, linear.weights.T), intercept)
+    rows = graph.node("Concat", graph.node("Shape", z, start=0, end=1), graph.constant(np.array([1])), axis=0)
+    return graph.node("Expand", intercept, rows)
 
 
-def _parse(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = None) -> Any:
-    """Declare the outputs: one of a regressor, two of a classifier."""
-    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-    operator = scope.declare_local_operator(f"Termwise{type(model).__name__}", model)
-    operator.inputs = inputs
-    classes = ["label", "probabilities" if hasattr(model, "predict_proba") else "scores"]
-    for name in classes if is_classifier(model) else ["variable"]:
-        kind = types.Int64TensorType() if name == "label" else _tensor(operator, 1)
-        operator.outputs.append(scope.declare_local_variable(name, kind))
-    return operator.outputs
+def add_label(labels: Labels, graph: Graph, scores: str) -> str:
+    """Add the class of each row, (n,)."""
+    if len(labels.classes) == 2:
+        second = graph.node("GreaterOrEqual", scores, graph.constant(0.0))
+        second = graph.node("Squeeze", second, graph.constant(np.array([1])))
+        number = graph.node("Cast", second, to=element_type(np.int64))
+    else:
+        number = graph.node("ArgMax", scores, axis=1, keepdims=0)
+    return graph.node("Gather", graph.constant(np.array(labels.classes)), number)
 
 
-def _shape_of_model(operator: Any) -> None:
-    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-    model = last_step(operator.raw_operator)
-    labels = labels_of(model)
+def add_probabilities(labels: Labels, graph: Graph, scores: str) -> str:
+    """Add the probability of each class."""
+    if len(labels.classes) == 2:
+        scores = graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
+    return graph.node("Softmax", graph.node("Mul", scores, graph.constant(labels.sharpness)), axis=1)
+
+
+def _add_predictions(program: Program, graph: Graph, scores: str) -> list[tuple[str, Any, list[Any]]]:
+    """Add the results; return their names, types and shapes."""
+    q, labels = len(program.linear.intercept), program.labels
+    one_output = program.linear.one_output
+    value = graph.node("Squeeze", scores, graph.constant(np.array([1]))) if one_output else scores
+    shape = [None] if one_output else [None, q]
     if labels is None:
-        operator.outputs[0].type = _tensor(operator, np.size(model.intercept_))
-        return
-    kind = types.Int64TensorType if _whole(labels) else types.StringTensorType
-    operator.outputs[0].type = kind([_rows(operator)])
-    operator.outputs[1].type = _tensor(operator, len(labels.classes))
-
-
-def _convert_model(scope: Any, operator: Any, container: Any) -> None:
-    graph, model = Inside(scope, operator, container), operator.raw_operator
-    last = last_step(model)
-    scores = combine(linear_of(last), graph, _terms(model, graph) if last.n_terms_ else operator.inputs[0].full_name)
-    labels = labels_of(last)
-    if labels is None:
-        graph.answer(scores)
-        return
-    plain = [int(one) if _whole(labels) else str(one) for one in labels.classes]
-    label = decide(Labels(plain, labels.sharpness), graph, scores)
+        return [(graph.node("Identity", value, name="prediction"), graph.dtype, shape)]
+    kind = graph.cast(np.array(labels.classes)).dtype
+    outputs: list[Any] = [(graph.node("Identity", add_label(labels, graph, scores), name="label"), kind, [None])]
     if labels.sharpness is not None:
-        graph.answer(label, odds(labels, graph, scores))
-    else:
-        graph.answer(
-            label, scores if len(plain) > 2 else graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
-        )
-
-
-def _terms(model: Any, graph: Inside) -> str:
-    """Add the terms of a model: by our own steps, or by skl2onnx where there is a transformer that only it knows."""
-    try:
-        program = freeze(model)
-    except UnknownTransformer:
-        return _converted(last_step(model)._chosen_basis, graph)
-    return run(program.steps, graph, graph.table(program.reading))
-
-
-def last_step(model: Any) -> Any:
-    """Return the estimator at the end of a search or a pipeline."""
-    model = getattr(model, "best_estimator_", model)
-    return last_step(model[-1]) if hasattr(model, "steps") else model
-
-
-def _whole(labels: Labels) -> bool:
-    """Whether the labels are whole numbers or truth values, which skl2onnx has as whole numbers."""
-    return all(isinstance(one, int) for one in labels.classes)
+        name = graph.node("Identity", add_probabilities(labels, graph, scores), name="probabilities")
+        outputs.append((name, graph.dtype, [None, len(labels.classes)]))
+    return [*outputs, (graph.node("Identity", value, name="scores"), graph.dtype, shape)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,45 +17,45 @@ from sklearn.utils.metaestimators import available_if
 
 from termwise._checks import check_choice, check_number
 from termwise.basis.encoder import is_frame
-from termwise.deploy.document import FORMAT, VERSION, read_document, text_of, write_atomically
+from termwise.deploy.document import (
+    FORMAT,
+    VERSION,
+    invalid,
+    read_dict,
+    read_document,
+    read_string,
+    to_json,
+    write_atomically,
+)
 from termwise.deploy.freeze import freeze
 from termwise.deploy.inputs import Input
-from termwise.deploy.plain import read_dict, read_text, wrong
 from termwise.deploy.program import Program
 
 Floats = NDArray[np.float64]
 
-LANGUAGES = {"json": ".json", "python": ".py", "c": ".c", "onnx": ".onnx"}
-WRITERS = {"python": "termwise.deploy.python", "c": "termwise.deploy.c", "onnx": "termwise.deploy.onnx_graph"}
-OPTIONS = {"json": (), "python": (), "c": ("dtype", "name"), "onnx": ("dtype",)}
-
-
-def _classifies(predictor: Predictor) -> bool:
-    return predictor._program.labels is not None
-
-
-def _knows_odds(predictor: Predictor) -> bool:
-    return predictor._program.labels is not None and predictor._program.labels.sharpness is not None
+# Export formats, with the suffix of their files: a module of this package of that name, imported on first use, whose
+# function `source(program, **options)` returns the content of the file.
+EXPORTS = {"json": ".json", "python": ".py", "c": ".c", "onnx": ".onnx"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictor:
-    """A fitted model without its data: what is needed to predict, and nothing else.
+    """A fitted model without its data: the parameters needed to predict, and nothing else.
 
     Every fitted estimator has one, `estimator.predictor_`; `from_estimator` makes one of a pipeline too. It holds the
-    chosen terms only, can be saved as one JSON file of plain data, and be written down as Python, C or ONNX.
+    selected terms only, can be saved as one JSON file of plain data, and exported to Python, C or ONNX.
 
     Attributes
     ----------
     task : {"regression", "classification"}
-        What it predicts.
+        Kind of prediction.
     inputs : tuple of Input
-        For each input its `name`, `kind` ("number" or "category"), `categories` (None for numbers) and `fill` (what
-        stands in for a missing value; None: a missing value is an error).
+        For each input its `name`, `kind` ("number" or "category"), `categories` (None for numbers) and `fill` (the
+        replacement of a missing value; None: a missing value is an error).
     input_names : list of str
         Their names.
     used_inputs : list of str
-        Names of those that the terms look at; a data frame need not have the others.
+        Names of those used by the terms; a data frame need not have the others.
     term_names : list of str
         Names of the terms.
     n_terms : int
@@ -62,11 +63,11 @@ class Predictor:
     weights : ndarray of shape (q, k)
         Their weights for each of q outputs.
     intercept : ndarray of shape (q,)
-        What is added.
+        The intercepts.
     classes : list or None
         The labels of a classifier.
     facts : dict or None
-        What is known of the model besides, as `termwise.diagnostics.facts` collects it; it is kept in the file.
+        Metadata of the model, as collected by `termwise.diagnostics.facts`; stored in the file.
 
     See Also
     --------
@@ -74,8 +75,8 @@ class Predictor:
 
     Notes
     -----
-    `predict` gives what the estimator gives, but for rounding, computed in float64. Differences to the estimator's way
-    with its inputs: columns of a data frame are found by name in any order, and an unknown category is an error.
+    Predictions are those of the estimator, except for rounding, computed in float64. Inputs are read differently:
+    columns of a data frame are found by name in any order, and an unknown category is an error.
 
     A model on a `LagBasis` takes, as the estimator does, a table in the order of time, and predicts each row from those
     before it; `free_run` feeds predictions back. Its ONNX graph takes such a table too. In Python and C the exported
@@ -116,17 +117,17 @@ class Predictor:
         """
         return cls(freeze(estimator))
 
-    # -- what it is ----------------------------------------------------------------------------------------------------
+    # -- attributes ----------------------------------------------------------------------------------------------------
 
     @property
     def task(self) -> str:
-        """What it predicts."""
+        """Kind of prediction."""
         return "regression" if self._program.labels is None else "classification"
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """Names, kinds, categories and fills of the inputs."""
-        return self._program.reading.inputs
+        return self._program.schema.inputs
 
     @property
     def input_names(self) -> list[str]:
@@ -135,8 +136,8 @@ class Predictor:
 
     @property
     def used_inputs(self) -> list[str]:
-        """Names of the inputs that the terms look at."""
-        return [self.inputs[j].name for j in self._program.reading.used]
+        """Names of the inputs used by the terms."""
+        return [self.inputs[j].name for j in self._program.schema.used]
 
     @property
     def term_names(self) -> list[str]:
@@ -155,7 +156,7 @@ class Predictor:
 
     @property
     def intercept(self) -> Floats:
-        """What is added, (q,)."""
+        """Intercepts, (q,)."""
         return self._program.linear.intercept.copy()
 
     @property
@@ -187,9 +188,9 @@ class Predictor:
             Predictions.
         """
         labels = self._program.labels
-        return self._outputs(X) if labels is None else labels.decide(self._program.scores(X))
+        return self._outputs(X) if labels is None else labels.predict(self._program.outputs(X))
 
-    @available_if(_classifies)
+    @available_if(lambda self: self._program.labels is not None)
     def decision_function(self, X: Any) -> NDArray:
         """Return the output of a classifier: positive for the second class, or one column per class.
 
@@ -200,7 +201,7 @@ class Predictor:
         """
         return self._outputs(X)
 
-    @available_if(_knows_odds)
+    @available_if(lambda self: self._program.labels is not None and self._program.labels.sharpness is not None)
     def predict_proba(self, X: Any) -> NDArray:
         """Return the probability of each class, where the estimator has it.
 
@@ -210,11 +211,11 @@ class Predictor:
             Inputs.
         """
         assert self._program.labels is not None
-        return self._program.labels.probabilities(self._program.scores(X)).astype(precision_of(X), copy=False)
+        return self._program.labels.probabilities(self._program.outputs(X)).astype(_dtype(X), copy=False)
 
     def _outputs(self, X: Any) -> NDArray:
-        scores = self._program.scores(X).astype(precision_of(X), copy=False)
-        return scores[:, 0] if self._program.linear.one_output else scores
+        outputs = self._program.outputs(X).astype(_dtype(X), copy=False)
+        return outputs[:, 0] if self._program.linear.one_output else outputs
 
     def free_run(self, X: Any, start: int | None = None) -> Floats:
         """Simulate the series of a model on a `LagBasis`, feeding each prediction back as a past value.
@@ -236,75 +237,69 @@ class Predictor:
             raise ValueError(
                 "free_run needs a model of one series on its past values, got another: fit with basis=LagBasis(...)."
             )
-        table, output = self._numeric_table(X), self.input_names.index(series)
+        output, used = self.input_names.index(series), {*self.used_inputs, series}
+        table = np.full((X.shape[0], len(self.inputs)), np.nan) if is_frame(X) else np.array(X, dtype=np.float64)
+        for j, name in enumerate(self.input_names):
+            if is_frame(X) and name in X.columns and name in used:  # unused ones may be missing
+                table[:, j] = np.array(X[name], dtype=np.float64)
         start = max(1, lags.longest) if start is None else start
         remedy = f"simulation begins inside the table of {len(table)} rows, after at least one row"
         check_number("start", start, low=1, below=len(table) + 1, integer=True, remedy=remedy)
-        table[start:, output] = np.nan  # lags of the series are at least one: it is not looked at before it is known
+        table[start:, output] = np.nan  # lags of the series are at least one: a value is used only after its prediction
         for t in range(start, len(table)):
             table[t, output] = self.predict(table[max(0, t - lags.longest) : t + 1])[-1]
         return table[:, output]
 
-    def _numeric_table(self, X: Any) -> Floats:
-        """Return a copy of a table of numbers in the order of the inputs; those that are not looked at may be NaN."""
-        if not is_frame(X):
-            return np.array(X, dtype=np.float64)
-        table = np.full((X.shape[0], len(self.inputs)), np.nan)
-        for j, name in enumerate(self.input_names):
-            if name in X.columns and name in {*self.used_inputs, self._program.series}:
-                table[:, j] = np.array(X[name], dtype=np.float64)
-        return table
-
     # -- changed copies ------------------------------------------------------------------------------------------------
 
     def with_facts(self, facts: Mapping[str, Any] | None) -> Predictor:
-        """Return a copy that carries facts about the model, which are saved with it.
+        """Return a copy with metadata about the model, which are saved with it.
 
         Parameters
         ----------
         facts : dict or None
-            Plain data: texts, finite numbers, truth values, None, and lists and dicts of these.
+            Plain data: strings, finite numbers, booleans, None, and lists and dicts of these.
         """
-        return replace(self, facts=None if facts is None else plain_facts(facts, "facts"))
+        return replace(self, facts=None if facts is None else _plain_copy(facts, "facts"))
 
     def with_fill(self, fill: Mapping[str, Any]) -> Predictor:
-        """Return a copy whose inputs take a value where one is missing.
+        """Return a copy that replaces missing values of its inputs.
 
         Parameters
         ----------
         fill : dict
-            By the name of an input the number or category that stands in; None makes a missing value an error.
+            By the name of an input the number or category that replaces a missing value; None makes that an error.
         """
-        return replace(self, _program=replace(self._program, reading=self._program.reading.filled(fill)))
+        return replace(self, _program=replace(self._program, schema=self._program.schema.with_fill(fill)))
 
     def narrow(self) -> Predictor:
-        """Return a copy that takes only the inputs its terms look at, in their order: for arrays and for exports."""
-        return replace(self, _program=self._program.narrowed())
+        """Return a copy with only the inputs used by its terms, in their order: for arrays and for exports."""
+        return replace(self, _program=self._program.without_unused_inputs())
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as plain data, which is what its file holds."""
+        """Return the model as plain data, the content of its file."""
         return {
             "format": FORMAT,
             "version": VERSION,
             "termwise": version("termwise"),
-            "predictor": self._program.plain(),
+            "predictor": self._program.to_plain(),
             "facts": self.facts,
         }
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a JSON file.
 
-        The file holds plain data, every number exact, and can be read by people. It is written beside its place and
-        then renamed, so that an interrupted save leaves the former file as it was.
+        The file holds plain data in readable form, with exact numbers. It is written under a temporary name and then
+        renamed, so that an interrupted save leaves the former file unchanged.
 
         Parameters
         ----------
         path : str or path
             Where to; `.json` is a good ending.
         """
-        write_atomically(path, text_of(self.to_dict()) + "\n")
+        write_atomically(path, to_json(self.to_dict()) + "\n")
 
     def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
@@ -314,38 +309,42 @@ class Predictor:
         path : str or path
             Where to.
         to : {"onnx", "c", "python", "json"}, default=None
-            "onnx": a graph for any ONNX runtime; "c": one C99 source file that needs no library and no memory of its
-            own; "python": a module that imports `math` alone; "json": the same as `save`. None: by the ending of the
+            "onnx": a graph for any ONNX runtime; "c": one C99 source file that needs no library and allocates no
+            memory; "python": a module that imports `math` alone; "json": the same as `save`. None: by the suffix of the
             path.
         **options : dict
-            For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, which the functions' names
-            begin with.
+            For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, the prefix of the names of
+            functions.
 
         Notes
         -----
-        In float64 all languages give the predictions of `predict` to 1e-12 of what is added up to them; in float32 to
-        about 1e-4 for inputs of ordinary size.
+        In float64 all formats agree with `predict` to 1e-12 of the sum of the absolute values of the terms, in float32
+        to about 1e-4 for inputs of ordinary size.
 
-        Python and C refuse what `predict` refuses; in C categories are numbers, which a comment lists. A graph of ONNX
-        cannot refuse: where a number is missing the result is NaN, and an unknown category is none of the known ones.
+        Python and C reject the inputs that `predict` rejects; in C categories are numbers, which a comment lists. ONNX
+        cannot reject inputs: where a number is missing the result is NaN, and an unknown category is none of the known
+        ones.
         """
-        ending = {suffix: language for language, suffix in LANGUAGES.items()}
-        language = ending.get(Path(path).suffix, Path(path).suffix) if to is None else to
-        check_choice("to", language, LANGUAGES, remedy=f"or end the path in one of {', '.join(ending)}")
+        formats = {suffix: name for name, suffix in EXPORTS.items()}
+        to = formats.get(Path(path).suffix, Path(path).suffix) if to is None else to
+        check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {', '.join(formats)}")
+        source = None if to == "json" else import_module(f"termwise.deploy.{to}").source
+        allowed = [] if source is None else list(inspect.signature(source).parameters)[1:]
         for name in options:
-            if name not in OPTIONS[language]:
-                known = ", ".join(OPTIONS[language]) or "none"
-                raise TypeError(f"{name} is no option of an export to {language}, which has {known}: leave it out.")
-        if language == "json":
+            if name not in allowed:
+                raise TypeError(
+                    f"{name} is no option of an export to {to}, which has {', '.join(allowed) or 'none'}: leave it out."
+                )
+        if source is None:
             self.save(path)
         else:
-            write_atomically(path, import_module(WRITERS[language]).source(self._program, **options))
+            write_atomically(path, source(self._program, **options))
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:
     """Read a model that `Predictor.save` wrote.
 
-    The file is data: nothing in it is executed, and everything is checked. Errors name the file, the place in it and
+    The file is data: nothing in it is executed, and everything is validated. Errors name the file, the place in it and
     the remedy.
 
     Parameters
@@ -369,32 +368,32 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
     >>> load_predictor(path)
     <Predictor: regression by 5 terms of x0>
     """
-    return read_document(path, from_dict)
+    return read_document(path, _from_dict)
 
 
-def from_dict(document: dict[str, Any]) -> Predictor:
+def _from_dict(document: dict[str, Any]) -> Predictor:
     """Return the predictor that a document with a valid header describes."""
     read_dict(document, "the document", ["format", "version", "termwise", "predictor", "facts"])
-    read_text(document["termwise"], "termwise")
+    read_string(document["termwise"], "termwise")
     facts = document["facts"]
-    facts = None if facts is None else plain_facts(facts, "facts")
-    return Predictor(Program.read(document["predictor"], "predictor"), facts)
+    facts = None if facts is None else _plain_copy(facts, "facts")
+    return Predictor(Program.from_plain(document["predictor"], "predictor"), facts)
 
 
-def plain_facts(value: Any, place: str) -> Any:
-    """Return a copy of plain data, or raise with the place of what is none."""
+def _plain_copy(value: Any, place: str) -> Any:
+    """Return a copy of plain data, or raise with the place of an invalid value."""
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise wrong(place, "a dict with texts as keys", list(value))
-        return {key: plain_facts(one, f"{place}.{key}") for key, one in value.items()}
+            raise invalid(place, "a dict with strings as keys", list(value))
+        return {key: _plain_copy(one, f"{place}.{key}") for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_facts(one, f"{place}[{i}]") for i, one in enumerate(value)]
+        return [_plain_copy(one, f"{place}[{i}]") for i, one in enumerate(value)]
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
         return value
-    raise wrong(place, "a text, a finite number, true, false, null, or a list or dict of these", value)
+    raise invalid(place, "a string, a finite number, true, false, null, or a list or dict of these", value)
 
 
-def precision_of(X: Any) -> Any:
+def _dtype(X: Any) -> Any:
     """Return float32 for a table of float32, else float64."""
     if is_frame(X):
         kinds = {str(X[name].dtype).lower() for name in X.columns}

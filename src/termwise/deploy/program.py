@@ -1,91 +1,445 @@
-"""A fitted model as plain data: read a table, take its rows through a chain of steps, combine, and decide."""
+"""A fitted model as plain data: encode a table, apply a chain of steps, combine the terms linearly, assign labels.
+
+A step maps a matrix Z of shape (n, inputs) to one of shape (n, terms). Nearly all are a `FormulaStep`, a record of
+parameters and the expression of a basis function; the other ones select, lag, multiply or concatenate columns. An
+export format implements these few kinds of steps, and thereby every basis.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from termwise.deploy.chain import Beside, prune, read_steps, run
-from termwise.deploy.inputs import Reading
-from termwise.deploy.outputs import Labels, Linear
-from termwise.deploy.plain import read_choice, read_dict, to_plain
-from termwise.deploy.steps import Lags, Step
+from termwise.basis.anova import SINGLE
+from termwise.basis.expressions import SUMS, evaluate
+from termwise.basis.lag import lagged
+from termwise.deploy.document import (
+    Integers,
+    Reals,
+    Record,
+    Scalar,
+    Sizes,
+    Strings,
+    invalid,
+    read_bool,
+    read_choice,
+    read_dict,
+    read_indices,
+    read_list,
+    read_number,
+    read_scalars,
+    specs,
+    to_plain,
+)
+from termwise.deploy.inputs import InputSchema
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+STEPS: dict[str, type[Step]] = {}  # by their kinds, which model files name
+
+
+class Step(Record, ABC):
+    """A function from rows of numbers to rows of numbers; subclasses with a `kind` can be stored in a file."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            STEPS[cls.kind] = cls
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns it is applied to: the length of its arrays, or the largest of its indices."""
+        indices = [name for name, spec in specs(type(self)).items() if getattr(spec, "of", "") == "inputs"]
+        largest = [getattr(self, name).max(initial=-1) + 1 for name in indices]
+        return self.axis_lengths().get("inputs") or int(max(largest, default=0))
+
+    @property
+    def n_terms(self) -> int:
+        """Number of columns of its result."""
+        lengths = self.axis_lengths()
+        return lengths["terms" if "terms" in lengths else "inputs"]
+
+    @abstractmethod
+    def evaluate(self, Z: Floats) -> Floats:
+        """Return its terms on rows of its inputs."""
+
+    @abstractmethod
+    def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
+        """Return a step with only these terms, in this order, and the columns it must be applied to.
+
+        None for the identity.
+        """
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain data, the kind of step first."""
+        return {"step": self.kind, **super().to_plain()}
+
+
+class FormulaStep(Step):
+    """Terms that are all values of one expression, with parameters along the axis of the terms or of the inputs.
+
+    The variable `z` is the input in `columns`, if there is such a field, each input in turn inside a sum over inputs,
+    and otherwise the input with the number of the term.
+    """
+
+    expression: ClassVar[Any]  # an Expression
+    axis: ClassVar[str] = "terms"  # along which the expression is evaluated
+
+    def is_per_term(self, name: str) -> bool:
+        """Whether a parameter has an entry, or a row, for every term."""
+        return self.axis in specs(type(self))[name].axes
+
+    @property
+    def tables(self) -> dict[str, NDArray]:
+        """Parameters in the expression, matrices with a row for every term, and the columns if there are such."""
+        names = [name for name in self.expression.variables() if name != "z"]
+        tables = {name: getattr(self, name) for name in ["columns"] * hasattr(self, "columns") + names}
+        axes = specs(type(self))
+        return {name: value.T if axes[name].axes[-1] == self.axis else value for name, value in tables.items()}
+
+    @property
+    def sums(self) -> bool:
+        """Whether the expression has a sum over inputs."""
+        return any(node.operation in SUMS for node in self.expression.nodes())
+
+    @property
+    def parameters(self) -> dict[str, NDArray]:
+        """Parameters in the expression, in shapes that agree with z of shape (n, 1, inputs) inside sums."""
+        sums = [node for node in self.expression.nodes() if node.operation in SUMS]
+        inside = {name for node in sums for name in node.variables()}
+        tables = {name: value for name, value in self.tables.items() if name != "columns"}
+        column = {name for name in tables if name in inside and tables[name].ndim == 1 and self.is_per_term(name)}
+        return {name: value[:, None] if name in column else value for name, value in tables.items()}
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Evaluate the expression."""
+        columns = self.tables.get("columns")
+        values = Z[:, None] if self.sums else Z if columns is None else Z[:, columns]
+        return evaluate(self.expression, {"z": values, **self.parameters})
+
+    def restrict(self, terms: Indices) -> tuple[Step, Indices]:
+        """Restrict the parameters, and the columns where those are given."""
+        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Reals)}
+        changed = {
+            name: np.take(getattr(self, name), terms, axis=each.index(self.axis))
+            for name, each in axes.items()
+            if self.axis in each
+        }
+        needed = terms if self.axis == "inputs" else np.arange(self.n_inputs)
+        if "columns" in changed:
+            needed, changed["columns"] = np.unique(changed["columns"], return_inverse=True)
+        return replace(self, **changed), needed  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, eq=False)
+class PairProducts(FormulaStep):
+    """Products of one or two functions of single inputs, of `AnovaBasis`."""
+
+    kind: ClassVar[str] = "anova"
+    expression: ClassVar[Any] = SINGLE
+    axis: ClassVar[str] = "singles"
+    columns: Annotated[Indices, Integers(("singles",), of="inputs")]
+    places: Annotated[Floats, Reals(("singles",))]
+    units: Annotated[Floats, Reals(("singles",), positive=True)]
+    bumps: Annotated[Indices, Integers(("singles",), of="two")]  # 1 for a bump
+    first: Annotated[Indices, Integers(("terms",), of="singles")]
+    second: Annotated[Indices, Integers(("terms",), of="singles", low=-1)]  # -1 for no second factor
+    known_sizes: ClassVar[Sizes] = {"two": 2}
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Multiply single functions, with ones as the last of them."""
+        singles = np.column_stack([super().evaluate(Z), np.ones(len(Z))])
+        return singles[:, self.first] * singles[:, self.second]
+
+    def restrict(self, terms: Indices) -> tuple[Step, Indices]:
+        """Restrict it to some products and the single functions in them."""
+        both = np.append(self.first[terms], self.second[terms])
+        used = np.unique(both[both >= 0])
+        kept, needed = super().restrict(used)
+        first, second = np.split(np.where(both < 0, -1, np.searchsorted(used, both)), 2)
+        return replace(kept, first=first, second=second), needed  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, eq=False)
+class SelectColumns(Step):
+    """Some columns unchanged; pruning removes it, so that it has no kind in files."""
+
+    columns: Annotated[Indices, Integers(("terms",), of="inputs")]
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Select the columns."""
+        return Z[:, self.columns]
+
+    def restrict(self, terms: Indices) -> tuple[None, Indices]:
+        """Return the identity on the right columns."""
+        return None, self.columns[terms]
+
+
+@dataclass(frozen=True, eq=False)
+class Lags(Step):
+    """Columns of earlier rows: row t holds `z[t - lag]`, and the first row stands in for those before it."""
+
+    kind: ClassVar[str] = "lags"
+    columns: Annotated[Indices, Integers(("terms",), of="inputs")]
+    lags: Annotated[Indices, Integers(("terms",))]
+
+    @property
+    def longest(self) -> int:
+        """Number of earlier rows in use."""
+        return int(self.lags.max(initial=0))
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Select past values; only those in use must be finite."""
+        past = lagged(Z, self.columns, self.lags)
+        missing = np.argwhere(~np.isfinite(past))
+        if len(missing):
+            raise ValueError(
+                f"X must hold the past values used by predictions, got NaN or infinity {self.lags[missing[0][1]]} "
+                f"rows before row {missing[0][0]}: fill it, or begin later."
+            )
+        return past
+
+    def restrict(self, terms: Indices) -> tuple[Lags, Indices]:
+        """Restrict it to some lags."""
+        needed, columns = np.unique(self.columns[terms], return_inverse=True)
+        return Lags(columns, self.lags[terms]), needed
+
+
+@dataclass(frozen=True, eq=False)
+class Branch(Record):
+    """A chain of steps applied to some columns."""
+
+    columns: Indices
+    steps: tuple[Step, ...]
+
+    @property
+    def n_terms(self) -> int:
+        """Number of columns of its result."""
+        return self.steps[-1].n_terms if self.steps else len(self.columns)
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
+        """Return the branch that plain data describe."""
+        data = read_dict(data, place, ["columns", "steps"])
+        columns = read_indices(data["columns"], f"{place}.columns", sizes["inputs"])
+        return cls(columns, read_steps(data["steps"], f"{place}.steps", len(columns)))
+
+
+@dataclass(frozen=True, eq=False)
+class Concatenate(Step):
+    """The terms of several branches side by side, of `UnionBasis` and of the widths of `SmoothBasis`."""
+
+    kind: ClassVar[str] = "beside"
+    parts: tuple[Branch, ...]
+    order: Indices  # column of each term among those of all branches
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns it is applied to, at least."""
+        return max((int(part.columns.max(initial=-1)) + 1 for part in self.parts), default=0)
+
+    @property
+    def n_terms(self) -> int:
+        """Number of columns of its result."""
+        return len(self.order)
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Evaluate all branches."""
+        terms = [apply(part.steps, Z[:, part.columns]) for part in self.parts]
+        return np.column_stack([np.empty((len(Z), 0)), *terms])[:, self.order]
+
+    def restrict(self, terms: Indices) -> tuple[Concatenate, Indices]:
+        """Restrict every branch to its terms among these, and drop branches without any."""
+        wanted, order = np.unique(self.order[terms], return_inverse=True)
+        ends = np.cumsum([0, *(part.n_terms for part in self.parts)])
+        parts = []
+        for part, (low, high) in zip(self.parts, pairwise(ends), strict=True):
+            share = wanted[(wanted >= low) & (wanted < high)] - low
+            if len(share):
+                steps, columns = prune(part.steps, share)
+                parts.append(Branch(part.columns[columns], steps))
+        needed = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *(part.columns for part in parts)]))
+        parts = [replace(part, columns=np.searchsorted(needed, part.columns)) for part in parts]
+        return Concatenate(tuple(parts), order), needed
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
+        """Return the step that plain data describe."""
+        data = read_dict(data, place, ["parts", "order"])
+        listed = enumerate(read_list(data["parts"], f"{place}.parts"))
+        parts = tuple(Branch.from_plain(part, f"{place}.parts[{i}]", dict(sizes)) for i, part in listed)
+        total = sum(part.n_terms for part in parts)
+        return cls(parts, read_indices(data["order"], f"{place}.order", total))
+
+
+# -- chains of steps ---------------------------------------------------------------------------------------------------
+
+
+def apply(steps: tuple[Step, ...], Z: Floats) -> Floats:
+    """Apply a chain of steps to rows."""
+    for step in steps:
+        Z = step.evaluate(Z)
+    return Z
+
+
+def prune(steps: tuple[Step, ...], terms: Indices) -> tuple[tuple[Step, ...], Indices]:
+    """Restrict a chain to what some of its terms need; return also the columns it must be applied to."""
+    kept: list[Step] = []
+    for step in reversed(steps):
+        smaller, terms = step.restrict(terms)
+        kept += [] if smaller is None else [smaller]
+    return tuple(reversed(kept)), terms
+
+
+def read_steps(data: Any, place: str, n_inputs: int) -> tuple[Step, ...]:
+    """Return the chain that plain data describe, for so many columns."""
+    steps: list[Step] = []
+    for i, one in enumerate(read_list(data, place)):
+        at = f"{place}[{i}]"
+        kind = one.get("step") if isinstance(one, dict) else one
+        if not isinstance(kind, str) or kind not in STEPS:
+            raise invalid(at, f"a step that is one of {', '.join(STEPS)}", kind)
+        rest = {name: value for name, value in one.items() if name != "step"}
+        steps.append(STEPS[kind].from_plain(rest, at, {"inputs": n_inputs}))
+        if steps[-1].n_inputs != n_inputs:
+            raise ValueError(f"{at} must use all {n_inputs} columns it is given, got only {steps[-1].n_inputs} in use")
+        n_inputs = steps[-1].n_terms
+    return tuple(steps)
+
+
+def check_lags(steps: tuple[Step, ...], place: str, allowed: int = 1) -> None:
+    """Raise unless at most one step of a chain refers to earlier rows, and none inside branches."""
+    if sum(isinstance(step, Lags) for step in steps) > allowed:
+        raise ValueError(f"{place} must have one step of lags at most, and none beside others, got more")
+    for step in steps:
+        for part in step.parts if isinstance(step, Concatenate) else ():
+            check_lags(part.steps, place, allowed=0)
+
+
+def as_float32(values: Any) -> NDArray[np.float32]:
+    """Return numbers in float32 for an export of that precision, or raise if some are too large for it."""
+    values = np.asarray(values, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        short = values.astype(np.float32)
+    if np.isinf(short).any():
+        worst = float(np.ravel(values)[np.flatnonzero(np.isinf(short))[0]])
+        raise ValueError(f"dtype must be 'float64' for this model, got 'float32', which cannot hold {worst!r}.")
+    return short
+
+
+# -- outputs -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Record):
+    """`W g + intercept`: the linear combination of the terms."""
+
+    names: Annotated[tuple[str, ...], Strings("terms")]
+    weights: Annotated[Floats, Reals(("outputs", "terms"))]
+    intercept: Annotated[Floats, Reals(("outputs",))]
+    one_output: Annotated[bool, Scalar(read_bool)]  # whether the targets were a vector
+
+    def evaluate(self, G: Floats) -> Floats:
+        """Return the outputs, one column each."""
+        return G @ self.weights.T + self.intercept
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Record):
+    """Classes: the second one where a single output is not negative, otherwise that of the largest output."""
+
+    classes: list[Any]
+    sharpness: float | None  # inverse temperature of the softmax; None: no probabilities
+
+    def predict(self, outputs: Floats) -> NDArray:
+        """Return the class of each row of outputs."""
+        number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+        return np.asarray(self.classes)[number]
+
+    def probabilities(self, outputs: Floats) -> Floats:
+        """Return the probability of each class; a single output is for the second and against the first."""
+        assert self.sharpness is not None
+        both = np.column_stack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs
+        return softmax(self.sharpness * both, axis=1)
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
+        """Return the labels that plain data describe."""
+        data = read_dict(data, place, ["classes", "sharpness"])
+        classes = read_scalars(data["classes"], f"{place}.classes")
+        outputs = sizes["outputs"]
+        if len(classes) < 2 or outputs != (1 if len(classes) == 2 else len(classes)):
+            raise invalid(f"{place}.classes", f"classes for {outputs} output{'s' * (outputs > 1)}", classes)
+        sharpness = None if data["sharpness"] is None else read_number(data["sharpness"], f"{place}.sharpness")
+        if sharpness is not None and sharpness <= 0:
+            raise invalid(f"{place}.sharpness", "greater than zero", sharpness)
+        return cls(classes, sharpness)
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
     """A fitted model, and nothing that its predictions do not need."""
 
-    reading: Reading
+    schema: InputSchema
     steps: tuple[Step, ...]
     linear: Linear
     labels: Labels | None
-    series: str | None = None  # the input a model of past values predicts, if it is one
-
-    def pruned(self) -> Program:
-        """Keep what the terms of the model need."""
-        steps, columns = prune(self.steps, np.arange(len(self.linear.names)))
-        return replace(self, reading=self.reading.keep(columns), steps=steps)
-
-    def scores(self, X: Any) -> Floats:
-        """Return the outputs for a table, one column each."""
-        Z = self.reading.rows(X, complete=self.lags is None)  # the series is not known yet in the last row of a table
-        return self.linear.evaluate(run(self.steps, Z))
+    series: str | None = None  # the predicted input of a model of past values
 
     @property
     def lags(self) -> Lags | None:
-        """The step that looks at earlier rows, if there is one."""
+        """The step that refers to earlier rows, if there is one."""
         return next((step for step in self.steps if isinstance(step, Lags)), None)
 
-    def narrowed(self) -> Program:
-        """Return the same model without inputs that its terms do not look at."""
-        reading = self.reading.narrowed()
-        series = self.series if self.series in [one.name for one in reading.inputs] else None
-        return replace(self, reading=reading, series=series)
+    def outputs(self, X: Any) -> Floats:
+        """Return the outputs for a table, one column each."""
+        Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
+        return self.linear.evaluate(apply(self.steps, Z))
 
-    def plain(self) -> dict[str, Any]:
-        """Return plain data: texts, numbers, lists and dicts."""
+    def pruned(self) -> Program:
+        """Drop everything that the terms of the model do not need."""
+        steps, columns = prune(self.steps, np.arange(len(self.linear.names)))
+        return replace(self, schema=self.schema.restrict(columns), steps=steps)
+
+    def without_unused_inputs(self) -> Program:
+        """Return the same model without inputs that its terms do not use."""
+        schema = self.schema.without_unused_inputs()
+        series = self.series if self.series in [one.name for one in schema.inputs] else None
+        return replace(self, schema=schema, series=series)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain data: strings, numbers, lists and dicts."""
         return {
-            **self.reading.plain(),
+            **self.schema.to_plain(),
             "steps": to_plain(self.steps),
-            "linear": self.linear.plain(),
-            "labels": None if self.labels is None else self.labels.plain(),
+            "linear": self.linear.to_plain(),
+            "labels": None if self.labels is None else self.labels.to_plain(),
             "series": self.series,
         }
 
     @classmethod
-    def read(cls, data: Any, place: str) -> Program:
-        """Return the model that plain data describe; whatever is wrong with them is said with its place."""
+    def from_plain(cls, data: Any, place: str) -> Program:
+        """Return the model that plain data describe; errors name the place of an invalid value."""
         data = read_dict(data, place, ["inputs", "columns", "categories", "steps", "linear", "labels", "series"])
-        reading = Reading.read(data, place)
-        steps = read_steps(data["steps"], f"{place}.steps", len(reading.sources))
+        schema = InputSchema.from_plain(data, place)
+        steps = read_steps(data["steps"], f"{place}.steps", len(schema.sources))
         check_lags(steps, f"{place}.steps")
-        terms = steps[-1].n_terms if steps else len(reading.sources)
-        linear = Linear.read(data["linear"], f"{place}.linear", {"terms": terms})
-        outputs = len(linear.intercept)
-        if outputs < 1 or (linear.one_output and outputs > 1):
-            raise ValueError(f"{place}.linear.intercept must have one output per target, got {outputs}")
+        n_terms = steps[-1].n_terms if steps else len(schema.sources)
+        linear = Linear.from_plain(data["linear"], f"{place}.linear", {"terms": n_terms})
+        n_outputs = len(linear.intercept)
+        if n_outputs < 1 or (linear.one_output and n_outputs > 1):
+            raise ValueError(f"{place}.linear.intercept must have one output per target, got {n_outputs}")
         labels = data["labels"]
-        labels = None if labels is None else Labels.read(labels, f"{place}.labels", {"outputs": outputs})
+        labels = None if labels is None else Labels.from_plain(labels, f"{place}.labels", {"outputs": n_outputs})
         series = data["series"]
         if series is not None:
-            series = read_choice(series, f"{place}.series", [one.name for one in reading.inputs])
-        return cls(reading, steps, linear, labels, series)
-
-
-def check_lags(steps: tuple[Step, ...], place: str) -> None:
-    """Raise unless at most one step looks at earlier rows, and none inside another step."""
-    inside = [lags_in(part.steps) for step in steps if isinstance(step, Beside) for part in step.parts]
-    if lags_in(steps) > 1 or any(inside):
-        raise ValueError(f"{place} must have one step of lags at most, and none beside others, got more")
-
-
-def lags_in(steps: tuple[Step, ...]) -> int:
-    """Number of steps that look at earlier rows, those inside other steps too."""
-    inner = [lags_in(part.steps) for step in steps if isinstance(step, Beside) for part in step.parts]
-    return sum(isinstance(step, Lags) for step in steps) + sum(inner)
+            series = read_choice(series, f"{place}.series", [one.name for one in schema.inputs])
+        return cls(schema, steps, linear, labels, series)

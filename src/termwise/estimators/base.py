@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,13 +13,13 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, as_type, at, densify, from_host, to_host
-from termwise._checks import check_number
+from termwise._checks import check_number, is_dask
 from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import check_design, check_inputs
-from termwise.execution.collections import is_dask, lazily
+from termwise.execution.dask import map_rows, without_rows
 from termwise.fitted import FittedTerms
 from termwise.selection.path import SelectionPath
 
@@ -97,8 +98,9 @@ class TermModel(BaseEstimator):
     def _predict_outputs(self, X: Any, return_std: bool = False) -> Any:
         """Predict the outputs of the linear model, whether they are targets or scores of classes."""
         if is_dask(X):
-            y = lazily(TermModel._predict_outputs, self, X)
-            return (y, lazily(TermModel._predict_outputs, self, X, 1, return_std=True)) if return_std else y
+            light = self._without_rows()
+            y = self._map_rows(light._predict_outputs, X)
+            return (y, self._map_rows(partial(_item, self._predict_outputs, 1, True), X)) if return_std else y
         G = self._design(X)
         y = as_type(self.fitted_terms_.outputs(G), G.dtype)
         return (y, self.fitted_terms_.standard_error(G)) if return_std else y
@@ -107,6 +109,7 @@ class TermModel(BaseEstimator):
         """Predict the class with the largest score."""
         scores = self.decision_function(X)
         labels = self.fitted_terms_.candidates.labels
+        assert labels is not None
         if is_dask(scores):
             dropped = list(range(1, scores.ndim))
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
@@ -180,7 +183,7 @@ class TermModel(BaseEstimator):
         check_is_fitted(self)
         self.fitted_terms_.loo_residuals()
         if is_dask(X):
-            lower, upper = (lazily(TermModel.predict_interval, self, X, end, coverage=coverage) for end in (0, 1))
+            lower, upper = (self._map_rows(partial(_item, self.predict_interval, end, coverage), X) for end in (0, 1))
             return lower, upper
         return self.fitted_terms_.interval(self._design(X), coverage)
 
@@ -194,6 +197,21 @@ class TermModel(BaseEstimator):
             return terms.design(X)
         G = terms.design(X)  # also without terms: the basis validates X
         return densify(check_design(self, basis, G)) if len(terms.chosen) else densify(G)[:, :0]
+
+    def _map_rows(self, function: Callable[[Any], Any], X: Any, width: int | None = None) -> Any:
+        """Evaluate a function of rows on a Dask cluster; its results have the shape of predictions by default."""
+        terms = self._fitted()
+        validate_data(self, without_rows(X), skip_check_array=True, reset=False)
+        width = None if width is None and terms.one_output else width or terms.weights.shape[1]
+        return map_rows(function, X, width)
+
+    def _without_rows(self) -> Self:
+        """Return a copy that predicts, without arrays as long as the training rows."""
+        light = copy.copy(self)
+        light.fitted_terms_ = self._fitted().without_rows()
+        if hasattr(light, "path_"):
+            del light.path_
+        return light
 
     # -- fitted attributes ---------------------------------------------------------------------------------------------
 
@@ -298,20 +316,6 @@ class TermModel(BaseEstimator):
             setattr(other, name, value)
         return other
 
-    # TEMPORARY until the other packages are merged
-    _chosen = property(lambda self: self._fitted().chosen)
-    _chosen_basis = property(lambda self: self._fitted().basis)
-    _one_output = property(lambda self: self._fitted().one_output)
-    _n_candidates = property(lambda self: self._fitted().candidates.n_candidates)
-    _stage = property(lambda self: getattr(self, "first_stage_", None))
-    _sharpness = property(lambda self: getattr(self._fitted().candidates.labels, "slope", None))
-
-    def _term_names(self):
-        return self._fitted().names
-
-    def _record(self):
-        return self._fitted().statistics
-
     # -- description ---------------------------------------------------------------------------------------------------
 
     def summary(self, max_terms: int = 20) -> str:
@@ -365,7 +369,7 @@ class SelectorModel(TransformerMixin, TermModel):
             Inputs; the result is a Dask array for those of Dask.
         """
         if is_dask(X):
-            return lazily(SelectorModel.transform, self, X)
+            return self._map_rows(self._without_rows().transform, X, self.n_terms_)
         G = self._design(X)
         return at(G, np.argsort(self.fitted_terms_.chosen), axis=1)
 
@@ -379,6 +383,11 @@ class SelectorModel(TransformerMixin, TermModel):
         """
         terms = self._fitted()
         return np.array(terms.names, dtype=object)[np.argsort(terms.chosen)]
+
+
+def _item(method: Callable[..., Any], index: int, option: Any, X: Any) -> Any:
+    """Return one of the results of a method of a model."""
+    return method(X, option)[index]
 
 
 def class_scores(scores: NDArray) -> NDArray:

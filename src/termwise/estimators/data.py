@@ -25,11 +25,11 @@ from termwise._checks import (
     check_table,
     check_targets,
     check_total,
+    is_dask,
 )
-from termwise.basis import can_stream, evaluate
+from termwise.basis.base import design_matrix, is_streamable
+from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
-from termwise.design.stored import Design
-from termwise.execution.collections import is_dask
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import Problem, Solution
 
@@ -155,6 +155,12 @@ def code_labels(y: Any) -> tuple[NDArray[np.float64], Labels]:
     return coded[:, 0] if len(binarizer.classes_) == 2 else coded, Labels(binarizer.classes_)
 
 
+def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
+    """Return the labels of some samples, whose classes are known, coded -1 and +1."""
+    columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
+    return columns[:, 1] if len(classes) == 2 else columns
+
+
 def check_classes(classes: NDArray) -> None:
     """Raise unless there are at least two classes."""
     if len(classes) < 2:
@@ -224,12 +230,12 @@ def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> 
     fitted = None
     if basis is None:
         G = beyond_memory(X) if estimator.streams else X
-    elif everything and not (estimator.streams and can_stream(basis)):
+    elif everything and not (estimator.streams and is_streamable(basis)):
         fitted = clone(basis)
         G = fitted.fit_transform(X, data.y)
     else:
         fitted = clone(basis).fit(X if everything else rows_of(X, rows), data.y[rows])
-        G = evaluate(fitted, X) if estimator.streams else fitted.transform(X)
+        G = design_matrix(fitted, X) if estimator.streams else fitted.transform(X)
     G = check_design(estimator, basis, G, min_samples)
     if min_samples > 1:
         check_total(data.weights)

@@ -34,18 +34,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
-from termwise._numerics import EVIDENCE_NOISE
+from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
 from termwise.estimators.base import TermModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import fit_design, read
+from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
-from termwise.selection.engine import STOPPED, Settings, grow, sparse_columns
+from termwise.selection.engine import STOPPED, Settings, grow
+from termwise.selection.nested import Fetched
 from termwise.selection.path import SelectionPath, Training
-from termwise.selection.rules import TIE
+from termwise.selection.rules import CostRule
 
 Floats = NDArray[np.float64]
-
-DEPENDENT = 1e-10  # a column with less than this share of its square left beside the others says nothing new
 
 
 @dataclass(frozen=True)
@@ -114,24 +114,42 @@ class Terms:
         return bool(0.5 * q * np.sum(rho - 1 - np.log(rho)) <= tol)
 
 
+class ColumnsInMemory:
+    """The state of a greedy selection from a few columns in memory, each with its own penalty, for `engine.grow`.
+
+    The columns W are what the chosen ones leave of the candidates: modified Gram-Schmidt.
+    """
+
+    def __init__(self, G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> None:
+        self.W, self.Y, self.alphas = G.copy(), Y, alphas
+        self.least = np.maximum(min_norm, DEPENDENT_COLUMN * np.einsum("ij,ij->j", G, G))
+        self.eligible = np.ones(len(alphas), dtype=bool)
+        self.chosen: list[int] = []
+
+    def refresh(self) -> None:
+        """Statistics of the remaining columns."""
+        self.s, self.c = np.einsum("ij,ij->j", self.W, self.W), self.W.T @ self.Y
+        self.eligible &= self.s > self.least
+        self.den = np.where(self.eligible, self.s + self.alphas, 1.0)
+
+    def fetch_candidates(self, candidates: NDArray[np.intp], *values: Floats) -> tuple[Any, Any]:
+        """The candidates and values, which are here already."""
+        return Fetched(candidates), values
+
+    def append(self, j: int) -> bool:
+        """Append column j."""
+        z = self.W[:, j] / np.sqrt(self.s[j])
+        self.W -= np.outer(z, z @ self.W)
+        self.chosen.append(j)
+        self.eligible[j] = False
+        return True
+
+
 def greedy_order(G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> NDArray[np.intp]:
-    """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, each with its own alpha: modified Gram-Schmidt."""
-    W = G.copy()
-    chosen: list[int] = []
-    least = np.maximum(min_norm, DEPENDENT * np.einsum("ij,ij->j", G, G))
-    free = np.ones(len(alphas), dtype=bool)
-    while True:
-        s = np.einsum("ij,ij->j", W, W)
-        free &= s > least
-        if not free.any():
-            return np.array(chosen, dtype=np.intp)
-        c = W.T @ Y
-        scores = np.where(free, np.einsum("ij,ij->i", c, c) / np.where(free, s + alphas, 1.0), -1.0)
-        j = int(np.flatnonzero(scores >= scores.max() * (1 - TIE))[0])
-        z = W[:, j] / np.sqrt(s[j])
-        W -= np.outer(z, z @ W)
-        chosen.append(j)
-        free[j] = False
+    """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, Orr (7.10), each with its own alpha."""
+    state = ColumnsInMemory(G, Y, alphas, min_norm)
+    grow(state, CostRule(), lambda: "all are chosen" if len(state.chosen) == len(alphas) else "")
+    return np.array(state.chosen, dtype=np.intp)
 
 
 def initial_terms(training: Training, intercept: bool, alpha: float, rounding: float) -> Terms:
@@ -139,7 +157,7 @@ def initial_terms(training: Training, intercept: bool, alpha: float, rounding: f
     Z, R, Y = training.Z, training.R, training.Y
     U = Z.T @ Y
     rest = float(np.sum((Y - Z @ U) ** 2)) + rounding
-    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.counts.sum()) - intercept)
+    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.sample_weight.sum()) - intercept)
 
 
 class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, TermModel):
@@ -278,13 +296,13 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         after_step = step_callback(self, None)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        G, Y, weights = sparse_columns(design.G), design.Y, design.weights
-        path = grow(G, Y, weights, settings, design.candidates.one_output, lambda path: after_step())
+        Y, weights = design.Y, design.weights
+        path = select_terms(design.G, Y, weights, settings, design.candidates.one_output, lambda path: after_step())
         training = path.training()
         rounding = EVIDENCE_NOISE * float(np.sum(weights @ Y**2))
         terms = initial_terms(training, self.fit_intercept, self.alpha, rounding)
         terms, evidence, reason = self._update(terms, path, max_iter, after_step)
-        rows = Rows(training.counts, self.fit_intercept)
+        rows = Rows(training.sample_weight, self.fit_intercept)
         columns = training.Z @ training.R[:, terms.index]
         problem = Problem(columns, training.Y, rows, training.G_mean[terms.index], training.Y_mean, owned=True)
         solution = solve_orthogonal(problem, terms.alphas)

@@ -15,16 +15,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify, from_host
-from termwise._checks import check_choice, check_indices, check_number, check_targets
+from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
 from termwise.estimators.base import SelectorModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
-from termwise.estimators.data import check_classes, check_request, fit_design, read
-from termwise.execution.collections import Chunks, cut, is_dask, n_rows, some_rows, without_rows
-from termwise.execution.dask import Reading
+from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read
+from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
+from termwise.execution.forward import select_terms, select_terms_on_cluster
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
-from termwise.selection.engine import Settings, grow, grow_far, sparse_columns
+from termwise.selection.engine import Settings
 from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.selection.rules import Rule
 
@@ -44,7 +44,7 @@ def fit_forward(estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bo
         data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
         design = fit_design(estimator, estimator.basis, data)
         one_output = design.candidates.one_output
-        path = grow(sparse_columns(design.G), design.Y, design.weights, settings, one_output, callback)
+        path = select_terms(design.G, design.Y, design.weights, settings, one_output, callback)
         terms, attributes = estimator._cut(path, forward_size(estimator, path), empty_terms(design.candidates))
         terms = design.complete(terms)
     estimator._store(terms, path_=path, stop_reason_=path.stop_reason, n_swaps_=path.n_swaps, **attributes)
@@ -96,7 +96,7 @@ def empty_terms(candidates: Candidates) -> FittedTerms:
 def cut_forward(estimator: Any, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms of a path."""
     training, intercept = path.training(), estimator.fit_intercept
-    rows, Y = Rows(training.counts, intercept), training.Y
+    rows, Y = Rows(training.sample_weight, intercept), training.Y
     G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
     problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
     alpha = path.steps[k].alpha
@@ -138,7 +138,7 @@ def select_on_cluster(
             f"refit_alpha must be None for Dask data, got {estimator.refit_alpha!r}: it would need the rows of the "
             "chosen terms; leave it out, or fit BasisRidge to transform(X).compute() afterwards."
         )
-    chunks, fresh = cut(X, y, sample_weight), clone(estimator)
+    chunks, fresh = split_chunks(X, y, sample_weight), clone(estimator)
     validate_data(fresh, without_rows(X), skip_check_array=True, reset=True)
     labels, read_targets = None, check_targets
     if classify:
@@ -146,14 +146,15 @@ def select_on_cluster(
         check_classes(labels.classes)
         read_targets = partial(code_known_labels, labels.classes)
     basis = None if estimator.basis is None else fit_basis_to_chunks(estimator.basis, chunks, read_targets)
-    path = grow_far(chunks, Reading("X", type(estimator).__name__, basis, read_targets), settings, callback)
+    reader = ChunkReader("X", type(estimator).__name__, basis, read_targets)
+    path = select_terms_on_cluster(chunks, reader, settings, callback)
     names = getattr(fresh, "feature_names_in_", None)
     return Candidates(basis, path.n_candidates, path.one_output, fresh.n_features_in_, names, labels), path
 
 
 def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any], NDArray[np.float64]]) -> Any:
     """Fit a basis to some rows of every chunk, and check that it can be evaluated chunk by chunk."""
-    X, y = some_rows(chunks, BASIS_ROWS)
+    X, y = sample_rows(chunks, BASIS_ROWS)
     basis = clone(basis).fit(X, read_targets(y))
     some = X[: min(PROBE_ROWS, n_rows(X))]
     forward, backward = densify(basis.transform(some)), densify(basis.transform(some[::-1]))
@@ -174,12 +175,6 @@ def distinct_labels(y: Any) -> NDArray:
     return np.unique(y)
 
 
-def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
-    """Return the labels of a chunk coded -1 and +1."""
-    columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
-    return columns[:, 1] if len(classes) == 2 else columns
-
-
 class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
     """Regression on a few terms, chosen one by one.
 
@@ -191,10 +186,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by, or a rule of one's own; see `forward_path`.
-    criterion : {"tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, \
-            default="tcr"
-        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same,
-        "tcr_sequential" for many more candidates than samples.
+    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -252,10 +245,6 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     can choose another size in two cases only: a later term turns out significant after `patience` insignificant ones,
     or the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` waits for both.
-
-    "tcr" asks of a term what noise would bring to the best of p independent candidates. Neighbouring Gaussians are
-    nearly the same one: "tcr_effective" estimates how many are different, and keeps more terms of such dictionaries
-    and the same ones of orthogonal columns.
 
     Where candidates far outnumber samples, leave-one-out falls with every term, since each is the best of so many, and
     a noise level taken from it lets in terms of noise. "tcr_sequential" judges a term by the error of the model before
@@ -361,10 +350,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Yields the candidates. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by, or a rule of one's own; see `forward_path`.
-    criterion : {"tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, \
-            default="tcr"
-        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same,
-        "tcr_sequential" for many more candidates than samples.
+    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"

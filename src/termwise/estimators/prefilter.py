@@ -14,17 +14,18 @@ from sklearn.utils import check_array, check_random_state
 from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_choice, check_foreign, check_number
 from termwise._numerics import RATE_TIE
+from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.basis.scale import Scale
 from termwise.estimators.base import TermModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, read
+from termwise.execution.forward import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
 from termwise.linalg.least_squares import Problem, Rows, measure, pose, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
@@ -275,7 +276,7 @@ def gaussians_of_all_widths(X: Array) -> list[RadialBasis]:
     Standard deviations, median distance and centres come from the distinct samples, so that repeating a sample and
     giving it the weight two are the same.
     """
-    seen = Scale.of(X)
+    seen = InputStatistics.from_samples(X)
     centers, scale = at(X, seen.rows), np.where(seen.deviations > 0, seen.deviations, 1.0)
     scaled = centers / from_host(scale, X)
     distance = median_distance(scaled)
@@ -365,7 +366,7 @@ def reproduce_signal(
             print(f"{len(path):4d}  candidate {path.steps[-1].term:6d}  left {path.steps[-1].sse / power:.3g}")
         return after_step() or is_reproduced(path)
 
-    path = grow(design.G, signal, design.weights, settings, design.candidates.one_output, callback)
+    path = select_terms(design.G, signal, design.weights, settings, design.candidates.one_output, callback)
     if not power:
         path.stop_reason = "the candidates say nothing of the labels"
     elif is_reproduced(path):
@@ -399,7 +400,7 @@ def cut_second_stage(
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms; residuals are those of the labels."""
     training = path.training()
-    rows, Y = Rows(training.counts, intercept), training.Y
+    rows, Y = Rows(training.sample_weight, intercept), training.Y
     G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
     problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
     solution = solve_penalised(problem, np.arange(k), np.zeros(k))

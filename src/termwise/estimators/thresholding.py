@@ -28,10 +28,11 @@ from termwise._checks import check_choice, check_number
 from termwise._numerics import GAMMA_RATIO_MIN
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import DesignData, fit_design, read
+from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import Problem, Solution, measure, pose, solution_from_factors
 from termwise.linalg.spectrum import decompose
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
@@ -93,7 +94,7 @@ def gram_schmidt(problem: Problem, design: DesignData, tol: float, ratio: float,
         min_norm=max(tol, ratio * largest),
     )
     G = design.G.astype(np.float64, copy=False)
-    path = grow(G, design.Y, problem.rows.counts, settings, one_output=False)
+    path = select_terms(G, design.Y, problem.rows.counts, settings, one_output=False)
     Z, R = path.training().Z, path.training().R
     root = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
     return Components(problem, Z, np.diagonal(R) ** 2, root, path.terms, nested=True)

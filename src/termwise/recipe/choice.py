@@ -18,8 +18,10 @@ from threadpoolctl import threadpool_limits
 from termwise._arrays import as_columns, different_rows, evenly, rows_of
 from termwise._checks import check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
-from termwise.basis import Basis, TableEncoder, UnionBasis, evaluate, take
+from termwise.basis import Basis, TableEncoder, UnionBasis
+from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
+from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import Rows
 from termwise.recipe.cross_validation import (
@@ -35,7 +37,7 @@ from termwise.recipe.cross_validation import (
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, FirstStage, Member, RidgeTarget, stacking_weights
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
@@ -391,14 +393,14 @@ def fit_candidates(
     basis = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
     if len(used) <= settings.path_rows:
         fitted = clone(basis).fit(part, y[used])
-        G = evaluate(fitted, X)
+        G = design_matrix(fitted, X)
     else:
         some = evenly(len(used), settings.path_rows)
         rows = rows_of(part, some)
         fitted = clone(basis).fit(rows, y[used[some]])
-        design = evaluate(fitted, rows)
-        path = grow(design, Y[some], sample_weight[some], choice.path_settings(settings), one_output=False)
-        fitted = take(fitted, np.sort(path.terms))
+        design = design_matrix(fitted, rows)
+        path = select_terms(design, Y[some], sample_weight[some], choice.path_settings(settings), one_output=False)
+        fitted = restrict(fitted, np.sort(path.terms))
         G = fitted.transform(X)
     if choice.target == "data":
         return fitted, G, None
@@ -412,7 +414,7 @@ def fit_ensemble(
     encoder = TableEncoder().fit(X)
     table = encoder.transform(X) if is_frame(X) else X
     fitted = {name: clone(basis).fit(table, Y) for name, basis in choice.bases.items()}
-    candidates = {name: evaluate(basis, table) for name, basis in fitted.items()}
+    candidates = {name: design_matrix(basis, table) for name, basis in fitted.items()}
     stage, terms = EnsembleTarget.fit(choice.members, candidates, Y, Rows(sample_weight, True), alpha)
     taken = [basis.take(terms[name]) for name, basis in fitted.items()]
     basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from termwise._memory import budget
-from termwise.basis import Basis, evaluate
-from termwise.recipe.nested import Nested, nested
+from termwise.basis import Basis
+from termwise.basis.base import design_matrix
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import RidgeTarget
+from termwise.selection.nested import NestedModels, nested_paths
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -87,7 +88,7 @@ def n_parallel_folds(n: int, p: int, settings: RecipeSettings) -> int:
 class FoldPath:
     """Models of every size, trained without one fold."""
 
-    models: Nested
+    models: NestedModels
     train: Mask  # (n,), the training samples
     columns: Floats  # (m, k), the terms on the samples of the fold
     basis: Basis | None = None  # not fitted, but with all parameters learned from the targets; None: an ensemble
@@ -146,19 +147,19 @@ def fit_fold(
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
     if np.all(X[0] == X):  # constant inputs: only the mean can be fitted
-        means = nested(np.empty((len(X), 0)), [Y for _ in targets], sample_weight, alpha, 0)
+        means = nested_paths(np.empty((len(X), 0)), [Y for _ in targets], sample_weight, alpha, 0)
         return [FoldPath(models, train, np.empty((len(test), 0)), basis, Y) for models in means]
     fitted = clone(basis).fit(X, Y)  # parameters learned from targets are learned from those of the training set
-    G = evaluate(fitted, X)
+    G = design_matrix(fitted, X)
     values = []
     for target in targets:
         if isinstance(target, str):
             target = Y if target == "data" else RidgeTarget.fit(G, Y, sample_weight).signal
         values.append(target)
-    learned = fitted._settled()
+    learned = fitted.with_fitted_params()
     return [
-        FoldPath(models, train, fitted.take(models.terms)._evaluate(test), learned, value, G.shape[1])
-        for models, value in zip(nested(G, values, sample_weight, alpha, max_terms), values, strict=True)
+        FoldPath(models, train, fitted.take(models.terms).evaluate(test), learned, value, G.shape[1])
+        for models, value in zip(nested_paths(G, values, sample_weight, alpha, max_terms), values, strict=True)
     ]
 
 
@@ -178,7 +179,7 @@ def ensemble_paths(
         G = np.hstack([path.models.columns(k, root) for path, k in parts])
         test = np.hstack([path.columns[:, :k] for path, k in parts])
         signal = sum(w * path.models.fitted(k, root) for w, (path, k) in zip(weights, parts, strict=True))
-        (models,) = nested(G, [signal], sample_weight[train], alpha, max_terms)
+        (models,) = nested_paths(G, [signal], sample_weight[train], alpha, max_terms)
         return FoldPath(models, train, test[:, models.terms])
 
     found = []

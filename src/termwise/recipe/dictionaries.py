@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import as_columns, different_rows, evenly
-from termwise._numerics import WIDTH_ERROR_DIGITS
+from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, SmoothBasis
-from termwise.basis.anova import FLAT
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.recipe.settings import RecipeSettings
@@ -89,31 +88,36 @@ class ScreenedPairs(AnovaBasis):
     _screening_data: tuple[Floats, Floats]
 
     def __init__(
-        self, n_centers: int = 4, width: float = 2.0, order: int = 2, min_count: float = 10, n_inputs: int = 40
+        self,
+        n_centers: int = 4,
+        width: tuple[str, float] | float = ("spacing", 2.0),
+        order: int = 2,
+        min_count: float = 10,
+        n_inputs: int = 40,
     ) -> None:
         super().__init__(n_centers, width, order, min_count)
         self.n_inputs = n_inputs
 
-    def _learn_from(self, table: NDArray, y: Any) -> None:
+    def _fit(self, table: NDArray, y: Any) -> None:
         """Choose the inputs, then make the functions of these."""
         Y = as_columns(np.asarray(y, dtype=np.float64))
         rows = different_rows(np.column_stack([table, Y]))  # weights are unknown here: duplicates must not matter
         R = Y[rows] - Y[rows].mean(axis=0)
         R /= np.maximum(R.std(axis=0), np.finfo(np.float64).tiny)
         self._screening_data = table[rows].astype(np.float64, copy=False), R
-        self._learn(table)
+        super()._fit(table, y)
         del self._screening_data
 
-    def _there(self) -> NDArray[np.bool_]:
+    def single_functions(self) -> NDArray[np.bool_]:
         """Keep the functions of the inputs with the largest main effects and interactions with these."""
-        there, (X, R) = super()._there(), self._screening_data
+        there, (X, R) = super().single_functions(), self._screening_data
         kinds = [np.flatnonzero(has) for has in there.T]
         main, interaction = np.zeros(there.shape), np.zeros(len(there))
         for k, inputs in enumerate(kinds):
-            main[inputs, k] = explained_variance(self._singles(X, inputs, np.full(len(inputs), k)), R)[:-1]
+            main[inputs, k] = explained_variance(self.evaluate_singles(X, inputs, np.full(len(inputs), k)), R)[:-1]
         leaders = np.argsort(-main.max(axis=1), kind="stable")[: self.n_inputs // 2]
         varying = kinds[0]
-        Z = self._singles(X, varying, np.zeros_like(varying))[:, :-1]
+        Z = self.evaluate_singles(X, varying, np.zeros_like(varying))[:, :-1]
         for j in np.flatnonzero(np.isin(varying, leaders)):
             interaction[varying] = np.maximum(interaction[varying], explained_variance(Z * Z[:, [j]], R))
         interaction[leaders] = 0.0
@@ -126,7 +130,7 @@ def explained_variance(G: Floats, R: Floats) -> Floats:
     """Share of standardised targets R that each column of G explains by itself, summed over the targets."""
     squares = np.einsum("ij,ij->j", G, G)
     spread = squares - len(G) * np.mean(G, axis=0) ** 2
-    varies = spread > FLAT * squares
+    varies = spread > CONSTANT_TOLERANCE * squares
     return np.sum((G.T @ R) ** 2, axis=1) / np.where(varies, len(G) * spread, np.inf)
 
 
@@ -151,7 +155,7 @@ def best_width(samples: Samples, settings: RecipeSettings) -> float:
 
     @cache
     def error(width: float) -> float:
-        G = SmoothBasis(widths=width, centers=X[evenly(len(X), settings.width_centers)]).fit_transform(X)
+        G = SmoothBasis(width=("median", width), centers=X[evenly(len(X), settings.width_centers)]).fit_transform(X)
         spectrum = Spectrum(pose(G, Y, sample_weight, intercept=True), rough=True)
         share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
         return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
@@ -185,7 +189,9 @@ PAIRS = Dictionary(
 SMOOTH = Dictionary(
     "smooth",
     "Gaussians of all inputs, and the inputs themselves",
-    build=lambda samples, settings: SmoothBasis(best_width(samples, settings), samples.n_centers),
+    build=lambda samples, settings: SmoothBasis(
+        centers=samples.n_centers, width=("median", best_width(samples, settings))
+    ),
     is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
     max_candidates=lambda basis, d, stored: d + basis.centers,
     drawable=False,

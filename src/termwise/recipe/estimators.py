@@ -15,19 +15,19 @@ from sklearn.pipeline import Pipeline
 from termwise._arrays import as_columns, rows_of
 from termwise._checks import check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import InputStatistics
 from termwise.basis.encoder import is_frame
-from termwise.basis.scale import Scale
 from termwise.estimators.base import SelectorModel, class_scores
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
 from termwise.estimators.forward import path_callback
+from termwise.execution.forward import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import measure
 from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import FirstStage, solve_recipe
-from termwise.selection.engine import grow, sparse_columns
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool)
     X, used = data.X, data.used
     encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
     table = encoder.transform(X)[used].astype(np.float64)
-    Scale.of(table).check()  # raises for constant inputs of the whole table, which are allowed in a fold
+    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
     samples = table, as_columns(data.y)[used], data.weights[used]
     choice = choose_model(*samples, options, settings, after_step, report=print if verbose else None)
     basis, G, stage = fit_candidates(choice, X, data.y, data.weights, settings)
@@ -53,7 +53,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool)
     design = design_data(G, basis, data)
     Y, one_output = design.Y if stage is None else stage.signal, design.candidates.one_output
     callback, path_settings = path_callback(verbose, after_step), choice.path_settings(settings)
-    path = grow(sparse_columns(design.G), Y, design.weights, path_settings, one_output, callback)
+    path = select_terms(design.G, Y, design.weights, path_settings, one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, design.candidates, settings)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
     attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
-from termwise.design.stored import EVERY, Design
+from termwise.design import EVERY, Design
 from termwise.linalg.least_squares import Problem, Rows, Solution, leave_one_out, pose, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
-from termwise.recipe.nested import Nested, nested
+from termwise.selection.nested import NestedModels, nested_paths
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ class MemberFit:
     ridge: RidgeTarget | None
 
     @classmethod
-    def from_path(cls, model: Nested, targets: Floats, rows: Rows, ridge: RidgeTarget | None) -> Self:
+    def from_path(cls, model: NestedModels, targets: Floats, rows: Rows, ridge: RidgeTarget | None) -> Self:
         """Use all terms of a path.
 
         Without sample i the ridge fit is less by `d`, and the member predicts `s_i` for it: its fit is the one it would
@@ -157,7 +157,7 @@ class EnsembleTarget:
             if target == "ridge" and name not in ridges:
                 ridges[name] = RidgeTarget.fit(G, Y, rows.counts)
             ridge = ridges[name] if target == "ridge" else None
-            (models,) = nested(G, [Y if ridge is None else ridge.signal], rows.counts, alpha, size)
+            (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.counts, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
             if size:
                 terms[name] = np.union1d(terms[name], models.terms)
@@ -193,7 +193,7 @@ def solve_recipe(path: SelectionPath, k: int, stage: FirstStage | None) -> tuple
     is free of noise, that of the path.
     """
     data, alpha = path.training(), path.steps[k].alpha
-    rows = Rows(data.counts, True)
+    rows = Rows(data.sample_weight, True)
     problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
     if stage is None and k:
         alpha = best_alpha(Spectrum(problem), "loo")

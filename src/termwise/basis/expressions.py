@@ -1,0 +1,251 @@
+"""Small expressions: the formula of a basis function, written once and read by every evaluator and every export.
+
+A formula is a tree of operations on named variables, written with NumPy's functions and the few below:
+
+    np.exp(-np.square((z - centers) / widths))
+
+The variable `z` is the input of a function, or each input in turn inside a sum over inputs (`sum_squares`, `dot`,
+`power_product`); the other variables are parameters. `evaluate` computes an expression by NumPy or another array
+library, `SourceWriter` writes it as statements of C or Python, and `termwise.deploy.onnx` as nodes of a graph.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from scipy.special import expit
+
+from termwise._arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Expression(NDArrayOperatorsMixin):
+    """An operation on other expressions; a variable or a constant, whose one argument is its name or its value.
+
+    Operations are those of NumPy (and SciPy's `expit`), by their names, and those of `SUMS`, and `where`.
+    """
+
+    operation: str
+    arguments: tuple[Any, ...]
+
+    __eq__ = object.__eq__  # the mixin compares entries
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *arguments: Any) -> Any:
+        """Build an expression where NumPy would compute."""
+        return apply(ufunc.__name__, *arguments) if method == "__call__" else NotImplemented
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is a variable or a constant."""
+        return self.operation in ("variable", "constant")
+
+    def nodes(self) -> Iterator[Expression]:
+        """Yield all its parts, each as often as it occurs, and itself last."""
+        for argument in () if self.is_leaf else self.arguments:
+            yield from argument.nodes()
+        yield self
+
+    def variables(self) -> list[str]:
+        """Names of its variables, in the order of their first occurrence."""
+        return list(dict.fromkeys(node.arguments[0] for node in self.nodes() if node.operation == "variable"))
+
+    def substitute(self, **replacements: Expression) -> Expression:
+        """Return the expression with other expressions in place of some variables."""
+        if self.is_leaf:
+            return replacements.get(self.arguments[0], self) if self.operation == "variable" else self
+        return apply(self.operation, *(argument.substitute(**replacements) for argument in self.arguments))
+
+
+def apply(operation: str, *arguments: Any) -> Any:
+    """Return an operation on expressions and numbers; of two minus signs nothing is left."""
+    nodes = tuple(a if isinstance(a, Expression) else Expression("constant", (a,)) for a in arguments)
+    if operation == "negative" and nodes[0].operation == "negative":
+        return nodes[0].arguments[0]
+    return Expression(operation, nodes)
+
+
+@cache
+def variable(name: str) -> Any:
+    """Return the variable of a name, one object for all its occurrences."""
+    return Expression("variable", (name,))
+
+
+z = variable("z")
+where = partial(apply, "where")  # where(condition, value, otherwise)
+sum_squares = partial(apply, "sum_squares")  # sum_j u_j^2
+dot = partial(apply, "dot")  # sum_j u_j v_j, where u has no parameter of the function and v no input
+power_product = partial(apply, "power_product")  # prod_j u_j^v_j, for whole v_j >= 0
+SUMS = ("sum_squares", "dot", "power_product")
+
+
+# -- evaluation --------------------------------------------------------------------------------------------------------
+
+OPERATORS: dict[str, Callable[..., Array]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "negative": operator.neg,
+}
+
+
+def _power_product(u: Array, powers: Array) -> Array:
+    """One function at a time, from the inputs in it alone."""
+    terms = [np.prod(u[:, 0, row > 0] ** row[row > 0], axis=1) for row in powers]
+    return np.column_stack([*terms, np.empty((len(u), 0))])
+
+
+OTHERS: dict[str, Callable[..., Array]] = {
+    "where": np.where,
+    "sum_squares": lambda u: np.einsum("...j,...j->...", u, u),
+    "dot": lambda u, v: u[:, 0] @ v.T,  # by BLAS
+    "power_product": _power_product,
+}
+
+
+@cache
+def _order(expression: Expression) -> tuple[Expression, ...]:
+    """All parts, each once and after its arguments."""
+    return tuple(dict.fromkeys(expression.nodes()))
+
+
+@cache
+def _shared(expression: Expression) -> frozenset[Expression]:
+    """Parts that occur more than once."""
+    return frozenset(node for node, count in Counter(expression.nodes()).items() if count > 1)
+
+
+def evaluate(
+    expression: Expression, variables: Mapping[str, Array], xp: Any = np, overwrite: Collection[str] = ()
+) -> Array:
+    """Compute an expression.
+
+    Inside sums over inputs `z` has shape (n, 1, inputs) and parameters (inputs,) or (functions, inputs); elsewhere `z`
+    has shape (n, functions) and parameters (functions,). NumPy's intermediate results are computed in place.
+
+    Parameters
+    ----------
+    expression : Expression
+        The formula.
+    variables : dict
+        Values by name: arrays of one library.
+    xp : module, default=numpy
+        The functions of that library; sums over inputs are computed by NumPy only.
+    overwrite : collection of str
+        Variables whose arrays may be used as working memory.
+    """
+    shared = _shared(expression)
+    values: dict[Expression, Array] = {}
+
+    def is_free(node: Expression) -> bool:
+        """Whether the value of an argument is an array that nothing else needs."""
+        kept = node.operation == "variable" and node.arguments[0] not in overwrite
+        return isinstance(values[node], np.ndarray) and not kept and node not in shared
+
+    for node in _order(expression):
+        if node.is_leaf:
+            name_or_number = node.arguments[0]
+            values[node] = variables[name_or_number] if node.operation == "variable" else name_or_number
+            continue
+        arguments = [values[argument] for argument in node.arguments]
+        if xp is not np:
+            function = OPERATORS.get(node.operation) or getattr(xp, node.operation)
+            values[node] = function(*arguments)
+        elif node.operation in OTHERS:
+            values[node] = OTHERS[node.operation](*arguments)
+        else:
+            ufunc = expit if node.operation == "expit" else getattr(np, node.operation)
+            shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
+            free = [values[argument] for argument in node.arguments if is_free(argument)]
+            free = [array for array in free if array.shape == shape and array.dtype == dtype]
+            values[node] = ufunc(*arguments, out=free[0]) if free else ufunc(*arguments)
+    return values[expression]
+
+
+# -- source code -------------------------------------------------------------------------------------------------------
+
+
+class SourceWriter(ABC):
+    """Writes an expression as statements, and sums over inputs as loops, of a language.
+
+    A subclass has templates, in the form of `str.format`: of `operations` with their arguments {0}, {1}, ...; of
+    `reductions`, the operations in `SUMS`, an initial value and a statement that updates {total}; and of the statements
+    that define a variable, `constant` and `changing`, with {name} and {value}.
+    """
+
+    operations: ClassVar[Mapping[str, str]]
+    reductions: ClassVar[Mapping[str, tuple[str, str]]]
+    constant: ClassVar[str]
+    changing: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._texts: dict[Expression, str] = {}
+        self._shared: frozenset[Expression] = frozenset()
+        self.lines: list[str] = []  # statements of the block that is being written
+        self.inside = False  # whether that is the body of a sum over inputs
+        self._count = 0
+
+    @abstractmethod
+    def variable(self, name: str) -> str:
+        """Write the value of a variable, that of the current input inside a sum."""
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """Write a number."""
+
+    @abstractmethod
+    def loop(self, names: list[str], body: list[str]) -> list[str]:
+        """Write a loop over the inputs, whose body uses these variables."""
+
+    def value(self, node: Expression) -> str:
+        """Return the text of an expression; `lines` then holds the statements before it."""
+        if node.is_leaf:
+            return (self.variable if node.operation == "variable" else self.number)(node.arguments[0])
+        if node not in self._texts:
+            self._texts[node] = self._operation(node)
+            if node in self._shared:
+                self._texts[node] = self._define("u", self._texts[node])
+        return self._texts[node]
+
+    def write(self, expression: Expression) -> tuple[list[str], str]:
+        """Return the statements before the value of an expression, and the text of the value."""
+        self.lines, self._texts, self._shared = [], {}, _shared(expression)
+        text = self.value(expression)
+        return self.lines, text
+
+    def _operation(self, node: Expression) -> str:
+        if node.operation not in self.reductions:
+            template = self.operations[node.operation]
+            return template.format(*self._arguments(node, template))
+        initial, update = self.reductions[node.operation]
+        before, self.lines, self.inside = self.lines, [], True
+        arguments = self._arguments(node, update)
+        body, self.lines, self.inside = self.lines, before, False
+        total = self._define("total", initial, self.changing)
+        self.lines += self.loop(node.variables(), [*body, update.format(*arguments, total=total)])
+        return total
+
+    def _arguments(self, node: Expression, template: str) -> list[str]:
+        """Write the arguments of an operation; those that the template repeats get a name."""
+        texts = []
+        for i, argument in enumerate(node.arguments):
+            text = self.value(argument)
+            repeated = template.count(f"{{{i}}}") > 1 and not argument.is_leaf and argument not in self._shared
+            texts.append(self._define("u", text) if repeated else text)
+        return texts
+
+    def _define(self, kind: str, value: str, template: str | None = None) -> str:
+        """Write the definition of a new variable and return its name."""
+        self._count += 1
+        name = f"{kind}_{self._count}"
+        self.lines.append((template or self.constant).format(name=name, value=value))
+        return name
