@@ -20,6 +20,7 @@ from termwise._arrays import (
     at,
     at_least,
     first_true,
+    largest,
     namespace,
     put,
     row_blocks,
@@ -175,7 +176,7 @@ class ClosedForm(Rule):
             Statistics of the model and of all candidates.
         """
         scores = put(self.scores(state), ~state.eligible, -np.inf)
-        best = namespace(scores).max(scores)
+        best = largest(scores)
         first = first_true(scores >= best - TIE_TOLERANCE * abs(best))
         stats, (best, score) = state.fetch_candidates(first, best, at(scores, first))
         if not (best > -np.inf and self.accepts(float(best))):
