@@ -4,7 +4,7 @@ The only module that knows of graph capture. It decides
 
 - what is captured: every function that the engine starts through `Launcher.launch`, for PyTorch tensors on a GPU;
 - what that requires: arrays keep their address (`reset` drops graphs when one was reallocated) and their shape (T is
-  padded to the memory of Z, batches to powers of two, tables are read whole, and memory starts as zeros);
+  padded to the memory of Z, which starts as zeros, batches to powers of two, and tables are read whole);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
   update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
 - what is worth caching or splitting there (`caches_directions`, `min_work`).
@@ -19,7 +19,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, is_foreign, namespace, zeros
+from termwise._arrays import Array, is_foreign, namespace
 from termwise.selection.blocks import Launcher, RowBlock
 
 HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
@@ -65,10 +65,6 @@ class CudaGraphs(Launcher):
             self.graphs[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
             _WARMED_UP.add(signature)
         return self.graphs[key](numbers)
-
-    def allocate(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Zeros, since graphs read all rows."""
-        return zeros(shape, like)
 
     def pad_rows(self, T: NDArray[np.float64], height: int) -> NDArray[np.float64]:
         """T with zeros for columns of Z that are not there yet."""

@@ -35,16 +35,9 @@ class LocalBlocks(Executor):
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
         """Call the function on one block after the other."""
-        return list(self._results(function, args, parts))
-
-    def _results(self, function: Callable[..., Any], args: Any, parts: Iterable[Any] | None) -> Iterable[Any]:
         if parts is None:
-            return (function(block, *args) for block in self.blocks)
-        return (function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True))
-
-    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
-        """Add up on the way: a file has many blocks."""
-        return reduce(add, self._results(function, args, parts))
+            return [function(block, *args) for block in self.blocks]
+        return [function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)]
 
     def copy(self) -> Self:
         """Copy all blocks."""
@@ -56,11 +49,11 @@ class LocalBlocks(Executor):
 
     def model_rows(self) -> ModelRows:
         """Return Z, Y and the sample weights: views where there is one block."""
-        Zs, Ys, weights = zip(*self.map(RowBlock.model), strict=True)
-        if len(Zs) == 1:
-            return ModelRows(Zs[0], Ys[0], weights[0])
-        xp = namespace(Ys[0])
-        return ModelRows(xp.concat(Zs), xp.concat(Ys), xp.concat(weights))
+        parts = [(block.Z, block.Y, block.sample_weight) for block in self.blocks]
+        if len(parts) == 1:
+            return ModelRows(*parts[0])
+        xp = namespace(parts[0][1])
+        return ModelRows(*(xp.concat(part) for part in zip(*parts, strict=True)))
 
 
 class FileBlocks(LocalBlocks):
@@ -80,6 +73,12 @@ class FileBlocks(LocalBlocks):
                 blocks[-1].Zt = self._Zt[:, rows]
         super().__init__(blocks)
 
+    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
+        """Add up on the way: there are many blocks."""
+        if parts is not None:
+            return super().reduce(function, *args, parts=parts)
+        return reduce(add, (function(block, *args) for block in self.blocks))
+
     def prefetch(self, likely: Callable[[], NDArray[np.intp]]) -> None:
         """Cache the columns in the next pass: they would cost a pass of their own."""
         self.reader.prefetch(likely())
@@ -94,8 +93,9 @@ class FileBlocks(LocalBlocks):
         """Return the memory that the blocks share, without copying Z."""
         if any(block.Zt.base is not self._Zt for block in self.blocks):
             return super().model_rows()
-        _, Ys, weights = zip(*self.map(RowBlock.model), strict=True)
-        return ModelRows(self._Zt[: self.blocks[0].k].T, np.concatenate(Ys), np.concatenate(weights))
+        Y = np.concatenate([block.Y for block in self.blocks])
+        weights = np.concatenate([block.sample_weight for block in self.blocks])
+        return ModelRows(self._Zt[: self.blocks[0].k].T, Y, weights)
 
 
 def local_blocks(G: Any, Y: Array, sample_weight: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:

@@ -65,7 +65,7 @@ def nested_paths(
     design, root, n = as_design(G), np.sqrt(sample_weight)[:, None], sample_weight.sum()
     means = design.products(sample_weight) / n
     weighted = bool(np.any(sample_weight != 1))
-    norms = design.centred_squares(sample_weight if weighted else None, means)
+    norms = design.power_sums(2, sample_weight if weighted else None, means)
     norms[norms <= n * (CONSTANT_COLUMN * means) ** 2] = 0.0
     columns = CentredColumns(design, root[:, 0] if weighted else None, means, norms)
     rule, paths = CostRule(minimum=0.0), []
