@@ -203,10 +203,8 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by, or a rule of one's own; see `forward_path`.
-    criterion : {"tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, \
-            default="tcr"
-        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same,
-        "tcr_sequential" for many more candidates than samples.
+    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -265,10 +263,6 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
     or the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` waits for both.
 
-    "tcr" asks of a term what noise would bring to the best of p independent candidates. Neighbouring Gaussians are
-    nearly the same one: "tcr_effective" estimates how many are different, and keeps more terms of such dictionaries
-    and the same ones of orthogonal columns.
-
     Where candidates far outnumber samples, leave-one-out falls with every term, since each is the best of so many, and
     a noise level taken from it lets in terms of noise. "tcr_sequential" judges a term by the error of the model before
     it and keeps just the significant ones; "tcr" then ends the path as soon as those are over, and keeps some more.
@@ -310,10 +304,8 @@ class ForwardClassifier(LabelModel, ClusterModel, ForwardModel):
         Yields the candidates. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by, or a rule of one's own; see `forward_path`.
-    criterion : {"tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, \
-            default="tcr"
-        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same,
-        "tcr_sequential" for many more candidates than samples.
+    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"

@@ -13,7 +13,7 @@ The only module that knows of graph capture. It decides
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -32,19 +32,24 @@ def launcher_for(like: Array) -> Launcher:
     return CudaGraphs() if captures else Launcher()
 
 
-def device_block(blocks: Sequence[RowBlock]) -> RowBlock | None:
-    """The only block, if it is on a device or of another library: one launch may then span rows and statistics."""
-    return blocks[0] if len(blocks) == 1 and is_foreign(blocks[0].Y) else None
+class DevicePolicy(NamedTuple):
+    """What the engine may do where the blocks are, see `Executor`."""
+
+    device_block: RowBlock | None
+    caches_directions: bool
+    min_work: int
 
 
-def caches_directions(like: Array) -> bool:
-    """Whether the directions of runners-up are cached: a device computes them faster than it updates a cache."""
-    return not is_foreign(like)
+def device_policy(blocks: Sequence[RowBlock]) -> DevicePolicy:
+    """The policy for blocks of one process.
 
-
-def min_work(like: Array) -> int:
-    """Samples times candidates below which verifying fewer at a time would not be faster."""
-    return HOST_WORK if isinstance(like, np.ndarray) else DEVICE_WORK
+    One launch may span rows and statistics if there is one block, on a device or of another library. A device computes
+    the directions of runners-up faster than it updates a cache of them.
+    """
+    like = blocks[0].Y
+    if not is_foreign(like):
+        return DevicePolicy(None, True, HOST_WORK)
+    return DevicePolicy(blocks[0] if len(blocks) == 1 else None, False, DEVICE_WORK)
 
 
 class CudaGraphs(Launcher):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from termwise._arrays import Array, namespace
 from termwise._memory import budget
 from termwise.design.files import BlockReader, FileBlock, RowFile
-from termwise.execution.cuda_graphs import caches_directions, device_block, launcher_for, min_work
+from termwise.execution.cuda_graphs import device_policy, launcher_for
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.path import ModelRows
 
@@ -29,8 +29,7 @@ class LocalBlocks(Executor):
         self.blocks, first = blocks, blocks[0]
         self.n_candidates, self.n_outputs, self.dtype = first.G.shape[1], first.Y.shape[1], first.G.dtype
         self.lengths = [block.Y.shape[0] for block in blocks]
-        self.min_work, self.caches_directions = min_work(first.Y), caches_directions(first.Y)
-        self.device_block = device_block(blocks)
+        self.device_block, self.caches_directions, self.min_work = device_policy(blocks)
         self.launcher = first.launcher if self.device_block is not None else first.launcher.fresh()
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
@@ -51,9 +50,11 @@ class LocalBlocks(Executor):
         """Return Z, Y and the sample weights: views where there is one block."""
         parts = [(block.Z, block.Y, block.sample_weight) for block in self.blocks]
         if len(parts) == 1:
-            return ModelRows(*parts[0])
-        xp = namespace(parts[0][1])
-        return ModelRows(*(xp.concat(part) for part in zip(*parts, strict=True)))
+            Z, Y, weights = parts[0]
+        else:
+            xp = namespace(parts[0][1])
+            Z, Y, weights = (xp.concat(part) for part in zip(*parts, strict=True))
+        return ModelRows(Z, Y, weights, weights**0.5)
 
 
 class FileBlocks(LocalBlocks):
@@ -95,7 +96,7 @@ class FileBlocks(LocalBlocks):
             return super().model_rows()
         Y = np.concatenate([block.Y for block in self.blocks])
         weights = np.concatenate([block.sample_weight for block in self.blocks])
-        return ModelRows(self._Zt[: self.blocks[0].k].T, Y, weights)
+        return ModelRows(self._Zt[: self.blocks[0].k].T, Y, weights, weights**0.5)
 
 
 def local_blocks(G: Any, Y: Array, sample_weight: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:

@@ -90,22 +90,18 @@ class NestedState:
     """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled."""
 
     def __init__(self, columns: CentredColumns, Y: Floats, alpha: float, max_terms: int) -> None:
-        self.columns, self.Y, self.alpha, self.limit = columns, Y, alpha, min(max_terms, len(columns.norms))
+        self.columns, self.Y, self.alpha = columns, Y, alpha
         self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
+        self.c = self._c.T  # (p, q), `g'P y` of every candidate
         self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
         self.Z, self.R = np.zeros((max_terms, len(Y) + max_terms)), np.zeros((max_terms, max_terms))
         self.zy = np.zeros((max_terms, Y.shape[1]))
         self.chosen: list[int] = []
         self.refreshed = 0  # terms that c and s are up to date with
 
-    @property
-    def c(self) -> Floats:
-        """`g'P y` of every candidate, (p, q)."""
-        return self._c.T
-
     def limit_reached(self) -> str:
         """Whether the model has as many terms as it may."""
-        return "max_terms reached" if len(self.chosen) >= self.limit else ""
+        return "max_terms reached" if len(self.chosen) >= min(len(self.R), len(self.s)) else ""
 
     def refresh(self) -> None:
         """Update c and s with the newest term: the pass over G, which the last term of a path does without."""
