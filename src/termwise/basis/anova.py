@@ -334,7 +334,7 @@ class FunctionStatistics(NamedTuple):
     def from_design(cls, G: ProductDesign) -> Self:
         """Compute the statistics of all functions at once."""
         n = G.shape[0]
-        total, squares, fourth = G.products(np.ones(n)), G.squares(None), G.fourths(None)
+        total, squares, fourth = G.products(np.ones(n)), G.power_sums(2), G.power_sums(4)
         tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
         u, v = np.random.default_rng(0).normal(size=(2, n))
         projections: NDArray[np.complex128] = G.products(u) + 1j * G.products(v)
