@@ -189,15 +189,18 @@ class AnovaBasis(Basis):
         inputs, bumps : ndarrays of int
             The input of each function, and 0 for the input itself or the number of the bump, from 1 on.
         """
-        places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
-        units = np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])
-        is_bump = bumps > 0
+        parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
-            U = evaluate(LINEAR, {"z": X[rows][:, inputs], "places": places, "units": units})
+            U = evaluate(LINEAR, {"z": X[rows][:, inputs], **parameters})
             U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
             S[rows, :-1] = U
         return S
+
+    def _single_parameters(self, inputs: Indices, bumps: Indices) -> dict[str, Floats]:
+        """Return the parameters of `LINEAR` for some single functions."""
+        places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
+        return {"places": places, "units": np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])}
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Fill the design matrix block by block with products of the single functions in its terms.
@@ -246,14 +249,9 @@ class AnovaBasis(Basis):
         They are those of `SINGLE`, with the input of each function in `columns`.
         """
         (columns, bumps), first, second = self._factors()
-        return {
-            "columns": columns,
-            "places": np.column_stack([self.means_, self.centers_])[columns, bumps],
-            "units": np.where(bumps == 0, self.deviations_[columns], self.widths_[columns]),
-            "bumps": np.minimum(bumps, 1),
-            "first": first,
-            "second": np.where(second == len(columns), -1, second),
-        }
+        second = np.where(second == len(columns), -1, second)
+        singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": np.minimum(bumps, 1)}
+        return {**singles, "first": first, "second": second}
 
     def _stores(self, X: NDArray) -> bool:
         """Whether estimators store the design matrix: where it is small, or has few products."""

@@ -89,6 +89,8 @@ SUMS = ("sum_squares", "dot", "power_product")
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
+IN_PLACE_SIZE = 1 << 12  # entries, below which a new array costs less than finding one to reuse
+
 OPERATORS: dict[str, Callable[..., Array]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -145,6 +147,7 @@ def evaluate(
     """
     shared = _shared(expression)
     values: dict[Expression, Array] = {}
+    in_place = xp is np and any(np.size(value) >= IN_PLACE_SIZE for value in variables.values())
 
     def is_free(node: Expression) -> bool:
         """Whether the value of an argument is an array that nothing else needs."""
@@ -164,9 +167,10 @@ def evaluate(
             values[node] = OTHERS[node.operation](*arguments)
         else:
             ufunc = expit if node.operation == "expit" else getattr(np, node.operation)
-            shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
-            free = [values[argument] for argument in node.arguments if is_free(argument)]
-            free = [array for array in free if array.shape == shape and array.dtype == dtype]
+            free = [values[argument] for argument in node.arguments if in_place and is_free(argument)]
+            if free:
+                shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
+                free = [array for array in free if array.shape == shape and array.dtype == dtype]
             values[node] = ufunc(*arguments, out=free[0]) if free else ufunc(*arguments)
     return values[expression]
 

@@ -13,8 +13,9 @@ from termwise._checks import check_number
 from termwise.basis.base import Basis
 from termwise.basis.expressions import dot, evaluate, variable, z
 
-FREQUENCIES = 2 * np.pi * variable("harmonics")
-WAVE = np.sin((z - variable("origins")) / variable("periods") * FREQUENCIES + variable("phases"))
+TURNS = (z - variable("origins")) / variable("periods")
+WAVE_OF_TURNS = np.sin(variable("turns") * (2 * np.pi * variable("harmonics")) + variable("phases"))
+WAVE = WAVE_OF_TURNS.substitute(turns=TURNS)
 HIDDEN_UNIT = expit(variable("offsets") - dot(z, variable("directions")))  # 1 / (1 + exp(b'x - b0))
 
 
@@ -95,10 +96,9 @@ class FourierBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
-        columns = self.columns_
-        parameters = {"origins": self.origins_[columns], "periods": self.periods_[columns]}
-        parameters |= {"harmonics": self.harmonics_, "phases": self.phases_}
-        return evaluate(WAVE, {"z": X[:, columns], **parameters}).astype(X.dtype, copy=False)
+        turns = evaluate(TURNS, {"z": X, "origins": self.origins_, "periods": self.periods_})
+        waves = {"turns": turns[:, self.columns_], "harmonics": self.harmonics_, "phases": self.phases_}
+        return evaluate(WAVE_OF_TURNS, waves, overwrite=("turns",)).astype(X.dtype, copy=False)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         inputs = inputs or self.input_names()

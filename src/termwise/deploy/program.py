@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
@@ -96,7 +97,7 @@ class FormulaStep(Step):
         """Whether a parameter has an entry, or a row, for every term."""
         return self.axis in specs(type(self))[name].axes
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, NDArray]:
         """Parameters in the expression, matrices with a row for every term, and the columns if there are such."""
         names = [name for name in self.expression.variables() if name != "z"]
@@ -104,12 +105,12 @@ class FormulaStep(Step):
         axes = specs(type(self))
         return {name: value.T if axes[name].axes[-1] == self.axis else value for name, value in tables.items()}
 
-    @property
+    @cached_property
     def sums(self) -> bool:
         """Whether the expression has a sum over inputs."""
         return any(node.operation in SUMS for node in self.expression.nodes())
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, NDArray]:
         """Parameters in the expression, in shapes that agree with z of shape (n, 1, inputs) inside sums."""
         sums = [node for node in self.expression.nodes() if node.operation in SUMS]
