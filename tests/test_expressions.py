@@ -81,9 +81,9 @@ def step_of(name):
     return Summed(SUMS[name], rng.normal(size=4), w, rng.normal(size=(4, 3)), powers)
 
 
-FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "expit": expit, "square": np.square,
-             "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-             "maximum": np.maximum, "minimum": np.minimum, "where": np.where}  # fmt: skip
+FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "square": np.square, "expit": expit,
+             "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply,
+             "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum, "where": np.where}  # fmt: skip
 
 
 def value(node, step, row, k, j=None):

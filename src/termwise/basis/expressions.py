@@ -122,8 +122,9 @@ def _order(expression: Expression) -> tuple[Expression, ...]:
 
 @cache
 def _shared(expression: Expression) -> frozenset[Expression]:
-    """Parts that occur more than once."""
-    return frozenset(node for node, count in Counter(expression.nodes()).items() if count > 1)
+    """Parts that are arguments of more than one operation, or twice of one."""
+    uses = Counter(argument for node in _order(expression) if not node.is_leaf for argument in node.arguments)
+    return frozenset(node for node, count in uses.items() if count > 1)
 
 
 def evaluate(
@@ -223,7 +224,7 @@ class SourceWriter(ABC):
     def write(self, expression: Expression) -> tuple[list[str], str]:
         """Return the statements before the value of an expression, and the text of the value."""
         self.lines, self._texts, self._shared = [], {}, _shared(expression)
-        text = self.value(expression)
+        text = _without_parentheses(self.value(expression))
         return self.lines, text
 
     def _operation(self, node: Expression) -> str:
@@ -244,12 +245,23 @@ class SourceWriter(ABC):
         for i, argument in enumerate(node.arguments):
             text = self.value(argument)
             repeated = template.count(f"{{{i}}}") > 1 and not argument.is_leaf and argument not in self._shared
-            texts.append(self._define("u", text) if repeated else text)
+            text = self._define("u", text) if repeated else text
+            texts.append(_without_parentheses(text) if f"({{{i}}})" in template else text)
         return texts
 
     def _define(self, kind: str, value: str, template: str | None = None) -> str:
         """Write the definition of a new variable and return its name."""
         self._count += 1
         name = f"{kind}_{self._count}"
-        self.lines.append((template or self.constant).format(name=name, value=value))
+        self.lines.append((template or self.constant).format(name=name, value=_without_parentheses(value)))
         return name
+
+
+def _without_parentheses(text: str) -> str:
+    """Return a text without the parentheses around all of it."""
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and i + 1 < len(text):
+            return text
+    return text[1:-1] if text.startswith("(") else text

@@ -100,10 +100,11 @@ class FormulaStep(Step):
     @cached_property
     def tables(self) -> dict[str, NDArray]:
         """Parameters in the expression, matrices with a row for every term, and the columns if there are such."""
-        names = [name for name in self.expression.variables() if name != "z"]
-        tables = {name: getattr(self, name) for name in ["columns"] * hasattr(self, "columns") + names}
-        axes = specs(type(self))
-        return {name: value.T if axes[name].axes[-1] == self.axis else value for name, value in tables.items()}
+        names = {"columns", *self.expression.variables()}
+        axes = {name: spec.axes for name, spec in specs(type(self)).items() if name in names}
+        return {
+            name: getattr(self, name).T if each[-1] == self.axis else getattr(self, name) for name, each in axes.items()
+        }
 
     @cached_property
     def sums(self) -> bool:
