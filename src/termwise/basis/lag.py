@@ -67,7 +67,16 @@ class LagBasis(Basis):
     def _fit(self, X: NDArray, y: Any) -> None:
         own = _lag_list("lags", self.lags, smallest=1)
         other = own if self.input_lags is None else _lag_list("input_lags", self.input_lags, smallest=0)
-        self.output_ = self._resolve_output()
+        names = self.input_names()
+        if isinstance(self.output, str):
+            if self.output not in names:
+                raise ValueError(f"output must name a column of X, got {self.output!r}: the columns are {names}.")
+            self.output_ = names.index(self.output)
+        else:
+            remedy = f"X has {len(names)} columns"
+            self.output_ = int(
+                check_number("output", self.output, low=0, below=len(names), integer=True, remedy=remedy)
+            )
         inputs = [j for j in range(X.shape[1]) if j != self.output_]
         self.columns_ = np.repeat([self.output_, *inputs], [len(own)] + [len(other)] * len(inputs))
         self.lags_ = np.concatenate([own] + [other] * len(inputs))
@@ -80,15 +89,6 @@ class LagBasis(Basis):
                 f"X must have more than {self.max_lag_} rows, the longest lag, got {len(X)} "
                 f"sample{'s' * (len(X) != 1)}: shorten the lags or give a longer series."
             )
-
-    def _resolve_output(self) -> int:
-        names = self.input_names()
-        if isinstance(self.output, str):
-            if self.output not in names:
-                raise ValueError(f"output must name a column of X, got {self.output!r}: the columns are {names}.")
-            return names.index(self.output)
-        remedy = f"X has {len(names)} columns"
-        return int(check_number("output", self.output, low=0, below=len(names), integer=True, remedy=remedy))
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Return the design matrix of valid inputs.

@@ -317,9 +317,7 @@ class Polynomial(FormulaStep):
         return Polynomial(powers[:, needed]), needed
 
 
-@_steps.register
-def _(polynomials: preprocessing.PolynomialFeatures) -> list[Step]:
-    return [Polynomial(polynomials.powers_)]
+_steps.register(preprocessing.PolynomialFeatures, lambda polynomials: [Polynomial(polynomials.powers_)])
 
 
 @_steps.register
@@ -406,9 +404,7 @@ def _(basis: bases.SmoothBasis) -> list[Step]:
     return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
 
 
-@_steps.register
-def _(basis: bases.AnovaBasis) -> list[Step]:
-    return [PairProducts(**basis.frozen())]
+_steps.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,16 +436,13 @@ class Logistic(FormulaStep):
     offsets: Annotated[Floats, Reals(("terms",))]
 
 
-@_steps.register
-def _(basis: bases.LogisticBasis) -> list[Step]:
-    return [Logistic(basis.directions_, basis.offsets_)]
+_steps.register(bases.LogisticBasis, lambda basis: [Logistic(basis.directions_, basis.offsets_)])
 
 
-@_steps.register
-def _(basis: bases.LagBasis) -> list[Step]:
-    return [Lags(basis.columns_, basis.lags_)]
+_steps.register(bases.LagBasis, lambda basis: [Lags(basis.columns_, basis.lags_)])
 
 
-@_steps.register
-def _(basis: bases.UnionBasis) -> list[Step]:
-    return [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)]
+_steps.register(
+    bases.UnionBasis,
+    lambda basis: [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)],
+)
