@@ -16,8 +16,8 @@ class LagBasis(Basis):
     """Past values of a series, and of the inputs that drive it, as columns.
 
     `X` is a table in the order of time: one column holds the output series, the others (if any) the inputs. The column
-    of lag `l` at time `t` is the value at time `t - l`. Before the table's start its first row stands in, so that every
-    row of `X` has a row of lags; `windows` leaves those rows out.
+    of lag `l` at time `t` is the value at time `t - l`. Before the table's start its first row is repeated, so that
+    every row of `X` has a row of lags; `windows` excludes those rows.
 
     A model of the series is fitted with the output column itself as the target. Its `predict` is then the one-step
     prediction, from measured past outputs; `free_run` feeds predictions back instead.
@@ -136,7 +136,7 @@ class LagBasis(Basis):
             Its `predict` takes the table `X`: an estimator with `basis=LagBasis(...)`, or a pipeline that begins so.
         X : array-like of shape (n, d)
             Table in the order of time. Outputs from row `start` on are not read and may be missing (NaN), which is how
-            to forecast; the inputs must be there.
+            to forecast; the inputs must be complete.
         start : int, default=None
             First simulated row; `max_lag_` by default.
 

@@ -119,7 +119,7 @@ class SmoothBasis(Basis):
     >>> basis.take([0, 5]).transform(X).round(2).tolist()
     [[-1.07, 0.94], [-0.27, 1.0], [1.34, 0.78]]
 
-    Of six inputs two matter, and the first one most.
+    Two of six inputs are relevant, the first one most.
 
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(150, 6))
     >>> y = np.sin(4 * X[:, 0]) * (1 + X[:, 1])

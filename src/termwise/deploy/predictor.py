@@ -135,7 +135,7 @@ class Predictor:
         ----------
         estimator : fitted estimator or Pipeline
             One of termwise's estimators, or a pipeline of scikit-learn that ends in one, with scalers, selectors of
-            columns, `TableEncoder` or bases in front. Where a transformer is not known, the error lists those that are.
+            columns, `TableEncoder` or bases in front. The error for an unsupported one lists those supported.
 
         Returns
         -------

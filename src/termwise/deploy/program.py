@@ -186,7 +186,7 @@ class SelectColumns(Step):
 
 @dataclass(frozen=True, eq=False)
 class Lags(Step):
-    """Columns of earlier rows: row t holds `z[t - lag]`, and the first row stands in for those before it."""
+    """Columns of earlier rows: row t holds `z[t - lag]`, with the first row repeated before it."""
 
     kind: ClassVar[str] = "lags"
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
@@ -301,7 +301,7 @@ def prune(steps: tuple[Step, ...], terms: Indices) -> tuple[tuple[Step, ...], In
 
 
 def read_steps(data: Any, place: str, n_inputs: int) -> tuple[Step, ...]:
-    """Return the chain that plain data describe, for so many columns."""
+    """Return the chain that plain data describe, applied to some number of columns."""
     steps: list[Step] = []
     for i, one in enumerate(read_type(data, place, list)):
         at = f"{place}[{i}]"
