@@ -23,8 +23,8 @@ class UnionBasis(Basis):
     Parameters
     ----------
     bases : sequence of bases of `termwise.basis`
-        Bases whose functions are concatenated; each is fitted to the same inputs. Unions may be among them, and bases of
-        your own, but no `LagBasis`: lags go in front of the union, `make_pipeline(LagBasis(), UnionBasis(...))`.
+        Bases whose functions are concatenated; each is fitted to the same inputs. Unions may be among them, and bases
+        of your own, but no `LagBasis`: lags go in front of the union, `make_pipeline(LagBasis(), UnionBasis(...))`.
 
     Attributes
     ----------
