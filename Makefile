@@ -1,19 +1,21 @@
-# Everything sets itself up: the only things needed are Python >= 3.11 and make.
+# Every target creates the environment it needs; only Python >= 3.11 and make are required.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 FLOOR_VENV ?= .venv-floor
-# Two processes share the cores already: more threads in each would get in each other's way.
+# Two worker processes use both cores; more BLAS threads in each would oversubscribe them.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST_FLAGS := -n 2 --dist loadgroup
 
-.PHONY: help demo test test-floor lint types docs bench clean
+.PHONY: help demo test test-all test-floor lint types docs bench clean
 
 help:
-	@echo "make demo        fit, predict, export and report on data that ship with scikit-learn"
-	@echo "make test        run the test suite"
-	@echo "make test-floor  run the test suite on the oldest supported scikit-learn, SciPy and NumPy"
-	@echo "make lint types  ruff and mypy"
-	@echo "make docs        build the documentation in docs/_build/html, running every example"
+	@echo "make demo        fit, predict, export and report on a data set of scikit-learn"
+	@echo "make test        run the fast tests, under four minutes on two cores"
+	@echo "make test-all    run every test, also those marked slow"
+	@echo "make test-floor  run the fast tests on the oldest supported scikit-learn, SciPy and NumPy"
+	@echo "make lint types  ruff and import-linter, mypy"
+	@echo "make docs        build the documentation in docs/_build/html and run every example"
 	@echo "make bench       run every benchmark, one JSON object per line"
 
 $(VENV)/.ready: pyproject.toml
@@ -37,14 +39,18 @@ demo: $(VENV)/.ready
 	$(BIN)/termwise demo
 
 test: $(VENV)/.ready
-	$(PYTEST) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(PYTEST) $(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.ready
+	$(PYTEST) $(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
 
 test-floor: $(FLOOR_VENV)/.ready
-	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest $(PYTEST_FLAGS) -m "not slow" $(ARGS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
@@ -56,4 +62,4 @@ bench: $(VENV)/.ready
 	$(BIN)/termwise bench all
 
 clean:
-	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build docs/gallery docs/reference
+	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist docs/_build docs/gallery docs/reference

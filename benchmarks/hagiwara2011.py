@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 import termwise
 from termwise import BasisRidge, OrthogonalThresholdRegressor, RadialBasis, datasets
-from termwise.estimators.thresholding import assemble, judge, orthogonalise, stable_size
 
 WIDTHS = (1, 2, 5, 8)
 METHODS = ("RM", "OHTED", "OHTED2", "OHTGS", "OHTGS2", "LROLS")
@@ -77,12 +76,9 @@ def papers_models(G: NDArray, y: NDArray) -> dict[str, Model]:
     ridge = BasisRidge(alpha="loo", fit_intercept=False).fit(G, y)
     models = {"RM": (ridge.support_, ridge.weights_, 0.0, round(ridge.effective_dof_))}
     for name, method in (("OHTED", "eigen"), ("OHTGS", "gram_schmidt")):
-        components = orthogonalise(method, G, y[:, None], np.ones(len(y)), False, tol=1e-10, stable="auto")
-        size = stable_size(components, "auto")
         for ending, keep in (("", "significant"), ("2", "leading")):
-            kept = judge(components, size, 1.0, keep).kept
-            support, solution = assemble(components, kept)
-            models[name + ending] = support, solution.weights[:, 0], 0.0, len(kept)
+            model = OrthogonalThresholdRegressor(method=method, keep=keep, fit_intercept=False).fit(G, y)
+            models[name + ending] = model.support_, model.weights_, 0.0, model.n_components_
     if hasattr(termwise, "EvidenceForwardRegressor"):  # long paths are cut to save time
         lrols = termwise.EvidenceForwardRegressor(fit_intercept=False, max_terms=len(y) // 4).fit(G, y)
         models["LROLS"] = lrols.support_, lrols.weights_, 0.0, lrols.n_terms_

@@ -1,4 +1,4 @@
-"""How the pages are built: `make docs`. Nothing is fetched from anywhere."""
+"""Sphinx configuration: `make docs`. The build needs no network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import termwise
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-# One thread for each example: several of them run at the same time.
+# Two examples run at the same time, with one thread each.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
@@ -29,11 +29,12 @@ extensions = [
     "linked_names",
     "mathml",
     "own_members",
+    "results",
 ]
 exclude_patterns = ["_build", "gallery/**.ipynb"]
 templates_path = ["_templates"]
 
-# Names in single quotes in docstrings become links where there is something of that name, and are code elsewhere.
+# Names in single backquotes in docstrings are links if they resolve, and code otherwise.
 default_role = "py:obj"
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -43,13 +44,13 @@ toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
-suppress_warnings = ["config.cache"]  # the gallery's settings hold functions, which are not kept between builds
+suppress_warnings = ["config.cache"]  # the gallery's settings hold functions, which Sphinx cannot cache
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^(growth|local_ridge)\.py$",  # draw pictures for pages
+    "ignore_pattern": r"^(growth|local_ridge)\.py$",  # figures of the pages, not gallery examples
     "within_subsection_order": "FileNameSortKey",
     "parallel": 2,
     "abort_on_example_error": False,
@@ -85,4 +86,4 @@ html_theme_options = {
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {page: [] for page in ("index", "which", "scaling", "export")}  # pages with nothing beside them
+html_sidebars = {page: [] for page in ("index", "which", "scaling", "export")}  # pages without a section navigation

@@ -1,6 +1,6 @@
 """Time of exact leave-one-out selection against the number of samples, candidates and terms.
 
-Draws what the benchmark measured: python examples/growth.py benchmarks/results/forward.jsonl [FILE]
+Plots the results of the benchmark: python examples/growth.py benchmarks/results/forward.jsonl [FILE]
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ names = {"n": "samples", "p": "candidates", "k": "terms"}
 plt.rcParams.update({"svg.hashsalt": "termwise", "svg.fonttype": "none", "font.size": 10})
 figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
 for axis, (key, name) in zip(axes, names.items(), strict=True):
-    mine = [record for record in records if record["along"] == key]
-    size = np.array([record[key] for record in mine if "seconds" in record])
-    seconds = np.array([record["seconds"] for record in mine if "seconds" in record])
-    slope = next(record["slope"] for record in mine if "slope" in record)
+    selected = [record for record in records if record["along"] == key]
+    size = np.array([record[key] for record in selected if "seconds" in record])
+    seconds = np.array([record["seconds"] for record in selected if "seconds" in record])
+    slope = next(record["slope"] for record in selected if "slope" in record)
     axis.loglog(size, seconds, "o-", color="#0072B2", label=f"measured, slope {slope:.2f}")
     axis.loglog(size, seconds[0] * size / size[0], "--", color="0.6", label="slope 1")
     axis.set_xticks(size, [f"{value:,}" for value in size])

@@ -1,6 +1,6 @@
-"""Fifty Gaussians on fifty noisy samples of a sine wave: one penalty for all of them, and a penalty each.
+"""Fifty Gaussians on fifty noisy samples of a sine wave: one common penalty, and one penalty per term.
 
-Draws the picture of the README: python examples/local_ridge.py [FILE]
+Draws the figure of docs/methods/ridge.md: python examples/local_ridge.py [FILE]
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from termwise import BasisRidge, LocalRidge, RadialBasis, datasets
 X, y = datasets.make_sine(random_state=2)
 grid = np.linspace(0, 1, 400)[:, None]
 models = {
-    "One penalty for all": BasisRidge(RadialBasis(width=0.05)),
-    "A penalty each: most terms go": LocalRidge(RadialBasis(width=0.05)),
+    "One common penalty": BasisRidge(RadialBasis(width=0.05)),
+    "One penalty per term: most are pruned": LocalRidge(RadialBasis(width=0.05)),
 }
 
 plt.rcParams.update({"svg.hashsalt": "termwise", "svg.fonttype": "none", "font.size": 10})
@@ -29,7 +29,7 @@ for axis, (title, model) in zip(axes, models.items(), strict=True):
     lower, upper = model.predict_interval(grid, coverage=0.9)
     rmse = np.sqrt(np.mean((model.predict(grid) - np.sin(12 * grid[:, 0])) ** 2))
     axis.fill_between(grid[:, 0], lower, upper, color="#56B4E9", alpha=0.25, lw=0, label="90 % interval")
-    axis.plot(grid, np.sin(12 * grid), color="0.6", ls="--", lw=1, label="truth")
+    axis.plot(grid, np.sin(12 * grid), color="0.6", ls="--", lw=1, label="true function")
     axis.plot(grid, model.predict(grid), color="#0072B2", label="model")
     axis.plot(X, y, ".", color="black", ms=4, label="samples")
     axis.plot(X[model.support_], np.full(model.n_terms_, -1.45), "|", color="#D55E00", ms=9, label="centres")

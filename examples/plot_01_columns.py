@@ -1,16 +1,16 @@
 """
-Twenty thousand columns
-=======================
+Selecting among 20,000 columns
+==============================
 
-Which of 20,000 columns matter, for 500 samples? Ten of them do here, and many of the others are correlated with
-those. :class:`~termwise.ForwardRegressor` orders them in half a second. How many to keep is the harder question:
-asked about so many candidates, leave-one-out cannot be believed. A term must bring more than the best of so many would
-by chance; and repeating the selection in each fold, which is cheap, tells whether that was right.
+Of 20,000 columns ten are relevant here, and many of the others are correlated with these; there are 500 samples.
+:class:`~termwise.ForwardRegressor` selects a path of terms. The harder question is how many to keep: with so many
+candidates the leave-one-out error along the path is too optimistic. The TCR criteria require that a term reduce the
+cost by more than the best of as many noise columns would. Cross-validation of the whole selection, which is cheap here,
+confirms their choice.
 """
 
 # %%
-# The data look like those of a gene chip: blocks of fifty columns go up and down together. Single precision halves
-# the memory and changes nothing.
+# The data resemble gene expression data: columns are correlated in blocks of fifty. Single precision halves the memory.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import KFold
@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 from termwise import ForwardRegressor
 
 rng = np.random.default_rng(0)
-p, block, most = 20_000, 50, 30
+p, block, max_terms = 20_000, 50, 30
 true = np.sort(rng.choice(p, size=10, replace=False))
 weights = rng.choice([-1, 1], size=10) * rng.uniform(0.7, 1.5, size=10)
 
@@ -33,49 +33,50 @@ def draw(n):
 X, y = draw(500)
 
 # %%
-# One path of thirty terms. Each step takes the column with the smallest exact leave-one-out error.
-model = ForwardRegressor(criterion=None, max_terms=most).fit(X, y)
+# One path of thirty terms. Each step selects the column with the smallest exact leave-one-out error.
+model = ForwardRegressor(criterion=None, max_terms=max_terms).fit(X, y)
 print(f"{model.path_.steps[-1].seconds:.2f} s for {len(model.path_)} terms")
-print("of the first ten,", len(set(model.support_[:10]) & set(true)), "are columns that matter")
+print("relevant columns among the first ten:", len(set(model.support_[:10]) & set(true)))
 
 # %%
-# Leave-one-out along this path goes on falling: every step picks the best of 20,000 candidates *for these samples*,
-# the one left out among them. An honest estimate leaves samples out of the selection, too. A path is grown once for
-# each fold, and ``at(k)`` gives the model of every size.
-honest = np.zeros(most + 1)
+# The leave-one-out error along this path keeps decreasing, because every step selects the best of 20,000 candidates on
+# all samples, including the one left out. Cross-validation of the whole procedure repeats the selection without the
+# test samples. One path per fold suffices, since ``at(k)`` gives the model with k terms.
+cross_validated = np.zeros(max_terms + 1)
 for train, test in KFold(5, shuffle=True, random_state=0).split(X):
-    path = ForwardRegressor(criterion=None, max_terms=most).fit(X[train], y[train])
-    honest += [np.sum((y[test] - path.at(k).predict(X[test])) ** 2) / len(y) for k in range(most + 1)]
-kept = model.at(int(honest.argmin()))
+    path = ForwardRegressor(criterion=None, max_terms=max_terms).fit(X[train], y[train])
+    cross_validated += [np.sum((y[test] - path.at(k).predict(X[test])) ** 2) / len(y) for k in range(max_terms + 1)]
+kept = model.at(int(cross_validated.argmin()))
 print(kept.summary())
 
 # %%
-# Left: the three estimates of the error. Right: what each term brought, beside what the best of 20,000 columns of
-# noise would have brought at the honest noise level. Where bars go below that line, terms are no better than chance.
+# Left: two estimates of the error, and the error on new samples. Right: the cost reduction of each term, and the
+# largest reduction expected from 20,000 noise columns at the cross-validated noise level. Terms below that line are not
+# significant.
 X_new, y_new = draw(500)
-sizes = np.arange(most + 1)
+sizes = np.arange(max_terms + 1)
 new = [np.mean((y_new - model.at(k).predict(X_new)) ** 2) for k in sizes]
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 left.plot(sizes, model.path_.column("loo"), color="#0072B2", label="leave-one-out")
-left.plot(sizes, honest, color="#D55E00", label="selection repeated in 5 folds")
+left.plot(sizes, cross_validated, color="#D55E00", label="5-fold cross-validation")
 left.plot(sizes, new, color="0.5", ls="--", label="new samples")
 left.axvline(kept.n_terms_, color="0.7", lw=0.8)
 left.set(xlabel="terms", ylabel="squared error", yscale="log")
 left.legend(frameon=False)
-steps, drop = sizes[1:], model.path_.column("reduction")[1:]
+steps, reduction = sizes[1:], model.path_.column("reduction")[1:]
 found = np.isin(model.path_.terms, true)
-right.bar(steps[found], drop[found], color="#0072B2", label="columns that matter")
-right.bar(steps[~found], drop[~found], color="#56B4E9", label="others")
-right.plot(steps, 2 * honest.min() * np.log(p - steps + 1), color="#D55E00", label="what noise can bring")
-right.set(xlabel="term", ylabel="drop of the cost", yscale="log")
+right.bar(steps[found], reduction[found], color="#0072B2", label="relevant columns")
+right.bar(steps[~found], reduction[~found], color="#56B4E9", label="other columns")
+right.plot(steps, 2 * cross_validated.min() * np.log(p - steps + 1), color="#D55E00", label="threshold")
+right.set(xlabel="term", ylabel="cost reduction", yscale="log")
 right.legend(frameon=False)
 plt.show()
 
 # %%
-# The criteria read off a single path have no such second look. Most keep far too many of these thirty terms.
-# ``"tcr_sequential"`` takes the noise level from the model before the terms in question, not from the end of the path.
-# The default, ``"tcr"``, ends its own path where that would, and so is not led astray either.
-sizes_read = {name: model.path_.choose(name) for name in ("tcr_sequential", "tcr", "one_se", "loo", "bic")}
-print("honest:", kept.n_terms_, " read off thirty terms:", sizes_read)
+# Criteria computed along a single path have no test samples, and most keep far too many of these thirty terms.
+# ``"tcr_sequential"`` estimates the noise level from the model before the terms in question, not from the end of the
+# path. The default, ``"tcr"``, ends its own path by the same test, and therefore is reliable as well.
+selected_sizes = {name: model.path_.choose(name) for name in ("tcr_sequential", "tcr", "one_se", "loo", "bic")}
+print("cross-validation:", kept.n_terms_, " criteria along thirty terms:", selected_sizes)
 default = ForwardRegressor().fit(X, y)
-print("by default:", default.n_terms_, "of", len(default.path_), "-", default.stop_reason_)
+print("default:", default.n_terms_, "of", len(default.path_), "-", default.stop_reason_)

@@ -2,13 +2,13 @@
 A surrogate for an expensive function
 =====================================
 
-A simulation takes hours; you can afford 150 runs. A few Gaussians fitted to them answer in microseconds, say how far
-they can be trusted, and are short enough to be written down.
+A simulation takes hours, so that only 150 runs are affordable. A few Gaussians fitted to these runs evaluate in
+microseconds, come with standard errors, and are small enough to be exported as a formula.
 """
 
 # %%
-# The "simulation" is Branin's function, a usual test: three valleys of equal depth. Runs are spread evenly by a Sobol
-# sequence and have a little numerical noise.
+# The simulation is the Branin function, a standard test function with three equal minima. The design is a Sobol
+# sequence; the runs have a small numerical noise.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import qmc
@@ -30,23 +30,24 @@ X = qmc.scale(qmc.Sobol(2, rng=0).random(256)[:150], [-5, 0], [10, 15])
 y = simulate(X) + 0.5 * rng.normal(size=150)
 
 # %%
-# A Gaussian on every run is a candidate. Terms are chosen by exact leave-one-out; with so little noise leave-one-out
-# may decide the size and the width as well. Each width is fitted once: there is no cross-validation.
+# The candidates are Gaussians centred on the runs. Terms are selected by exact leave-one-out; with so little noise
+# leave-one-out can choose the number of terms and the width as well. Each width is fitted once, without
+# cross-validation.
 basis = make_pipeline(StandardScaler(), RadialBasis())
 model = ForwardRegressor(basis, criterion="loo", refit_alpha="loo")
 search = CriterionSearch(model, {"basis__radialbasis__width": [0.5, 0.7, 1.0, 1.4, 2.0]}).fit(X, y)
 surrogate = search.best_estimator_
 print(search.best_params_, surrogate.n_terms_, "Gaussians of", len(X))
-print(f"leave-one-out error {np.sqrt(surrogate.criterion_value_):.2f} of a function that spans {np.ptp(y):.0f}")
+print(f"leave-one-out error {np.sqrt(surrogate.criterion_value_):.2f}, range of the function {np.ptp(y):.0f}")
 
 # %%
-# What it says between the runs, and how sure it is. The standard error is that of the function; it grows where there
-# are few runs, at the corners.
+# Predictions and standard errors between the runs. The standard error is that of the function; it is larger at the
+# corners, where there are few runs.
 axis_x, axis_y = np.linspace(-5, 10, 80), np.linspace(0, 15, 80)
 grid = np.column_stack([axis.ravel() for axis in np.meshgrid(axis_x, axis_y)])
 mean, std = surrogate.predict(grid, return_std=True)
 truth = simulate(grid)
-print(f"root mean squared error between the runs: {np.sqrt(np.mean((mean - truth) ** 2)):.2f}")
+print(f"root mean squared error on the grid: {np.sqrt(np.mean((mean - truth) ** 2)):.2f}")
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)
 levels = [0, 2, 5, 10, 20, 35, 55, 80, 110, 150, 200, 300]
@@ -64,7 +65,7 @@ axes[0].set_ylabel("y")
 plt.show()
 
 # %%
-# The dots are the runs, the crosses the centres that were kept. The best point of the surrogate is next to one of the
-# three true minima, where a further simulation would be worth its hours.
+# Dots are the runs, crosses the selected centres. The minimum of the surrogate is close to one of the three true
+# minima, where a further simulation would be informative.
 best = grid[np.argmin(mean)]
 print("smallest prediction at", best.round(2), "true value there", simulate(best[None]).round(2))

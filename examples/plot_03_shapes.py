@@ -1,15 +1,15 @@
 """
-Nothing to tune, everything to see
+Automatic models and their effects
 ==================================
 
-:class:`~termwise.TermwiseRegressor` and :class:`~termwise.TermwiseClassifier` choose candidates, terms, their number
-and their penalty. What comes out is a sum of curves and surfaces, and can be looked at.
+:class:`~termwise.TermwiseRegressor` and :class:`~termwise.TermwiseClassifier` choose the dictionary, the terms, their
+number and the penalty. The result is a sum of curves and surfaces, which can be plotted.
 """
 
 # %%
 # Diabetes
 # --------
-# 442 patients, ten measurements, how far the disease has gone a year later.
+# Ten measurements of 442 patients; the target is the progression of the disease after one year.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -22,9 +22,9 @@ model = TermwiseRegressor().fit(X, y)
 print(model.summary())
 
 # %%
-# Dictionaries were compared by cross-validation that repeats every choice. The curves say how the error depends on
-# the number of terms. A linear model is nearly as good as any other one alone; the mean of several is better, and few
-# terms reproduce it.
+# Dictionaries are compared by cross-validation of the whole procedure. The curves show the error against the number of
+# terms. A linear model is nearly as good as any other single dictionary; the stacked ensemble is better, and a few
+# terms approximate it.
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for title, errors in model.trials_.items():
     pooled, ridge = title.endswith("pooled"), title.endswith("ridge")
@@ -35,29 +35,28 @@ axes.legend(frameon=False, ncols=2, fontsize=8)
 plt.show()
 
 # %%
-# What each measurement adds. Ticks on the axis are deciles of the patients: where there are none, a curve rests on
-# little.
+# The effect of each measurement. Ticks on the axis are deciles of the data: curves are less reliable where there are
+# none.
 ShapeDisplay.from_estimator(model, X, max_effects=6)
 plt.show()
 
 # %%
 # Breast cancer
 # -------------
-# Labels work alike. Twelve terms of single measurements and pairs; probabilities are calibrated on leave-one-out
-# scores.
+# A classifier with twelve terms of single measurements. Probabilities are calibrated on leave-one-out scores.
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=1 / 3, random_state=0, stratify=y)
 classifier = TermwiseClassifier(12, dictionary="additive").fit(X_train, y_train)
-print(f"{classifier.n_terms_} terms, {classifier.score(X_test, y_test):.1%} of {len(y_test)} new patients right")
+print(f"{classifier.n_terms_} terms, test accuracy {classifier.score(X_test, y_test):.1%} on {len(y_test)} patients")
 ShapeDisplay.from_estimator(classifier, X_train, max_effects=6)
 plt.show()
 
 # %%
-# Of the patients given a probability between 20 and 80 percent, few are certain; beyond, few are wrong.
+# Reliability of the probabilities on the test set.
 probability = classifier.predict_proba(X_test)[:, 1]
 for low, high in [(0, 0.2), (0.2, 0.8), (0.8, 1)]:
     inside = (probability >= low) & (probability <= high)
     print(f"predicted {low:.0%} to {high:.0%}: {np.mean(y_test[inside]):.0%} of {inside.sum()} are benign")
 
 # %%
-# A line separates these classes well, and logistic regression would be as good. See *Which method when*.
+# These classes are nearly linearly separable, and logistic regression is at least as accurate. See *Which method when*.

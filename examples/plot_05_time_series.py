@@ -1,13 +1,14 @@
 """
-A time series with lags
-=======================
+System identification with lagged inputs
+========================================
 
-A tank fills and drains: the level depends on its past and on the valve, not linearly. Past values become columns,
-terms are chosen among them and their products, and the model is judged by running freely.
+The level of a tank depends nonlinearly on its past and on a valve. Lagged values are the columns, terms are selected
+among these and their products, and the model is evaluated by simulation.
 """
 
 # %%
-# Outflow goes with the square root of the level. The valve moves at random; the level is measured with noise.
+# The outflow is proportional to the square root of the level. The valve position is random; the level is observed with
+# noise.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -27,8 +28,8 @@ table = pd.DataFrame({"level": level + 0.02 * rng.normal(size=steps), "valve": v
 train, test = table[:600], table[600:].reset_index(drop=True)
 
 # %%
-# Two models. The first is linear in three lags of level and valve. The second chooses among these and their products
-# up to the third degree, 83 candidates. The first rows have no history: their weight is zero.
+# Two models. The first is linear in three lags of level and valve. The second selects among these and their products up
+# to degree three, 83 candidates. The first rows have no complete history and get weight zero.
 complete = np.arange(len(train)) >= 3
 linear = BasisRidge(LagBasis(lags=3, output="level"), alpha="loo")
 linear.fit(train, train["level"], sample_weight=complete)
@@ -37,20 +38,20 @@ sparse = ForwardRegressor(basis, refit_alpha="loo").fit(train, train["level"], s
 print(sparse.summary())
 
 # %%
-# One-step predictions start from measured values and flatter every model. A free run starts from the first rows and
-# then feeds back its own predictions: that is what a simulation needs.
+# One-step predictions use measured values and hide differences between models. A free run starts from the first rows
+# and then uses its own predictions as inputs, as a simulation does.
 runs = {}
-for name, model in (("linear", linear), ("chosen products", sparse)):
+for name, model in (("linear", linear), ("selected products", sparse)):
     lags = model.basis_ if isinstance(model.basis_, LagBasis) else model.basis_[0]
     runs[name] = lags.free_run(model, test, start=3)
     one_step = model.predict(test)[3:]
     errors = [np.sqrt(np.mean((values[-297:] - level[603:]) ** 2)) for values in (one_step, runs[name])]
-    print(f"{name:<16} {model.n_terms_:>2} terms   one step {errors[0]:.4f}   free run {errors[1]:.4f}")
+    print(f"{name:<17} {model.n_terms_:>2} terms   one step {errors[0]:.4f}   free run {errors[1]:.4f}")
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 4.2), sharex=True, height_ratios=[3, 1], layout="constrained")
 upper.plot(test["level"], ".", color="0.6", ms=2, label="measured")
 upper.plot(runs["linear"], color="#E69F00", label="free run, linear")
-upper.plot(runs["chosen products"], color="#0072B2", label="free run, chosen products")
+upper.plot(runs["selected products"], color="#0072B2", label="free run, selected products")
 upper.set_ylabel("level")
 upper.legend(frameon=False, ncols=3)
 lower.plot(test["valve"], color="0.3", drawstyle="steps-post")

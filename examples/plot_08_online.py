@@ -1,13 +1,13 @@
 """
-Keeping a model current
-=======================
+Online updating for a drifting sensor
+=====================================
 
-A sensor drifts. :class:`~termwise.OnlineRidge` takes in each sample as it comes and gives up the oldest, at a cost
-that does not depend on how many there were.
+:class:`~termwise.OnlineRidge` adds each new sample and removes the oldest, at a cost that does not depend on the number
+of samples.
 """
 
 # %%
-# The response to the first of four inputs wanders; the noise stays the same.
+# The weight of the first of four inputs drifts; the noise variance is constant.
 import time
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,7 @@ drift = np.sin(np.linspace(0, 7, n)) + np.where(np.arange(n) > 1000, 1.5, 0)
 y = drift * X[:, 0] - X[:, 1] + 0.5 * X[:, 2] + 0.3 * rng.normal(size=n)
 
 # %%
-# One model forgets nothing, the other all but the last 150 samples. Every prediction is made before the sample is
-# seen.
+# One model uses all samples, the other a window of the last 150. Every sample is predicted before it is added.
 everything, sliding = OnlineRidge(alpha=1e-3, keep_samples=False), OnlineRidge(alpha=1e-3)
 predictions, weights = np.full((2, n), np.nan), np.full((n, 4), np.nan)
 started = time.perf_counter()
@@ -36,7 +35,7 @@ for t in range(n):
     if t >= window:
         sliding.remove_samples(X[t - window : t - window + 1], y[t - window : t - window + 1])
     weights[t] = sliding.coef_
-print(f"{1e3 * (time.perf_counter() - started) / n:.2f} ms for a sample, all included")
+print(f"{1e3 * (time.perf_counter() - started) / n:.2f} ms per sample, both models and predictions included")
 again = BasisRidge(alpha=1e-3).fit(X[-window:], y[-window:])
 print(f"difference from a fit to the last {window} samples: {np.abs(sliding.coef_ - again.coef_).max():.1e}")
 
@@ -56,8 +55,8 @@ right.legend(frameon=False)
 plt.show()
 
 # %%
-# Terms come and go as well, and error bars are there at any time.
+# Terms can be removed and added as well; standard errors are available at any time.
 sliding.remove_terms([3])
 print("without x3:", sliding.weights_.round(2), "+-", np.sqrt(np.diag(sliding.weights_cov_)).round(2))
 sliding.add_terms([3])
-print("with it:   ", sliding.weights_.round(2), "+-", np.sqrt(np.diag(sliding.weights_cov_)).round(2))
+print("with x3:   ", sliding.weights_.round(2), "+-", np.sqrt(np.diag(sliding.weights_cov_)).round(2))

@@ -1,9 +1,9 @@
 """
-On a cluster, with Dask
-=======================
+Dask arrays on a cluster
+========================
 
-Dask arrays are worked on where their chunks are. What comes back is an ordinary model. The "cluster" here is one
-worker with two threads in this process; put the address of yours instead.
+Dask arrays are processed on the workers that hold their chunks; the result is an ordinary model. The cluster here is
+one worker with two threads in this process; use the address of your own instead.
 """
 
 # %%
@@ -18,19 +18,19 @@ cluster = LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashb
 client = Client(cluster)
 
 # %%
-# 40,000 rows in eight chunks, made on the worker. Keep them in the memory of the cluster: every term looks at all of
-# them.
+# 40,000 rows in eight chunks, generated on the worker. Persist them in the memory of the cluster, since every term
+# needs a pass over all of them.
 rng = da.random.default_rng(0)
 X = rng.normal(size=(40_000, 60), chunks=(5_000, 60)).persist()
 y = (3 * X[:, 10] - 2 * X[:, 20] + X[:, 30] + rng.normal(size=40_000, chunks=5_000)).persist()
 
 # %%
-# The call is the same. For each term a few small questions go to the chunks and small answers come back.
+# The call is the same as in memory. Each term needs a few reductions over the chunks.
 model = ForwardRegressor(rule="cost", criterion="bic", patience=3).fit(X, y)
 print(model.summary())
 
 # %%
-# Predictions of Dask arrays are lazy; the model itself needs no cluster.
+# Predictions of Dask arrays are lazy; the model itself does not need the cluster.
 prediction = model.predict(X)
 print(type(prediction).__module__, prediction.shape)
 error = float(((y - prediction) ** 2).mean().compute())

@@ -1,14 +1,13 @@
 """
-Calibrating an instrument, in C
-===============================
+Calibration of a sensor, exported to C
+======================================
 
-A pressure sensor answers with a count that also depends on its temperature, and neither dependence is a straight
-line. A few terms correct it; exported to C they run on the instrument itself, without a library and without memory of
-their own.
+The reading of a pressure sensor depends on pressure and temperature, both nonlinearly. A model with a few terms
+corrects it; exported to C it runs on the instrument itself, without libraries and without memory allocation.
 """
 
 # %%
-# On the test bench: 240 pressures and temperatures, known exactly, and what the sensor said.
+# Calibration data: readings at 240 known pressures and temperatures.
 import ctypes
 import shutil
 import subprocess
@@ -41,7 +40,7 @@ model = TermwiseRegressor().fit(counts, pressure)
 print(model.summary())
 
 # %%
-# Export. The function takes the two counts in the order of the columns.
+# Export to C. The function takes the two counts in the order of the columns.
 folder = Path(tempfile.mkdtemp())
 source = folder / "calibration.c"
 model.predictor_.export(source, name="calibration")
@@ -50,32 +49,32 @@ print(text[: text.index("#include")])
 print(f"{len(text.splitlines())} lines")
 
 # %%
-# Compile it, where there is a compiler, and compare with Python on new measurements.
+# Compile it, if a compiler is installed, and compare with Python on new measurements.
 new_pressure, new_temperature = rng.uniform(0, 10, size=500), rng.uniform(-20, 80, size=500)
 new = pd.DataFrame(dict(zip(["bridge", "thermometer"], measure(new_pressure, new_temperature), strict=True)))
 corrected = model.predict(new)
 compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 if compiler is None:
-    print("no C compiler here: the source is not tried")
+    print("no C compiler installed: comparison skipped")
 else:
     library = folder / "calibration.so"
     command = [compiler, "-std=c99", "-O2", "-Wall", "-shared", "-fPIC", str(source), "-o", str(library), "-lm"]
     subprocess.run(command, check=True)
     function = ctypes.CDLL(str(library)).calibration_predict
     vector = ctypes.c_double * 2
-    answers = []
+    results = []
     for row in new.to_numpy():
-        answer = ctypes.c_double()
-        assert function(vector(*row), ctypes.byref(answer)) == 0
-        answers.append(answer.value)
-    print(f"largest difference between C and Python: {np.abs(np.array(answers) - corrected).max():.1e}")
+        result = ctypes.c_double()
+        assert function(vector(*row), ctypes.byref(result)) == 0
+        results.append(result.value)
+    print(f"largest difference between C and Python: {np.abs(np.array(results) - corrected).max():.1e}")
 
 # %%
-# What is left of the error, on new measurements: a straight line through the bridge's count on the left, the model on
-# the right. Colours are temperatures.
+# Errors on new measurements, of a linear fit to the bridge count (left) and of the model (right). Colours show the
+# temperature.
 line = np.polynomial.Polynomial.fit(counts["bridge"], pressure, 1)(new["bridge"])
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-for panel, values, title in zip(axes, (line, corrected), ("straight line", f"{model.n_terms_} terms"), strict=True):
+for panel, values, title in zip(axes, (line, corrected), ("linear fit", f"{model.n_terms_} terms"), strict=True):
     error = values - new_pressure
     shown = panel.scatter(new_pressure, error, c=new_temperature, s=6, cmap="coolwarm")
     panel.axhline(0, color="0.5", lw=0.8)

@@ -1,14 +1,13 @@
 """
-A page about a model
-====================
+HTML report of a model
+======================
 
-:func:`~termwise.write_report` writes one HTML file that says everything about a model: how good it is, its terms, how
-its size was chosen, what each input does. It needs no network and no server; the page at the end of this example is
-one.
+:func:`~termwise.write_report` writes a self-contained HTML file with the errors of a model, its terms, the selection
+path and the effect of each input. An example is at the end of this page.
 """
 
 # %%
-# Fit a model, keeping some patients to judge it by. Facts are collected once; they travel with the saved model.
+# Fit a model and hold out a test set. The metadata for the report are collected once and stored with the model.
 import html
 import tempfile
 from pathlib import Path
@@ -25,27 +24,27 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random
 model = TermwiseRegressor().fit(X_train, y_train)
 held_out, baselines = diagnostics.held_out_comparison(model, X_train, y_train, X_test, y_test)
 facts = diagnostics.facts(model, X_train, y_train, held_out=held_out, baselines=baselines)
-print(f"{held_out['metric']} {held_out['value']:.3f} on {held_out['n']} patients it has not seen; beside it", end=" ")
-print(", ".join(f"{one['name']} {one['value']:.3f}" for one in baselines))
+print(f"{held_out['metric']} {held_out['value']:.3f} on {held_out['n']} test samples; baselines:", end=" ")
+print(", ".join(f"{baseline['name']} {baseline['value']:.3f}" for baseline in baselines))
 
 # %%
-# The same pictures are there one by one: this is how the error goes along the path.
+# The plots of the report are available separately, for example the error along the path.
 SelectionPathDisplay.from_estimator(model)
 plt.show()
 
 # %%
-# A saved model remembers the facts: the page can be written later, and elsewhere, without the data.
+# The saved model contains the metadata, so that the report can be written later without the data.
 path = Path(tempfile.mkdtemp()) / "diabetes.json"
 model.predictor_.with_facts(facts).save(path)
 loaded = load_predictor(path)
 page = report.render(loaded, title="Diabetes: progression within a year")
-print(f"{path.stat().st_size / 1e3:.0f} kB of model and facts, {len(page) / 1e3:.0f} kB of page")
+print(f"{path.stat().st_size / 1e3:.0f} kB model file with metadata, {len(page) / 1e3:.0f} kB report")
 
 
 # %%
-# ``write_report(model, "report.html", X, y)`` does all of this in one line. Here is the page.
-class Shown:
-    """The page in a frame of its own."""
+# ``write_report(model, "report.html", X, y)`` does all of this in one call. The report:
+class EmbeddedReport:
+    """The report in an iframe."""
 
     def _repr_html_(self):
         return (
@@ -53,4 +52,4 @@ class Shown:
         )
 
 
-Shown()
+EmbeddedReport()

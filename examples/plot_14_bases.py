@@ -1,9 +1,8 @@
 """
-What bases look like
-====================
+Basis functions
+===============
 
-A basis is a set of functions for a model to choose from. Each panel draws some of the functions of one basis, over
-one input or two.
+A basis provides the candidate functions of a model. Each panel shows some functions of one basis, of one input or two.
 """
 
 # %%
@@ -31,12 +30,12 @@ for panel, (title, basis) in zip(axes.ravel(), bases.items(), strict=True):
 plt.show()
 
 # %%
-# Every function has a name, which is what summaries print.
+# Every function has a name, which summaries and plots use.
 for title, basis in bases.items():
     print(f"{title:<28} {', '.join(basis.get_feature_names_out()[:4])}, ...")
 
 # %%
-# Of two inputs, ``AnovaBasis`` has products too: "this one high while that one is low".
+# For two inputs ``AnovaBasis`` also has products, which model interactions.
 pairs = AnovaBasis(width=("spacing", 1.2)).fit(rng.uniform(0, 10, size=(200, 2)))
 names = list(pairs.get_feature_names_out(["a", "b"]))
 grid = np.stack(np.meshgrid(np.linspace(0, 10, 60), np.linspace(0, 10, 60)), axis=-1)

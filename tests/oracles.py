@@ -569,10 +569,3 @@ def swapped(G, y, rule, alpha, chosen, fixed=0, intercept=True, beta=1e-6, tie=1
         settled = 1 if better else settled + 1
         swaps += [(old, new)] if better else []
     return chosen, swaps
-
-
-def best_of_noise(A, draws, rng):
-    """Number of independent candidates whose best has the same median square along pure noise, by simulation."""
-    best = np.max((A.T @ rng.normal(size=(len(A), draws))) ** 2, axis=0)
-    below = np.mean(rng.normal(size=200_000) ** 2 <= np.median(best))
-    return np.log(0.5) / np.log(below)

@@ -14,7 +14,6 @@ import pytest
 from conftest import refuse_large
 
 import termwise.estimators.prefilter as classifier
-import termwise.estimators.prefilter_width as width_module
 import termwise.linalg.filtered_signal as signal
 from termwise import (
     BasisRidge,
@@ -27,8 +26,8 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import different_rows, to_host
-from termwise.selection import directions, leave_one_out
-from termwise.selection.settings import RULES
+from termwise.selection import RULES
+from termwise.selection.leave_one_out import CascadeOptions, LooRule
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
@@ -85,7 +84,7 @@ def test_every_rule_takes_the_same_path(there, rule, outputs, weighted, alpha):
 @anywhere
 @pytest.mark.parametrize("options", [
     {"penalty": "orthogonal", "alpha": 0.3}, {"fit_intercept": False}, {"precompute": True}, {"block_rows": 17},
-    {"include": [5, 2]}, {"refine": "swap"}, {"criterion": "tcr_effective", "patience": 3}, {"alpha": 0.0},
+    {"include": [5, 2]}, {"refine": "swap"}, {"criterion": "tcr", "patience": 3}, {"alpha": 0.0},
 ], ids=str)  # fmt: skip
 def test_every_option_takes_the_same_path(there, options):
     G, y = make(2, outputs=2)
@@ -97,20 +96,18 @@ def test_every_option_takes_the_same_path(there, options):
 
 
 @anywhere
-@pytest.mark.parametrize("keep", [False, True])
-def test_looks_at_the_squares_and_kept_directions(there, keep, monkeypatch):
-    """What only many candidates or many rows set off."""
-    monkeypatch.setattr(leave_one_out, "CROWD", 0)
-    monkeypatch.setattr(leave_one_out, "FRESH", 3)
-    monkeypatch.setattr(leave_one_out, "WORTH_TIGHTENING", 2)
-    monkeypatch.setattr("termwise.execution.local.worth_a_call", lambda like: 1)
-    monkeypatch.setattr(directions, "FEWEST", 9)
-    monkeypatch.setattr(directions, "MOST", 9)
-    if keep:
-        monkeypatch.setattr("termwise.execution.local.is_foreign", lambda x: False)
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_leverage_bound_and_cached_directions(there, cached, monkeypatch):
+    """Stages of the cascade that only many candidates or many rows start."""
+    options = CascadeOptions(many_survivors=0, squares_interval=3, tighten_above=2, cache_slots=(9, 9))
+    monkeypatch.setattr("termwise.execution.local.min_work", lambda like: 1)
+    if cached:
+        monkeypatch.setattr("termwise.execution.local.caches_directions", lambda like: True)
+        monkeypatch.setattr("termwise.execution.local.device_block", lambda blocks: None)
     rng = np.random.default_rng(0)
     G, y = rng.normal(size=(60, 80)), rng.normal(size=60)
-    expected, path = forward_path(G, y, max_terms=10), forward_path(there(G), there(y), max_terms=10)
+    expected = forward_path(G, y, max_terms=10)
+    path = forward_path(there(G), there(y), max_terms=10, rule=LooRule(options))
     assert path.terms.tolist() == expected.terms.tolist()
     np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8)
 
@@ -250,12 +247,12 @@ def test_prefilter_of_more_than_it_takes_at_a_time(there, monkeypatch):
     """Spread-out centres, widths from some of the samples, a sweep in chunks, and no interval that can be trusted."""
     X, y = make_labels(100)
     X[60:70] = X[:10]
-    monkeypatch.setattr(width_module, "MOST_CENTERS", 25)
+    monkeypatch.setattr(classifier, "MAX_CENTERS", 25)
     monkeypatch.setattr(classifier, "WIDTH_ROWS", 50)
     monkeypatch.setattr(signal, "DEVICE_CHUNK", 300)
     model = assert_same_prefilter(PrefilterClassifier(), there, X, y)
     assert model.coef_.shape == (25,)
-    monkeypatch.setattr(signal, "MOST", -1.0)
+    monkeypatch.setattr(signal, "MAX_VIOLATIONS", -1.0)
     assert_same_prefilter(PrefilterClassifier(), there, X, y)
 
 

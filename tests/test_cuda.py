@@ -10,7 +10,7 @@ from conftest import refuse_large
 
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis, forward_path
 from termwise._arrays import to_host
-from termwise.selection.settings import RULES
+from termwise.selection import RULES
 
 
 @pytest.fixture(params=["torch", "cupy"])

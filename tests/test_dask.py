@@ -19,9 +19,9 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
-from termwise.execution.dask import Held
+from termwise.execution.dask import WorkerBlocks
+from termwise.selection import RULES
 from termwise.selection.blocks import RowBlock
-from termwise.selection.settings import RULES
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'termwise[dask]'")
 da = pytest.importorskip("dask.array")
@@ -93,7 +93,7 @@ def test_every_rule_takes_the_same_path(rule, client, data):
         {"penalty": "orthogonal", "alpha": 0.5},
         {"precompute": True, "fit_intercept": False},
         {"refine": "swap", "include": [1], "rule": "cost"},
-        {"criterion": "tcr_effective", "patience": 1},
+        {"criterion": "tcr", "patience": 1},
     ],
     ids=str,
 )
@@ -180,12 +180,12 @@ def bytes_received(dask_worker):
 
 def test_the_scheduler_knows_how_large_a_block_is(rng):
     block = RowBlock(rng.normal(size=(1_000, 10)), np.ones((1_000, 1)), np.ones(1_000))
-    assert Held([block, block], None).__sizeof__() > 160_000
-    assert Held([], None).__sizeof__() < 1_000
+    assert WorkerBlocks([block, block], None).__sizeof__() > 160_000
+    assert WorkerBlocks([], None).__sizeof__() < 1_000
 
 
 def test_large_arguments_travel_once(client, data, monkeypatch):
-    monkeypatch.setattr("termwise.execution.dask.LARGE", 0)
+    monkeypatch.setattr("termwise.execution.dask.LARGE_ARGUMENTS", 0)
     monkeypatch.setattr("termwise.execution.dask.FAN_IN", 2)
     G, Y, _ = data
     assert_same_path(forward_path(*chunked(G, Y), max_terms=3), forward_path(G, Y, max_terms=3))

@@ -1,4 +1,4 @@
-"""The papers' data: the loader on made-up files and on the real ones, the generators on their definitions."""
+"""Data sets of the papers: the loader on generated and on real files, the generators against their definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_csv(folder: Path, name: str, text: str) -> None:
         file.write(text)
 
 
-def test_regression_sets_are_read(tmp_path, monkeypatch):
+def test_load_regression_sets(tmp_path, monkeypatch):
     write_csv(tmp_path, "kin8nm", "theta1,theta 2,target\n1,2,3\n4,5.5,6e-3\n")
     data = datasets.load("kin8nm", data_home=tmp_path)
     np.testing.assert_array_equal(data.data, [[1, 2], [4, 5.5]])
@@ -31,7 +31,7 @@ def test_regression_sets_are_read(tmp_path, monkeypatch):
     np.testing.assert_array_equal(datasets.load("kin8nm").data, data.data)
 
 
-def test_two_class_sets_are_read(tmp_path):
+def test_load_two_class_sets(tmp_path):
     (tmp_path / "twoclass").mkdir()
     arrays = {"X": np.eye(3), "y": np.array([1, -1, 1]), "train": [[0, 1]], "test": [[2]], "realisation": [4]}
     np.savez(tmp_path / "twoclass" / "heart.npz", **arrays)
@@ -41,17 +41,17 @@ def test_two_class_sets_are_read(tmp_path):
     assert data.feature_names == ["x0", "x1", "x2"]
 
 
-def test_missing_regression_sets_are_fetched(tmp_path, monkeypatch):
-    asked = {}
+def test_fetch_regression_sets_from_openml(tmp_path, monkeypatch):
+    arguments = {}
 
     def fetch(**options):
-        asked.update(options)
+        arguments.update(options)
         frame = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": pd.Categorical(["4", "5", "6"])})
         return Bunch(data=frame, target=pd.Series([7.0, 8.0, 9.0]))
 
     monkeypatch.setattr(datasets, "fetch_openml", fetch)
     data = datasets.load("auto_mpg", data_home=tmp_path)
-    assert asked["data_id"] == 196
+    assert arguments["data_id"] == 196
     np.testing.assert_array_equal(data.data, [[1, 4], [3, 6]])
     np.testing.assert_array_equal(data.target, [7, 9])
     assert data.feature_names == ["a", "b"]

@@ -1,8 +1,9 @@
-"""Facts are plain, complete and agree with the models they are about."""
+"""Diagnostics are plain data, complete, and agree with the models they describe."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import array_api_strict as strict
 import numpy as np
@@ -32,11 +33,9 @@ from termwise import (
     TermwiseClassifier,
     TermwiseRegressor,
     diagnostics,
+    report,
 )
 from termwise.basis import TableEncoder
-from termwise.explain import along, averages, collect, comparison
-from termwise.explain.frozen import on_data, predictor_facts
-from termwise.explain.plain import plain, rounded
 from termwise.linalg.criteria import CRITERIA
 
 ESTIMATORS = [
@@ -159,15 +158,14 @@ def test_path_and_sizes_agree_with_the_model(sample):
 
 
 @pytest.mark.parametrize("refit", [True, False])
-def test_long_paths_are_looked_at_here_and_there(refit, sample, monkeypatch):
-    monkeypatch.setattr(along, "FEW_SIZES", 5)
-    monkeypatch.setattr(along, "SIZES_WORK", 0)
-    X, y = sample
+def test_weights_at_some_sizes_of_long_paths(refit, rng):
+    X = rng.uniform(-1, 1, size=(5000, 4))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=5000)
     options = {"refit_alpha": "loo"} if refit else {}
-    model = ForwardRegressor(AnovaBasis(), patience=None, max_terms=30, **options).fit(X, y)
+    model = ForwardRegressor(AnovaBasis(), patience=None, max_terms=130, **options).fit(X, y)
     facts = diagnostics.facts(model, X, y)
     sizes = [size["size"] for size in facts["sizes"]]
-    assert len(sizes) <= 6
+    assert 12 <= len(sizes) <= 25
     assert model.n_terms_ in sizes
     if refit:  # criteria are those of the model at that size, with its own penalty
         assert [row["size"] for row in facts["path"]] == sizes
@@ -175,7 +173,7 @@ def test_long_paths_are_looked_at_here_and_there(refit, sample, monkeypatch):
         row = next(row for row in facts["path"] if row["size"] == model.n_terms_)
         assert row["loo"] == pytest.approx(model.criteria_["loo"], rel=1e-5)
     else:
-        assert len(facts["path"]) == 31
+        assert len(facts["path"]) == 131
 
 
 def test_cross_validation_of_the_flagship(sample):
@@ -206,7 +204,7 @@ def test_criteria_along_the_penalty(sample):
     assert "penalty" in diagnostics.facts(flat, X, np.ones(120))
 
 
-def test_what_a_search_has_tried(sample):
+def test_candidates_of_a_search(sample):
     X, y = sample
     grid = {"basis__width": [0.5, 1.0, -1.0]}
     with pytest.warns(FitFailedWarning, match="could not be fitted"):
@@ -252,13 +250,15 @@ def test_a_model_without_terms(sample):
     assert "loo_r2" not in facts["scores"]
 
 
-def test_few_of_many_terms_and_samples(sample, monkeypatch):
-    monkeypatch.setattr(collect, "MOST_TERMS", 7)
-    monkeypatch.setattr("termwise.explain.shown.SHOWN", 10)
-    X, y = sample
-    facts = diagnostics.facts(BasisRidge(RadialBasis()).fit(X, y), X, y)
-    assert len(facts["terms"]) == 7
-    assert len(facts["fit"]["observed"][0]) == 10
+def test_some_of_many_terms_and_samples(rng):
+    X = rng.normal(size=(1100, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=1100)
+    model = BasisRidge(RadialBasis(centers=510), alpha=0.1).fit(X, y)
+    facts = diagnostics.facts(model, X, y)
+    ratios = np.abs(model.weights_) / np.sqrt(np.diag(model.weights_cov_))
+    names = model.basis_.get_feature_names_out()[np.sort(np.argsort(-ratios)[:500])]
+    assert [term["name"] for term in facts["terms"]] == list(names)
+    assert len(facts["fit"]["observed"][0]) == len(facts["fit"]["rows"]) == 1000
 
 
 def test_effects(table):
@@ -279,7 +279,7 @@ def test_average_effects_are_averages(table):
     facts = diagnostics.facts(model, X, y)
     assert "take all inputs together" in facts["no_effects"]
     by_name = {effect["inputs"][0]: effect for effect in facts["effects"]}
-    some = X.iloc[np.unique(np.linspace(0, 159, averages.AVERAGED).astype(int))]
+    some = X.iloc[np.unique(np.linspace(0, 159, 150).astype(int))]  # averages are over 150 samples
     for name, effect in by_name.items():
         means = []
         for value in effect["values"][0]:
@@ -298,8 +298,8 @@ def test_notes(sample):
     facts = diagnostics.facts(ForwardRegressor().fit(frame, y), frame, y, notes=["two rows dropped"])
     assert facts["notes"] == [
         "two rows dropped",
-        "Constant columns, which tell nothing: e, g.",
-        "Repeated columns, of which any may stand for all: f = a.",
+        "Constant columns, which carry no information: e, g.",
+        "Duplicate columns, of which any can replace the others: f = a.",
     ]
     many = np.hstack([X, np.zeros((120, 20))])
     (note,) = diagnostics.facts(ForwardRegressor().fit(many, y), many, y)["notes"]
@@ -308,18 +308,19 @@ def test_notes(sample):
     assert diagnostics.facts(ForwardRegressor().fit(sparse, y), sparse, y)["notes"] == []
 
 
-def test_plain_data():
-    assert plain({"a": np.float64(1), 2: (np.int64(3), np.inf, None)}) == {"a": 1.0, "2": [3, None, None]}
-    assert plain({1}) == [1]
-    assert plain(np.array([True])) == [True]
-    assert plain(np.bool_(1)) is True
-    assert plain(AnovaBasis()) == "AnovaBasis()"
-    assert rounded([[1.23456789, np.nan], [0, -1e-20]]) == [[1.23457, None], [0.0, -1e-20]]
-    assert rounded(np.empty((2, 0))) == [[], []]
-    assert rounded(2) == 2.0
+def test_plain_data(sample):
+    X, y = sample
+    given = {"a": np.float64(1), 2: (np.int64(3), np.inf, None), "b": {1}, "c": np.array([True]), "d": np.bool_(1),
+             "e": AnovaBasis()}  # fmt: skip
+    model = ForwardRegressor().fit(X, y)
+    facts = diagnostics.facts(model, held_out=given)
+    expected = {"a": 1.0, "2": [3, None, None], "b": [1], "c": [True], "d": True, "e": "AnovaBasis()"}
+    assert facts["scores"]["held_out"] == expected
+    assert facts["terms"][0]["weight"] == [float(f"{model.weights_[0]:.6g}")]
+    assert facts["sizes"][0]["weights"] == [[]]
 
 
-# -- beside simple models ----------------------------------------------------------------------------------------------
+# -- baselines ---------------------------------------------------------------------------------------------------------
 
 
 def test_comparison_for_regression(table):
@@ -352,16 +353,17 @@ def test_comparison_for_classes(sample):
     assert baselines[2]["value"] > baselines[0]["value"]
 
 
-def test_comparison_of_several_outputs_sparse_and_some_rows(sample, monkeypatch):
-    monkeypatch.setattr(comparison, "BASELINE_ROWS", 50)
-    X, y = sample
+def test_comparison_of_several_outputs_sparse_and_some_rows(rng):
+    X = rng.normal(size=(5100, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=5100)
     G, Y = sp.csr_array(X), np.column_stack([y, -y])
-    model = ForwardRegressor().fit(G[:80], Y[:80])
-    _, baselines = diagnostics.held_out_comparison(model, G[:80], Y[:80], G[80:], Y[80:])
-    assert {one["rows"] for one in baselines} == {50}
+    model = ForwardRegressor().fit(G, Y)
+    _, baselines = diagnostics.held_out_comparison(model, G, Y, G[:80], Y[:80])
+    assert {one["rows"] for one in baselines} == {5000}
     assert baselines[2]["value"] > 0.5
-    monkeypatch.setattr(comparison, "MOST_NUMBERS", 10)
-    assert diagnostics.held_out_comparison(model, G[:80], Y[:80], G[80:], Y[80:])[1] == []
+    wide = sp.hstack([G, sp.csr_array((5100, 4000))], format="csr")  # too large a table for baselines
+    model = ForwardRegressor(max_terms=1).fit(wide, Y)
+    assert diagnostics.held_out_comparison(model, wide, Y, wide[:80], Y[:80])[1] == []
 
 
 def test_comparison_of_a_series_sees_past_values_only(rng):
@@ -381,45 +383,43 @@ def test_comparison_of_pipelines_and_models_without_samples(sample):
     assert len(baselines) == 3
 
 
-def test_older_and_newer_logistic_regression(monkeypatch):
-    class Older:
-        penalty = "l2"
-
-        def __init__(self, **options):
-            self.options = options
-
-    monkeypatch.setattr(comparison, "LogisticRegression", Older)
-    monkeypatch.setattr(comparison, "GridSearchCV", lambda model, grid, cv: model)
-    assert comparison.logistic_regressions()[1].options["penalty"] == "elasticnet"
-
-
 # -- without the samples of the fit ------------------------------------------------------------------------------------
+
+
+def page_data(html):
+    """Metadata in a page, and the scores on the data given to it."""
+    (block,) = re.findall(r'<script type="application/json" id="facts">(.*?)</script>', html, flags=re.DOTALL)
+    content = json.loads(block)
+    return content["facts"], content["data"]
 
 
 def test_other_data(sample):
     X, y = sample
     model = ForwardRegressor().fit(X, y)
-    told = on_data(model.predictor_, X[:30], y[:30])
-    assert told["value"] == pytest.approx(r2_score(y[:30], model.predict(X[:30])))
-    assert told["n"] == len(told["fit"]["rows"]) == 30
+    _, data = page_data(report.render(model.predictor_, X=X[:30], y=y[:30]))
+    assert data["value"] == pytest.approx(r2_score(y[:30], model.predict(X[:30])))
+    assert data["n"] == len(data["fit"]["rows"]) == 30
     labels = np.where(y > 0, "yes", "no")
     classifier = ForwardClassifier().fit(X, labels)
-    told = on_data(classifier, X, np.where(y > 1, "more", labels))
-    assert told["confusion"]["classes"] == ["no", "yes", "more"]
-    assert np.sum(told["confusion"]["counts"]) == 120
+    facts = diagnostics.facts(classifier, X, labels)
+    _, data = page_data(report.render(classifier, facts=facts, X=X, y=np.where(y > 1, "more", labels)))
+    assert data["confusion"]["classes"] == ["no", "yes", "more"]
+    assert np.sum(data["confusion"]["counts"]) == 120
 
 
-def test_predictors_without_facts(sample):
+def test_predictors_without_metadata(sample):
     X, y = sample
-    plain_one = predictor_facts(ForwardRegressor().fit(X, y).predictor_)
-    assert is_plain(plain_one)
-    assert plain_one["terms"][0]["name"] == "x0"
-    labels = np.digitize(y, [-0.5, 0.5])
-    assert predictor_facts(ForwardClassifier().fit(X, labels).predictor_)["model"]["outputs"] == ["0", "1", "2"]
-    assert predictor_facts(ForwardClassifier().fit(X, y > 0).predictor_)["model"]["outputs"] == ["True"]
+    facts, data = page_data(report.render(ForwardRegressor().fit(X, y).predictor_))
+    assert data is None
+    assert is_plain(facts)
+    assert facts["terms"][0]["name"] == "x0"
+    three = ForwardClassifier().fit(X, np.digitize(y, [-0.5, 0.5])).predictor_
+    assert page_data(report.render(three))[0]["model"]["outputs"] == ["0", "1", "2"]
+    two = ForwardClassifier().fit(X, y > 0).predictor_
+    assert page_data(report.render(two))[0]["model"]["outputs"] == ["True"]
 
 
-def test_facts_travel_with_the_predictor(sample, tmp_path):
+def test_facts_are_stored_in_the_predictor(sample, tmp_path):
     X, y = sample
     model = PrefilterClassifier().fit(X, y > 0)
     facts = diagnostics.facts(model, X, y > 0)
@@ -427,7 +427,7 @@ def test_facts_travel_with_the_predictor(sample, tmp_path):
     assert termwise.load_predictor(tmp_path / "model.json").facts == facts
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_messages(sample):

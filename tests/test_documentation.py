@@ -1,6 +1,6 @@
-"""Every example in a docstring, every Python block and every cheap command of the pages runs.
+"""Examples in docstrings, Python blocks and fast commands of the pages run; the numbers of the README are measured.
 
-The scripts of the gallery are run by `make docs`, which draws their pictures and fails with them.
+The gallery is run by `make docs`, which fails if an example does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import termwise
 from termwise.cli import app
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+result_tables = importlib.import_module("result_tables")  # does not need Sphinx
+
 MODULES = sorted(
     info.name
     for info in pkgutil.walk_packages(termwise.__path__, "termwise.")
@@ -48,16 +51,16 @@ def read(page: str) -> str:
 
 
 def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
-    """Languages and texts of the blocks of a page, in order."""
+    """Return language and content of the code blocks of a page, in order."""
     return re.findall(rf"```({'|'.join(languages)})\n(.*?)```", read(page), flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_blocks_of_pages_run(page, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)  # some write files
+    monkeypatch.chdir(tmp_path)  # some blocks write files
     monkeypatch.setattr("typer.launch", lambda *_: 0)
     write_houses(tmp_path / "houses.csv")
-    module = types.ModuleType("page_of_the_documentation")  # a real one, so that its classes can be pickled
+    module = types.ModuleType("page_of_the_documentation")  # a registered module, so that its classes can be pickled
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for language, block in blocks(page, "python", "console"):
         if language == "python":
@@ -65,11 +68,11 @@ def test_blocks_of_pages_run(page, capsys, monkeypatch, tmp_path):
         else:
             run_commands(block)
     if page == "README.md":
-        shows_what_is_printed(capsys.readouterr().out)
+        check_terms_shown(capsys.readouterr().out)
 
 
 def write_houses(path):
-    """Write the table that commands for a table of one's own are shown with."""
+    """Write the sample table of the console blocks."""
     rng = np.random.default_rng(0)
     rooms, age = rng.integers(1, 8, size=90), rng.uniform(0, 100, size=90)
     rows = np.column_stack([rooms, age, 50 * rooms - age + rng.normal(size=90)])
@@ -77,25 +80,101 @@ def write_houses(path):
 
 
 def run_commands(block):
-    """Run those of termwise's commands that take a moment only; what they read is houses.csv or made before them."""
+    """Run the fast commands of a console block, which read houses.csv or files written by earlier blocks."""
     for line in re.findall(r"^\$ termwise ((?:fit|predict|report|export) .*)$", block, flags=re.MULTILINE):
         result = CliRunner().invoke(app, shlex.split(line, comments=True))
         assert result.exit_code == 0, f"{line}\n{result.output}"
 
 
-def shows_what_is_printed(output):
-    """The README's example output has the terms and the first line that are printed: last digits may differ."""
-    printed = {line.split("  ")[0] for line in output.splitlines()}
+def check_terms_shown(output):
+    """Check that the README shows the terms that its example prints, where last digits may differ."""
     ((_, shown),) = blocks("README.md", "text")
-    terms = shown.split("std. error\n")[1].splitlines()
-    assert {line.split("  ")[0] for line in terms} <= printed
-    assert shown.splitlines()[0] in printed
+    terms = [line.split("  ")[0] for line in shown.split("std. error\n")[1].splitlines()]
+    assert set(terms) <= {line.split("  ")[0] for line in output.splitlines()}
 
 
-def test_readme_names_the_two_commands():
+def test_readme_is_short_and_names_the_commands():
     text = read("README.md")
     assert "make demo" in text
     assert "make test" in text
+    assert len(text.splitlines()) <= 150
+
+
+def lower_than_both_others():
+    """On how many of the unseen tables `size="accurate"` has a lower error than kernel ridge and boosting."""
+    errors = {(r["set"], r["who"]): r["error"] for r in result_tables.select("fresh", "part=regression")}
+    tables = {name for name, _ in errors}
+    others = ("kernel ridge", "gradient boosting")
+    wins = sum(errors[name, "accurate"] < min(errors[name, other] for other in others) for name in tables)
+    return f"**{wins} of {len(tables)}**"
+
+
+README_NUMBERS = {  # beginning of a row of the table: what it must contain, taken from the committed results
+    "| Error on 15 tables": (
+        [lower_than_both_others],
+        "fresh; part=regression; who=accurate; set=Carseats; {machine}",
+    ),
+    "| A loss": (
+        [
+            "fresh; set=concrete; who=accurate; {error:.3f} with {terms:.0f} terms",
+            "fresh; set=concrete; who=gradient boosting; gradient boosting **{error:.3f}**",
+        ],
+        "fresh; set=concrete; who=accurate; {machine}",
+    ),
+    "| Error on puma32H": (
+        [
+            "recipe; set=puma32H; who=small; **{error:.3f}** with {terms:.0f} terms",
+            "recipe; set=puma32H; who=gradient boosting; gradient boosting {error:.3f}",
+            "recipe; set=puma32H; who=kernel ridge; kernel ridge {error:.3f}",
+        ],
+        "recipe; set=puma32H; who=small; {machine}",
+    ),
+    "| Selection by exact leave-one-out": (
+        [
+            "forward; case=tall; method=termwise loo; data=signal; {n:,} x {p:,}, {terms} terms",
+            "forward; case=tall; method=termwise loo; data=signal; {seconds:.2f} s",
+            "forward; case=tall; method=scikit-learn OMP, Gram; **{seconds:.2f} s**",
+        ],
+        "forward; case=tall; method=termwise loo; data=signal; {machine}",
+    ),
+    "| The same on a GPU": (
+        [
+            "gpu; case=large; library=torch; dtype=float64; precompute=auto; {n:,} x {p:,}, {terms} terms",
+            "gpu; case=large; library=torch; dtype=float64; precompute=auto; **{seconds:.2f} s**",
+        ],
+        "gpu; case=large; library=torch; dtype=float64; precompute=auto; {machine}",
+    ),
+}
+
+
+def test_readme_has_five_numbers():
+    table = read("README.md").split("## Five numbers")[1].split("## ")[0]
+    assert len(re.findall(r"^\| (?!What)", table, flags=re.MULTILINE)) == len(README_NUMBERS) == 5
+
+
+@pytest.mark.parametrize("start", README_NUMBERS)
+def test_numbers_of_the_readme_are_committed_results(start):
+    (row,) = [line for line in read("README.md").splitlines() if line.startswith(start)]
+    expected, machine = README_NUMBERS[start]
+    for one in expected:
+        assert (one() if callable(one) else result_tables.value(one)) in row
+    shown = row.rstrip("| ").rsplit(", ", 1)[1]  # "2 cores of AMD EPYC", or the device
+    assert shown in result_tables.value(machine)
+
+
+RESULT_PAGES = [page for page in PAGES if "{result" in read(page)]
+
+
+@pytest.mark.parametrize("page", RESULT_PAGES)
+def test_results_of_pages_exist(page):
+    for name, block in re.findall(r"```\{results\} (\w+)\n(.*?)```", read(page), flags=re.DOTALL):
+        options = {key: value.strip('"') for key, value in re.findall(r"^:(\w+): (.*)$", block, flags=re.MULTILINE)}
+        table = result_tables.table(name, options, re.sub(r"^:.*$", "", block, flags=re.MULTILINE).splitlines())
+        rows = [line.strip("| ") for line in table.splitlines() if line.startswith("|")]
+        assert len(rows) > 2
+        assert all(set(row) - set("| ") for row in rows)
+    for text in re.findall(r"\{result\}`([^`]*)`", read(page)):
+        assert re.search(r"\d", result_tables.value(text)), text
 
 
 def test_everything_public_is_in_the_reference():

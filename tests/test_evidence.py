@@ -40,7 +40,7 @@ def test_equals_the_definition(shape, outputs, intercept, reselect):
         G, y = make(shape, seed, outputs)
         for updates in (0, 1, 5):
             model = EvidenceForwardRegressor(
-                alpha=0.05, max_updates=updates, tol=0, reselect=reselect, fit_intercept=intercept
+                alpha=0.05, max_iter=updates, tol=0, reselect=reselect, fit_intercept=intercept
             ).fit(G, y)
             chosen, alphas, w = oracles.evidence_forward(G, y, 0.05, updates, reselect, intercept=intercept)
             assert model.support_.tolist() == chosen
@@ -52,7 +52,7 @@ def test_equals_the_definition(shape, outputs, intercept, reselect):
 def test_equals_the_definition_on_a_nearly_singular_dictionary(reselect):
     X, y = datasets.make_sine(random_state=3)
     G = RadialBasis(width=0.2).fit_transform(X)
-    model = EvidenceForwardRegressor(max_updates=4, tol=0, min_norm=1e-4, reselect=reselect).fit(G, y)
+    model = EvidenceForwardRegressor(max_iter=4, tol=0, min_norm=1e-4, reselect=reselect).fit(G, y)
     chosen, alphas, w = oracles.evidence_forward(G, y, 1e-3, 4, reselect, min_norm=1e-4)
     assert model.support_.tolist() == chosen
     np.testing.assert_allclose(model.alphas_, alphas, rtol=1e-4)
@@ -62,7 +62,7 @@ def test_equals_the_definition_on_a_nearly_singular_dictionary(reselect):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_no_updates_are_regularised_orthogonal_least_squares(problem, intercept):
     G, y = problem
-    model = EvidenceForwardRegressor(alpha=0.1, max_updates=0, fit_intercept=intercept).fit(G, y)
+    model = EvidenceForwardRegressor(alpha=0.1, max_iter=0, fit_intercept=intercept).fit(G, y)
     plain = ForwardRegressor(
         rule="cost", penalty="orthogonal", criterion=None, patience=None, alpha=0.1, fit_intercept=intercept
     ).fit(G, y)
@@ -70,7 +70,7 @@ def test_no_updates_are_regularised_orthogonal_least_squares(problem, intercept)
     np.testing.assert_allclose(model.weights_, plain.weights_, rtol=1e-9)
     np.testing.assert_allclose(model.loo_residuals_, plain.loo_residuals_, rtol=1e-9)
     np.testing.assert_array_equal(model.alphas_, 0.1)
-    assert model.stop_reason_ == "max_updates=0 reached"
+    assert model.stop_reason_ == "max_iter=0 reached"
     assert model.evidence_path_.shape == (1,)
 
 
@@ -92,7 +92,7 @@ def test_min_norm_ends_the_path():
     G = basis.fit_transform(X)
     sizes = []
     for min_norm in (1e-2, 1e-4, 0.0):
-        model = EvidenceForwardRegressor(basis, min_norm=min_norm, max_updates=0).fit(X, y)
+        model = EvidenceForwardRegressor(basis, min_norm=min_norm, max_iter=0).fit(X, y)
         W = orthogonal_terms(model, G)
         assert np.einsum("ij,ij->j", W, W).min() > min_norm
         others = [oracles.orthogonalised(G - G.mean(axis=0), model.support_, g) for g in (G - G.mean(axis=0)).T]
@@ -110,7 +110,7 @@ def test_fixed_point(reselect, outputs):
     seeds, converged = range(6), 0
     for seed in seeds:
         G, y = make((60, 20), seed, outputs, noise=1.0)
-        model = EvidenceForwardRegressor(max_updates=400, tol=1e-12, reselect=reselect).fit(G, y)
+        model = EvidenceForwardRegressor(max_iter=400, tol=1e-12, reselect=reselect).fit(G, y)
         if model.stop_reason_ != "the penalties have converged":
             assert reselect  # only reselection can go round in circles
             continue
@@ -128,8 +128,8 @@ def test_fixed_point(reselect, outputs):
 
 def test_reselection_may_go_round_in_circles():
     G, y = make((60, 20), 3, noise=1.0)
-    one, two, three = (EvidenceForwardRegressor(max_updates=m, reselect=True).fit(G, y) for m in (200, 201, 202))
-    assert one.stop_reason_ == "max_updates=200 reached"
+    one, two, three = (EvidenceForwardRegressor(max_iter=m, reselect=True).fit(G, y) for m in (200, 201, 202))
+    assert one.stop_reason_ == "max_iter=200 reached"
     assert one.support_.tolist() == three.support_.tolist() != two.support_.tolist()
     assert set(one.support_) == set(two.support_)
     assert EvidenceForwardRegressor().fit(G, y).stop_reason_ == "the penalties have converged"
@@ -152,7 +152,7 @@ def test_evidence_never_falls_while_the_terms_stay(seed, k, spare, outputs):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_evidence_is_the_density_of_the_targets(intercept, outputs):
     G, y = make((25, 6), 1, outputs)
-    model = EvidenceForwardRegressor(fit_intercept=intercept, max_updates=3, tol=0).fit(G, y)
+    model = EvidenceForwardRegressor(fit_intercept=intercept, max_iter=3, tol=0).fit(G, y)
     W, Y = orthogonal_terms(model, G), np.reshape(y, (25, -1))
     away = np.linalg.qr(np.column_stack([np.ones(25), np.eye(25)[:, 1:]]))[0][:, int(intercept) :]
     shape = away.T @ (np.eye(25) + W @ np.diag(1 / model.alphas_) @ W.T) @ away  # of the density of away' y
@@ -190,7 +190,7 @@ def test_sparse_truth_is_recovered(rng, reselect):
     assert np.abs(model.weights_[3:]).max() < 0.1  # noise that was left in is shrunk
     assert len(model.path_) == 40
     assert model.noise_variance_ == pytest.approx(0.25, rel=0.2)
-    start = EvidenceForwardRegressor(max_updates=0).fit(G, y)
+    start = EvidenceForwardRegressor(max_iter=0).fit(G, y)
     assert model.criterion_value_ < start.criterion_value_
     assert model.evidence_path_[-1] > model.evidence_path_[0]
 
@@ -199,7 +199,7 @@ def test_sparse_truth_is_recovered(rng, reselect):
 @pytest.mark.parametrize("reselect", [False, True])
 def test_leave_one_out_equals_retraining(problem, intercept, reselect):
     G, y = problem
-    model = EvidenceForwardRegressor(alpha=0.1, max_updates=3, reselect=reselect, fit_intercept=intercept).fit(G, y)
+    model = EvidenceForwardRegressor(alpha=0.1, max_iter=3, reselect=reselect, fit_intercept=intercept).fit(G, y)
     H = G[:, model.support_]
     penalty = oracles.orthogonal_penalty(H - H.mean(axis=0) if intercept else H, model.alphas_)
     retrained = oracles.leave_one_out_quadratic(H, y, penalty, intercept)
@@ -285,12 +285,12 @@ def test_everything_a_model_has(rng):
     np.testing.assert_allclose(mean, RadialBasis(width=0.1).fit_transform(X) @ model.coef_ + model.intercept_)
 
 
-def test_max_terms_and_max_updates():
+def test_max_terms_and_max_iter():
     G, y = make((80, 30), 1)
-    model = EvidenceForwardRegressor(max_terms=4, max_updates=1, tol=0).fit(G, y)
+    model = EvidenceForwardRegressor(max_terms=4, max_iter=1, tol=0).fit(G, y)
     assert len(model.path_) == 4
     assert model.path_.stop_reason == "max_terms=4 reached"
-    assert model.stop_reason_ == "max_updates=1 reached"
+    assert model.stop_reason_ == "max_iter=1 reached"
     assert model.n_updates_ == 1
 
 
@@ -360,8 +360,8 @@ def test_greedy_order_takes_the_lower_index_of_equals():
     [
         ({"alpha": 0}, ValueError, r"alpha must be a finite number > 0, got 0: start from a small penalty such"),
         ({"alpha": "gcv"}, TypeError, r"alpha must be a finite number > 0, got 'gcv'"),
-        ({"max_updates": -1}, ValueError, r"max_updates must be a whole number >= 0, got -1: 0 keeps all terms"),
-        ({"max_updates": 2.5}, ValueError, r"max_updates must be a whole number >= 0, got 2\.5"),
+        ({"max_iter": -1}, ValueError, r"max_iter must be a whole number >= 0, got -1: 0 keeps all terms"),
+        ({"max_iter": 2.5}, ValueError, r"max_iter must be a whole number >= 0, got 2\.5"),
         ({"min_norm": -1}, ValueError, r"min_norm must be a finite number >= 0, got -1: 0 lets in every column"),
         ({"tol": -1}, ValueError, r"tol must be a finite number >= 0, got -1: 1e-3 leaves a thousandth of"),
         ({"reselect": 1}, ValueError, r"reselect must be True or False, got 1: True chooses among the terms"),

@@ -17,9 +17,8 @@ from termwise import (
     memory_budget,
     open_rows,
 )
-from termwise.design.file_blocks import Reader
-from termwise.design.files import MappedRows, beyond_memory
-from termwise.selection.settings import RULES
+from termwise.design.files import BlockReader, MappedRows, beyond_memory
+from termwise.selection import RULES
 
 SUFFIXES = [".npy", ".parquet", ".arrow", ".feather"]
 
@@ -95,7 +94,7 @@ def test_paths_from_a_file_are_those_from_an_array(rule, weighted, precompute, t
     assert path.terms.tolist() == expected.terms.tolist()
     for name in ("sse", "loo", "dof"):
         np.testing.assert_allclose(path.column(name), expected.column(name), rtol=1e-8)
-    for name in ("Z", "Y", "counts"):
+    for name in ("Z", "Y", "sample_weight"):
         np.testing.assert_allclose(getattr(path.training(), name), getattr(expected.training(), name), atol=1e-8)
 
 
@@ -127,8 +126,8 @@ def test_weights_of_zero_and_classes(table, rng, tmp_path, small_blocks):
     assert model.support_.tolist() == expected.support_.tolist()
 
 
-@pytest.mark.parametrize("options", [{"refine": "swap"}, {"criterion": "tcr_effective", "patience": 3}])
-def test_exchanging_and_counting_candidates(options, table, tmp_path, small_blocks):
+@pytest.mark.parametrize("options", [{"refine": "swap"}, {"criterion": "tcr", "patience": 3}])
+def test_refining_and_patience(options, table, tmp_path, small_blocks):
     G, y = table
     data = open_rows(write(tmp_path / "rows.npy", G))
     path, expected = (forward_path(X, y, max_terms=8, rule="cost", **options) for X in (data, G))
@@ -136,7 +135,7 @@ def test_exchanging_and_counting_candidates(options, table, tmp_path, small_bloc
     np.testing.assert_allclose(path.training().Z, expected.training().Z, atol=1e-8)
 
 
-def test_many_terms_outgrow_the_room(rng, tmp_path, small_blocks):
+def test_many_terms_exceed_the_reserved_memory(rng, tmp_path, small_blocks):
     G, y = rng.normal(size=(150, 90)), rng.normal(size=150)
     path = forward_path(open_rows(write(tmp_path / "rows.npy", G)), y, rule="cost", alpha=1.0)
     expected = forward_path(G, y, rule="cost", alpha=1.0)
@@ -154,24 +153,24 @@ def test_passes_are_few(table, tmp_path, small_blocks):
             passes[rule, precompute] = data.passes
     assert passes["cost", False] == 9  # one to begin with, one for every term
     assert passes["cost", True] == 2  # one for the products, one for the columns
-    assert passes["loo", False] <= 13  # columns to be verified have mostly been kept
+    assert passes["loo", False] <= 13  # most columns to be verified are cached
     assert passes["loo", True] <= 6
 
 
-def test_columns_are_kept_within_the_budget(table, tmp_path, small_blocks):
+def test_columns_are_cached_within_the_budget(table, tmp_path, small_blocks):
     G, y = table
     data = open_rows(write(tmp_path / "rows.npy", G))
     with memory_budget(1):
         path = forward_path(data, y, max_terms=6)
     assert path.terms.tolist() == forward_path(G, y, max_terms=6).terms.tolist()
-    reader = Reader(data, 2)
+    reader = BlockReader(data, 2)
     assert reader.columns(0, np.array([4])) is None
-    reader.want(np.array([4, 9, 11]))
+    reader.prefetch(np.array([4, 9, 11]))
     reader.block(0)
     np.testing.assert_array_equal(reader.columns(0, np.array([9, 4])), G[:20][:, [9, 4]])
     assert reader.columns(5, np.array([9])) is None
     assert reader.columns(0, np.array([11])) is None
-    reader.want(np.array([11, 9]))
+    reader.prefetch(np.array([11, 9]))
     assert reader.columns(0, np.array([4])) is None
     assert reader.columns(0, np.array([9])) is not None
     np.testing.assert_array_equal(reader.block(3), G[60:80])  # further on
@@ -242,7 +241,7 @@ def test_maps_beyond_the_budget_are_read_in_blocks(table, rng, tmp_path, small_b
 
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_none_are_named(value, suffix, table, tmp_path, small_blocks):
+def test_missing_and_infinite_numbers_are_named(value, suffix, table, tmp_path, small_blocks):
     G, y = table
     G[77, 12] = value
     column = "12" if suffix == ".npy" else "'x12'"
@@ -258,7 +257,7 @@ def test_numbers_that_are_none_are_named(value, suffix, table, tmp_path, small_b
 def test_numbers_whose_sum_is_infinite_are_fine(rng, tmp_path):
     G = rng.normal(size=(40, 3))
     G[:2, 0] = 1.7e308
-    reader = Reader(open_rows(write(tmp_path / "rows.npy", G)), 1)
+    reader = BlockReader(open_rows(write(tmp_path / "rows.npy", G)), 1)
     np.testing.assert_array_equal(reader.block(0), G)
 
 

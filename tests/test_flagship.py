@@ -1,4 +1,4 @@
-"""The flagship: honest errors, the choice of dictionary and size, and what people do with the estimators."""
+"""The flagship: cross-validation, the choice of dictionary and size, and the fitted estimators."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import oracles
 import pytest
+from joblib import cpu_count
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
@@ -27,29 +28,26 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
-from termwise.basis import smooth
-from termwise.estimators.labels import misclassified
+from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe import cross_validation as honest
-from termwise.recipe import dictionaries as made
-from termwise.recipe import model as recipe
+from termwise.recipe.choice import RecipeOptions, Trial, choose_size, choose_size_for_labels, choose_trial, eliminate
 from termwise.recipe.cross_validation import (
-    Trial,
-    choose,
-    choose_for_labels,
-    contenders,
-    content_folds,
-    folded,
-    further,
-    merged,
-    out_of_fold,
+    Folds,
+    assign_folds,
+    cross_validate,
+    extend,
+    group_folds,
+    merge_duplicates,
+    n_parallel_folds,
 )
-from termwise.recipe.dictionaries import COARSE, DICTIONARIES, PROMISING, ScreenedPairs, best_width, dictionaries
-from termwise.recipe.model import BEYOND, SMALL, first_look, number_of_centers, repeats
-from termwise.recipe.smoothing import RidgeStage
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, ScreenedPairs, best_width, build_dictionaries
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.targets import RidgeTarget
 
+ALPHA = 1e-6
+SETTINGS = RecipeSettings()
 BOTH = ("data", "ridge")
 
 
@@ -68,133 +66,143 @@ def state(seed=0):
     return np.random.RandomState(seed)
 
 
-# -- honest errors -----------------------------------------------------------------------------------------------------
+def with_settings(estimator, **constants):
+    """Return a subclass of an estimator with other constants of the recipe."""
+    return type(estimator.__name__, (estimator,), {"recipe_settings": RecipeSettings(**constants)})
+
+
+# -- cross-validation --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "basis",
-    [AnovaBasis(order=1), SmoothBasis(width=("median", 0.7)), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
+    [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
     ids=repr,
 )
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_out_of_fold_equals_the_definition(basis, outputs, weighted, rng):
+def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
     X = rng.normal(size=(45, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
-    fold = content_folds(X, 4, state())
+    fold = group_folds(X, 4, state())
     most = 12  # plain columns end earlier: the last prediction is repeated
-    (both,) = out_of_fold([(basis, (X, Y, counts, fold))], most, BOTH)
+    (both,) = cross_validate([(basis, Folds(X, Y, counts, fold))], most, BOTH, ALPHA)
     for target, found in zip(BOTH, both, strict=True):
         expected = oracles.out_of_fold(basis, X, Y, counts, fold, "cost", 1e-6, most, target)
-        assert found.scores(Y).shape == (most + 1, 45, outputs)
-        np.testing.assert_allclose(found.scores(Y), expected, atol=1e-7)
+        assert found.predictions(Y).shape == (most + 1, 45, outputs)
+        np.testing.assert_allclose(found.predictions(Y), expected, atol=1e-7)
 
 
-def test_folds_in_threads_give_the_same(rng):
+def test_parallel_folds_give_the_same_predictions(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
-    data = X, Y, np.ones(60), content_folds(X, 5, state())
-    tries = [(AnovaBasis(), data), (SmoothBasis(), data)]
-    for some in zip(*(out_of_fold(tries, 5, BOTH, threads) for threads in (1, 3)), strict=True):
+    folds = Folds(X, Y, np.ones(60), group_folds(X, 5, state()))
+    tries = [(AnovaBasis(), folds), (SmoothBasis(), folds)]
+    for some in zip(*(cross_validate(tries, 5, BOTH, ALPHA, threads) for threads in (1, 3)), strict=True):
         for alone, together in zip(*some, strict=True):
-            np.testing.assert_array_equal(together.scores(Y), alone.scores(Y))
+            np.testing.assert_array_equal(together.predictions(Y), alone.predictions(Y))
 
 
 @pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(relevance="auto")], ids=repr)
-def test_looking_further_is_looking_as_far_at_once(basis, rng, monkeypatch):
+def test_extended_paths_equal_long_ones(basis, rng):
     X = rng.normal(size=(60, 3))
-    data = X, np.sin(2 * X[:, :2]), rng.integers(1, 4, size=60).astype(float), content_folds(X, 5, state())
-    (short,), (far,) = (out_of_fold([(basis, data)], most, BOTH) for most in (4, 11))
-    monkeypatch.setattr(smooth, "minimize", None)  # what was learned from targets is not learned again
-    monkeypatch.setattr(honest, "RidgeStage", None)
-    for before, expected in zip(short, far, strict=True):
+    Y, counts = np.sin(2 * X[:, :2]), rng.integers(1, 4, size=60).astype(float)
+    folds = Folds(X, Y, counts, group_folds(X, 5, state()))
+    (short,), (long,) = (cross_validate([(basis, folds)], most, BOTH, ALPHA) for most in (4, 11))
+    for before, expected in zip(short, long, strict=True):
         for threads in (1, 3):
-            np.testing.assert_array_equal(further(before, data, 11, threads).scores(data[1]), expected.scores(data[1]))
+            longer = extend(before, folds, 11, ALPHA, threads)
+            np.testing.assert_array_equal(longer.predictions(Y), expected.predictions(Y))
+            for first, second in zip(before.paths, longer.paths, strict=True):
+                assert second.target is first.target  # neither the ridge fit nor the relevance is computed again
+                assert not isinstance(getattr(first.basis, "relevance", None), str)
 
 
-def test_where_nothing_varies_there_is_nothing_further(rng):
+def test_paths_of_constant_inputs_stay_empty(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
-    data = X, Y, np.ones(20), X[:, 0].astype(int)
-    (both,) = out_of_fold([(AnovaBasis(), data)], 1, BOTH)
-    scores = further(both[0], data, 5).scores(Y)
-    assert scores.shape == (6, 20, 1)
-    np.testing.assert_array_equal(scores, np.broadcast_to(both[0].scores(Y)[0], (6, 20, 1)))
+    folds = Folds(X, Y, np.ones(20), X[:, 0].astype(int))
+    (both,) = cross_validate([(AnovaBasis(), folds)], 1, BOTH, ALPHA)
+    predictions = extend(both[0], folds, 5, ALPHA).predictions(Y)
+    assert predictions.shape == (6, 20, 1)
+    np.testing.assert_array_equal(predictions, np.broadcast_to(both[0].predictions(Y)[0], (6, 20, 1)))
 
 
-def test_as_many_folds_at_once_as_the_memory_has_room_for():
-    assert honest.threads(honest.MANY, 10) == 1
+def test_as_many_parallel_folds_as_fit_in_memory():
+    assert n_parallel_folds(SETTINGS.parallel_rows, 10, SETTINGS) == 1
     with memory_budget(1):
-        assert honest.threads(1000, 100_000) == 1
+        assert n_parallel_folds(1000, 100_000, SETTINGS) == 1
     with memory_budget(1e12):
-        assert honest.threads(1000, 10) == honest.cpu_count()
+        assert n_parallel_folds(1000, 10, SETTINGS) == cpu_count()
 
 
-def test_out_of_fold_never_leaves_the_targets_seen(rng):
+def test_predictions_are_clipped_to_the_range_of_the_training_targets(rng):
     X = np.append(rng.normal(size=30), 50.0)[:, None]
     Y = X.copy()
-    data = X, Y, np.ones(31), np.arange(31) // 30
-    for folding in next(out_of_fold([(AnovaBasis(), data)], 1, BOTH)):
-        assert folding.scores(Y)[1, 30, 0] == Y[:30].max()
+    folds = Folds(X, Y, np.ones(31), np.arange(31) // 30)
+    for found in next(cross_validate([(AnovaBasis(), folds)], 1, BOTH, ALPHA)):
+        assert found.predictions(Y)[1, 30, 0] == Y[:30].max()
 
 
-def test_a_fold_without_which_nothing_varies_is_predicted_by_the_mean(rng):
+def test_constant_training_inputs_predict_the_mean(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
-    data = X, Y, np.ones(20), X[:, 0].astype(int)
-    for folding in next(out_of_fold([(AnovaBasis(), data)], 2, BOTH)):
-        np.testing.assert_allclose(folding.scores(Y)[:, :10, 0], Y[10:].mean())
-        np.testing.assert_allclose(folding.scores(Y)[:, 10:, 0], Y[:10].mean())
+    folds = Folds(X, Y, np.ones(20), X[:, 0].astype(int))
+    for found in next(cross_validate([(AnovaBasis(), folds)], 2, BOTH, ALPHA)):
+        np.testing.assert_allclose(found.predictions(Y)[:, :10, 0], Y[10:].mean())
+        np.testing.assert_allclose(found.predictions(Y)[:, 10:, 0], Y[:10].mean())
 
 
 def test_folds_depend_on_the_content_of_rows_alone(rng):
     X = rng.integers(0, 4, size=(60, 3)).astype(float)
-    fold = content_folds(X, 5, state())
+    fold = group_folds(X, 5, state())
     for row in np.unique(X, axis=0):
         assert len(set(fold[(row == X).all(axis=1)])) == 1
     order = rng.permutation(60)
-    np.testing.assert_array_equal(content_folds(X[order], 5, state()), fold[order])
+    np.testing.assert_array_equal(group_folds(X[order], 5, state()), fold[order])
     twice = np.repeat(np.arange(60), rng.integers(1, 4, size=60))
-    np.testing.assert_array_equal(content_folds(X[twice], 5, state()), fold[twice])
+    np.testing.assert_array_equal(group_folds(X[twice], 5, state()), fold[twice])
     assert set(fold) == set(range(5))
     kinds = np.unique(np.column_stack([X, fold]), axis=0)[:, -1]
     assert np.ptp(np.bincount(kinds.astype(int))) <= 1  # as many different rows in each
-    assert not np.array_equal(content_folds(X, 5, state(1)), fold)
+    assert not np.array_equal(group_folds(X, 5, state(1)), fold)
 
 
 def test_merged_writes_every_sample_once(rng):
     X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 1))
     rows = np.append(np.arange(9), [3, 3, 7])
     counts = rng.uniform(0.5, 2, size=12)
-    X1, Y1, total = merged(X[rows], Y[rows], counts)
+    X1, Y1, total = merge_duplicates(X[rows], Y[rows], counts)
     np.testing.assert_array_equal(X1, X)
     np.testing.assert_array_equal(Y1, Y)
     np.testing.assert_allclose(total, [counts[rows == i].sum() for i in range(9)])
-    assert len(merged(X[[0, 0]], Y[:2], np.ones(2))[0]) == 2  # other targets, another sample
+    assert len(merge_duplicates(X[[0, 0]], Y[:2], np.ones(2))[0]) == 2  # other targets, another sample
 
 
-def test_few_inputs_of_many_samples_are_told_apart_by_their_targets(rng):
+def test_few_distinct_inputs_are_grouped_by_inputs_and_targets(rng):
     X, Y, counts = np.repeat([[0.0], [1.0]], 40, axis=0), rng.normal(size=(80, 1)), np.ones(80)
-    *same, fold = folded(X, Y, counts, 5, state())
+    *same, fold = assign_folds(X, Y, counts, SETTINGS, state())
     for found, given in zip(same, (X, Y, counts), strict=True):
         np.testing.assert_array_equal(found, given)
-    np.testing.assert_array_equal(fold, content_folds(np.column_stack([X, Y]), 5, state()))
-    *_, fold = folded(Y, X, counts, 5, state())  # enough different inputs
-    np.testing.assert_array_equal(fold, content_folds(Y, 5, state()))
-    *_, fold = folded(Y[:20], X[:20], 3 * counts[:20], 5, state())  # few samples, none of whose inputs comes again
-    np.testing.assert_array_equal(fold, content_folds(Y[:20], 5, state()))
+    np.testing.assert_array_equal(fold, group_folds(np.column_stack([X, Y]), 5, state()))
+    *_, fold = assign_folds(Y, X, counts, SETTINGS, state())  # enough different inputs
+    np.testing.assert_array_equal(fold, group_folds(Y, 5, state()))
+    *_, fold = assign_folds(
+        Y[:20], X[:20], 3 * counts[:20], SETTINGS, state()
+    )  # few samples, none of whose inputs comes again
+    np.testing.assert_array_equal(fold, group_folds(Y[:20], 5, state()))
 
 
-def test_of_a_few_samples_that_come_again_every_fold_gets_a_part():
+def test_samples_repeated_often_are_divided_between_the_folds():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 10.0, 15.0])
-    X5, Y5, parts, fold = folded(X, Y, counts, 5, state())
+    X5, Y5, parts, fold = assign_folds(X, Y, counts, SETTINGS, state())
     for number in range(5):
         np.testing.assert_array_equal(X5[fold == number], X)
         np.testing.assert_array_equal(Y5[fold == number], Y)
         np.testing.assert_allclose(parts[fold == number], counts / 5)
 
 
-def test_what_comes_less_often_than_there_are_folds_is_in_one_of_them():
+def test_samples_repeated_less_often_than_there_are_folds_are_in_one_fold():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 2.0, 15.0])
-    X5, Y5, parts, fold = folded(X, Y, counts, 5, state())
+    X5, Y5, parts, fold = assign_folds(X, Y, counts, SETTINGS, state())
     rare = (X5[:, 0] == 0) & (Y5[:, 0] == 1)
     assert parts[rare].tolist() == [2.0]
     assert parts.sum() == counts.sum()
@@ -204,20 +212,20 @@ def test_what_comes_less_often_than_there_are_folds_is_in_one_of_them():
 # -- choosing ----------------------------------------------------------------------------------------------------------
 
 
-class KnownScores:
-    """A folding with these predictions."""
+class FixedPredictions:
+    """A cross-validated path with these predictions."""
 
-    def __init__(self, scores):
-        self.known = scores
+    def __init__(self, predictions):
+        self.fixed = predictions
 
-    def scores(self, Y):
-        return self.known
+    def predictions(self, Y):
+        return self.fixed
 
 
 def shown(name, squares, counts, **more):
-    """A trial that has shown these squared errors at every size."""
+    """A trial with these squared errors at every size."""
     some = Trial(name, "data", [], np.zeros((len(counts), 1)), np.asarray(counts, dtype=float))
-    vars(some).update(squares=squares, **more)  # in place of what would be computed when it is asked for
+    vars(some).update(squares=squares, **more)  # cached properties, not to be computed
     return some
 
 
@@ -231,26 +239,26 @@ def test_errors_and_their_excess_equal_the_definition(rng):
     squares, counts = rng.uniform(size=(6, 12)), rng.integers(1, 5, size=12)
     some = shown("some", squares, counts)
     np.testing.assert_allclose(some.errors, [np.repeat(row, counts).mean() for row in squares])
-    mean, spread = some.excess(squares[3])
+    mean, spread = some.compared_with(squares[3])
     expected = [oracles.paired_standard_error(row, squares[3], counts) for row in squares]
     np.testing.assert_allclose(mean, [e[0] for e in expected], atol=1e-14)
     np.testing.assert_allclose(spread, [e[1] for e in expected], atol=1e-9)
     assert (mean[3], spread[3]) == (0, 0)
 
 
-def test_accurate_has_the_smallest_error_and_a_number_is_taken_at_its_word():
+def test_accurate_minimises_the_error_and_an_integer_sets_the_size():
     first, second = trial("first", 1.0, 0.5, 0.4, 0.45), trial("second", 1.0, 0.6, 0.2, 0.3, 0.35)
-    assert choose([first, second], "accurate", SMALL) == (second, 2)
-    assert choose([first, second], 1, SMALL) == (first, 1)
-    assert choose([first, second], 3, SMALL) == (second, 3)
-    assert choose([first, second], 9, SMALL) == (second, 9)  # judged by the largest tried
+    assert choose_size([first, second], "accurate", SETTINGS) == (second, 2)
+    assert choose_size([first, second], 1, SETTINGS) == (first, 1)
+    assert choose_size([first, second], 3, SETTINGS) == (second, 3)
+    assert choose_size([first, second], 9, SETTINGS) == (second, 9)  # judged by the largest tried
 
 
 def test_ties_go_to_the_first_dictionary_and_the_fewest_terms():
     flat, other = (shown(name, np.full((k, 5), 0.3), np.ones(5)) for name, k in (("flat", 4), ("other", 2)))
     for size in ("small", "accurate"):
-        assert choose([flat, other], size, SMALL) == (flat, 0)
-    assert choose([other, flat], 1, SMALL) == (other, 1)
+        assert choose_size([flat, other], size, SETTINGS) == (flat, 0)
+    assert choose_size([other, flat], 1, SETTINGS) == (other, 1)
 
 
 def test_small_is_the_first_size_within_the_tolerance(rng):
@@ -259,49 +267,51 @@ def test_small_is_the_first_size_within_the_tolerance(rng):
     noise -= (noise @ counts / counts.sum())[:, None]
     some = shown("some", np.array([1.0, 0.30, 0.21, 0.2, 0.25])[:, None] + 0.1 * noise, counts)
     spread = np.repeat(some.squares[3], counts).std() / np.sqrt(counts.sum())
-    assert some.spread(3) == pytest.approx(spread)
     for tolerance in (0.0, 0.5, 1.0, 2.0, 10.0, 1e3):
         within = [k for k in range(5) if some.errors[k] <= 0.2 + min(tolerance * spread, 0.1 * 0.8) + 1e-12]
         fewest_or_one_more = [k for k in (within[0], within[0] + 1) if k < 5]
-        assert choose([some], "small", tolerance) == (some, min(fewest_or_one_more, key=lambda k: some.errors[k]))
+        best = min(fewest_or_one_more, key=lambda k: some.errors[k])
+        assert choose_size([some], "small", RecipeSettings(small_se=tolerance)) == (some, best)
     more = shown("more", np.array([1.0, 0.205, 0.204, 0.2])[:, None] + 0.1 * noise[:4], counts)
-    assert [choose([more], "small", distance / spread)[1] for distance in (0.0, 0.0045, 1.0)] == [3, 3, 2]
+    settings = [RecipeSettings(small_se=distance / spread) for distance in (0.0, 0.0045, 1.0)]
+    assert [choose_size([more], "small", one)[1] for one in settings] == [3, 3, 2]
     weak = trial("weak", 1.0, 0.97, 0.96, n=50)  # nine tenths of what little is explained must be kept
-    assert choose([weak], "small", 1e3) == (weak, 2)
+    assert choose_size([weak], "small", RecipeSettings(small_se=1e3)) == (weak, 2)
     nothing = trial("nothing", 1.0, 0.999, n=50)
-    assert choose([shown("mean", nothing.squares[[0, 0]], nothing.counts)], "small", SMALL)[1] == 0
+    assert choose_size([shown("mean", nothing.squares[[0, 0]], nothing.sample_weight)], "small", SETTINGS)[1] == 0
 
 
 def test_the_mean_is_small_enough_where_little_is_explained():
     noise = np.random.default_rng(0).normal(size=(2, 50))
     noise -= noise.mean(axis=1, keepdims=True)
     some = shown("some", np.array([1.0, 1.0 - 1e-13])[:, None] + noise, np.ones(50))
-    assert choose([some], "small", SMALL) == (some, 0)
+    assert choose_size([some], "small", SETTINGS) == (some, 0)
 
 
 def test_small_has_the_fewest_terms_of_all_that_was_tried():
     good = trial("good", 1.0, 0.5, 0.4, 0.3, 0.2, n=50)
     other, better = trial("other", 1.0, 0.205, 0.205, n=50), trial("better", 1.0, 0.9, 0.203, n=50)
-    near, far = 0.006 / good.spread(4), 0.002 / good.spread(4)
-    assert choose([good, other], "accurate", near) == (good, 4)
-    assert choose([good, other], "small", near) == (other, 1)
-    assert choose([good, other], "small", far) == (good, 4)
-    assert choose([good, other, better], "small", near) == (better, 2)  # or one more, if that is better
+    error = good.squares[4].std() / np.sqrt(50)
+    near, far = RecipeSettings(small_se=0.006 / error), RecipeSettings(small_se=0.002 / error)
+    assert choose_size([good, other], "accurate", near) == (good, 4)
+    assert choose_size([good, other], "small", near) == (other, 1)
+    assert choose_size([good, other], "small", far) == (good, 4)
+    assert choose_size([good, other, better], "small", near) == (better, 2)  # or one more, if that is better
     same = trial("same", 1.0, 0.201, n=50)
-    assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
+    assert choose_size([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
 
 
 @pytest.mark.parametrize("name", ["smooth", "relevant"])
-def test_small_can_be_drawn_unless_that_is_worse(name):
+def test_small_is_drawable_unless_that_is_less_accurate(name):
     good = trial("good", 1.0, 0.5, 0.3, 0.2, n=50)
     for better in (0.5, 0.99, 1.01, 2.0):
         mixed = trial(name, 1.0, 0.1, n=50, seed=1)
-        spread = good.excess(mixed.squares[1])[1][3]
-        mixed = shown(name, mixed.squares + 0.1 - better * spread, mixed.counts)
+        spread = good.compared_with(mixed.squares[1])[1][3]
+        mixed = shown(name, mixed.squares + 0.1 - better * spread, mixed.sample_weight)
         chosen = (good, 3) if better < 1 else (mixed, 1)
-        assert choose([mixed, good], "small", SMALL) == choose([good, mixed], "small", SMALL) == chosen
-        assert choose([mixed, good], "accurate", SMALL) == (mixed, 1)
-        assert choose([mixed], "small", SMALL) == (mixed, 1)
+        assert choose_size([mixed, good], "small", SETTINGS) == choose_size([good, mixed], "small", SETTINGS) == chosen
+        assert choose_size([mixed, good], "accurate", SETTINGS) == (mixed, 1)
+        assert choose_size([mixed], "small", SETTINGS) == (mixed, 1)
 
 
 def test_models_that_are_all_but_exact_are_equally_good():
@@ -310,52 +320,55 @@ def test_models_that_are_all_but_exact_are_equally_good():
         assert TermwiseRegressor().fit(X, y).dictionary_ not in ("smooth", "relevant")
 
 
-def test_contenders_are_those_the_best_has_not_beaten():
+def test_trials_much_worse_than_the_best_are_eliminated():
     good, close, poor = (trial(str(seed), 1.0, error, n=200, seed=seed) for seed, error in enumerate((0.2, 0.22, 0.5)))
-    more, spread = close.excess(good.squares[1])
+    more, spread = close.compared_with(good.squares[1])
     at = more[1] / spread[1]
     assert 1 < at < 10
-    assert contenders([poor, close, good], 1.01 * at) == [close, good]  # in the order given
-    assert contenders([poor, close, good], 0.99 * at) == [good]
-    assert contenders([poor, close, good], 1e6) == [poor, close, good]
-    assert contenders([good, good], 0.0) == [good, good]  # the best one always stays
+    assert eliminate([poor, close, good], 1.01 * at) == [close, good]  # in the order given
+    assert eliminate([poor, close, good], 0.99 * at) == [good]
+    assert eliminate([poor, close, good], 1e6) == [poor, close, good]
+    assert eliminate([good, good], 0.0) == [good, good]  # the best one always stays
 
 
-def test_trials_of_several_foldings_are_averaged(rng):
+def test_trials_are_averaged_over_repeats_of_cross_validation(rng):
     Y, counts = np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0), rng.integers(1, 4, size=9).astype(float)
     scores = rng.normal(size=(3, 4, 9, 1))
-    first, *rest = (Trial("some", "data", [KnownScores(one)], Y, counts) for one in scores)
-    together = first.more(rest[0]).more(rest[1])
+    together = Trial("some", "data", [FixedPredictions(one) for one in scores], Y, counts)
     variance = np.repeat(Y[:, 0], counts.astype(int)).var()
     np.testing.assert_allclose(together.squares, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
-    np.testing.assert_allclose(together.wrong, np.mean((scores[..., 0] >= 0) != (Y[:, 0] > 0), axis=0))
+    wrong = np.mean((scores[..., 0] >= 0) != (Y[:, 0] > 0), axis=0)
+    np.testing.assert_allclose(together.error_rates, np.average(wrong, axis=1, weights=counts))
+
+
+def tolerances(label_error_se, label_rate_se):
+    return RecipeSettings(label_error_se=label_error_se, label_rate_se=label_rate_se)
 
 
 def labelled(name, errors, rates, n=100, seed=0):
     """A trial with these mean squared errors and these rates of wrong labels."""
     one = trial(name, *errors, n=n, seed=seed)
-    wrong = np.array([np.arange(n) < round(rate * n) for rate in rates], dtype=float)
-    return shown(name, one.squares, one.counts, wrong=wrong)
+    return shown(name, one.squares, one.sample_weight, error_rates=np.array(rates))
 
 
-def test_labels_go_by_their_rate_among_plausible_models():
+def test_labels_minimise_the_error_rate_among_models_of_small_squared_error():
     first = labelled("first", (1.0, 0.5, 0.40, 0.41), (0.5, 0.05, 0.20, 0.18))  # the second fits badly: a lucky rate
     second = labelled("second", (1.0, 0.42, 0.42), (0.5, 0.19, 0.16), seed=1)
-    best, k = choose_for_labels([first, second], "accurate", 5.0, 0.5)
+    best, k = choose_size_for_labels([first, second], "accurate", tolerances(5.0, 0.5))
     assert (best.name, k) == ("second", 2)
-    best, k = choose_for_labels([first, second], "small", 5.0, 1.0)  # 0.16 + 0.037
+    best, k = choose_size_for_labels([first, second], "small", tolerances(5.0, 1.0))  # 0.16 + 0.037
     assert (best.name, k) == ("second", 1)
-    best, k = choose_for_labels([first, second], "small", 5.0, 0.0)
+    best, k = choose_size_for_labels([first, second], "small", tolerances(5.0, 0.0))
     assert (best.name, k) == ("second", 2)
-    best, k = choose_for_labels([first, second], "small", 100.0, 0.1)  # everything is plausible
+    best, k = choose_size_for_labels([first, second], "small", tolerances(100.0, 0.1))  # everything is plausible
     assert (best.name, k) == ("first", 1)
-    best, k = choose_for_labels([first, second], 2, 5.0, 0.1)
+    best, k = choose_trial([first, second], RecipeOptions(2, labels=True), SETTINGS)
     assert (best.name, k) == ("first", 2)
 
 
-def test_models_that_are_equally_good_at_labels_are_told_apart_by_size_then_order():
+def test_ties_of_error_rates_are_broken_by_size_then_order():
     flat = [labelled(name, (0.3, 0.3, 0.3), (0.2, 0.2, 0.2)) for name in ("first", "second")]
-    best, k = choose_for_labels(flat, "accurate", 10.0, 0.0)
+    best, k = choose_size_for_labels(flat, "accurate", tolerances(10.0, 0.0))
     assert (best.name, k) == ("first", 0)
 
 
@@ -374,22 +387,22 @@ def test_the_best_width_equals_brute_force(rng):
         Y = np.sin(frequency * X[:, :1]) + 0.1 * rng.normal(size=(40, 1))
 
         def error(width, X=X, Y=Y):
-            G = SmoothBasis(width=("median", width)).fit_transform(X)
+            G = SmoothBasis(width).fit_transform(X)
             alpha = BasisRidge(alpha="loo").fit(G, Y).alpha_
             return np.mean(oracles.leave_one_out(G, Y, alpha) ** 2)
 
-        best = min(COARSE, key=error)
+        best = min(SETTINGS.widths, key=error)
         expected = min((best, best / np.sqrt(2), best * np.sqrt(2)), key=error)
-        assert best_width(X, Y, np.ones(40)) == pytest.approx(expected)
+        assert best_width(Samples(X, Y, np.ones(40), 40), SETTINGS) == pytest.approx(expected)
 
 
-def test_equally_bad_widths_are_not_told_apart_by_rounding():
+def test_equal_widths_are_not_distinguished_by_rounding():
     """Where the best penalty is infinite every width has the error of the mean."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3))
     Y = (np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=30))[:, None]
     orders = [rng.permutation(30) for _ in range(8)]
-    assert {best_width(X[rows], Y[rows], np.ones(30)) for rows in orders} == {COARSE[0]}
+    assert {best_width(Samples(X[i], Y[i], np.ones(30), 30), SETTINGS) for i in orders} == {SETTINGS.widths[0]}
 
 
 def test_rows_evenly_spaced():
@@ -399,23 +412,30 @@ def test_rows_evenly_spaced():
     assert evenly(1, 4).tolist() == [0]
 
 
+def built(X, which="auto", settings=SETTINGS, n_centers=12):
+    return build_dictionaries(Samples(X, X[:, :1], np.ones(len(X)), n_centers), which, settings)
+
+
 def test_products_are_tried_where_they_can_be_afforded(rng):
-    def names(d):
-        X = rng.normal(size=(12, d))
-        return list(dictionaries(X, X[:, :1], np.ones(12), 12, "auto"))
-
-    assert names(2) == ["linear", "additive", "pairs", "smooth", "relevant"]
-    assert names(1) == ["linear", "additive", "smooth"]
-    assert names(70) == ["linear", "additive", "smooth", "relevant"]
+    names = {d: list(built(rng.normal(size=(12, d)))) for d in (1, 2, 70)}
+    assert names[2] == ["linear", "additive", "pairs", "smooth", "relevant"]
+    assert names[1] == ["linear", "additive", "smooth"]
+    assert names[70] == ["linear", "additive", "smooth", "relevant"]
 
 
-def test_few_samples_are_folded_several_times_and_many_are_looked_at_further():
-    assert [repeats(n) for n in (20, 500, 750, 751, 4000)] == [2, 2, 2, 1, 1]
-    assert [first_look(n) for n in (20, 80, 160, 320, 4000)] == [10, 10, 20, 40, 40]
+@pytest.mark.parametrize(("n", "repeats", "length"), [(60, 2, 10), (160, 2, 20), (800, 1, 40)])
+def test_few_samples_are_cross_validated_repeatedly_and_with_short_paths(n, repeats, length, rng, capsys):
+    X = rng.normal(size=(n, 10))
+    model = TermwiseRegressor(1, dictionary="additive", target="data", verbose=1).fit(X, X[:, 0])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("additive: ")]
+    assert (len(lines), len(model.trials_["additive"])) == (repeats, length + 1)
 
 
-def test_gaussians_grow_slowly_in_number():
-    assert [number_of_centers(n) for n in (10, 1000, 32_000)] == [10, 1000, 2000]
+@pytest.mark.parametrize(("n", "expected"), [(8, 8), (320, 20)])
+def test_the_number_of_gaussians_grows_slowly(n, expected, rng):
+    X = rng.normal(size=(n, 1))
+    model = with_settings(TermwiseRegressor, max_centers=10)(1, dictionary="smooth", target="data").fit(X, X[:, 0])
+    assert model.basis_.centers == expected
 
 
 # -- wide tables -------------------------------------------------------------------------------------------------------
@@ -427,18 +447,18 @@ def partners(rng, n=150, d=120, noise=0.2):
     return X, 2 * X[:, 3] - X[:, 50] + 2 * X[:, 3] * X[:, 110] + noise * rng.normal(size=n)
 
 
-def test_of_many_inputs_the_promising_ones_make_products(rng):
+def test_of_many_inputs_the_screened_ones_make_products(rng):
     X, y = partners(rng)
     fitted = ScreenedPairs().fit(X, y)
-    assert len(fitted.promising_) == PROMISING
-    assert {3, 50, 110} <= set(fitted.promising_)
-    assert set(np.unique(fitted.inputs_)) == {-1, *fitted.promising_}
-    narrow = AnovaBasis().fit(X[:, fitted.promising_])
-    np.testing.assert_array_equal(fitted.transform(X), narrow.transform(X[:, fitted.promising_]))
-    assert not hasattr(fitted, "_seen")
+    assert len(fitted.screened_) == 40
+    assert {3, 50, 110} <= set(fitted.screened_)
+    assert set(np.unique(fitted.inputs_)) == {-1, *fitted.screened_}
+    narrow = AnovaBasis().fit(X[:, fitted.screened_])
+    np.testing.assert_array_equal(fitted.transform(X), narrow.transform(X[:, fitted.screened_]))
+    assert not hasattr(fitted, "_screening_data")
 
 
-def test_what_is_promising_equals_the_definition(rng):
+def test_screening_equals_its_definition(rng):
     X = rng.normal(size=(60, 12))
     X[:, 5], X[:, 7] = 1.0, rng.integers(0, 2, size=60)
     Y = np.column_stack([np.exp(X[:, 3]) + 2 * X[:, 3] * X[:, 11], X[:, 9] * X[:, 1] + X[:, 9]])
@@ -454,14 +474,12 @@ def test_what_is_promising_equals_the_definition(rng):
     Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1)
     together = [max(share(Z[:, i] * Z[:, j]) for i in leaders) for j in others]
     expected = sorted([*leaders, *others[np.argsort(-np.array(together))[:2]]])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(made, "PROMISING", 4)
-        assert ScreenedPairs(min_count=0).fit(X, Y).promising_.tolist() == expected
-        again = np.repeat(np.arange(60), rng.integers(1, 4, size=60))  # written again, a sample changes nothing
-        assert ScreenedPairs(min_count=0).fit(X[again], Y[again]).promising_.tolist() == expected
+    assert ScreenedPairs(min_count=0, n_inputs=4).fit(X, Y).screened_.tolist() == expected
+    again = np.repeat(np.arange(60), rng.integers(1, 4, size=60))  # duplicates change nothing
+    assert ScreenedPairs(min_count=0, n_inputs=4).fit(X[again], Y[again]).screened_.tolist() == expected
 
 
-def test_screening_is_repeated_without_the_samples_it_is_judged_on(rng):
+def test_screening_is_repeated_on_the_training_folds(rng):
     X, y = rng.normal(size=(80, 400)), rng.normal(size=80)
     model = TermwiseRegressor(dictionary="pairs").fit(X, y)
     assert all(
@@ -486,7 +504,7 @@ def test_products_are_found_in_a_wide_table(rng):
     model = TermwiseRegressor(3).fit(X, y)
     assert model.dictionary_ == "pairs"
     assert any("x3 " in name and "x110" in name for name in model.get_feature_names_out())
-    assert "dictionary: pairs of the 40 inputs of 120 that go best with the targets" in model.summary()
+    assert "dictionary: pairs of the 40 inputs of 120 that explain the targets best" in model.summary()
 
 
 def test_classes_of_a_wide_table(rng):
@@ -495,7 +513,7 @@ def test_classes_of_a_wide_table(rng):
     model = TermwiseClassifier(6, dictionary="pairs").fit(frame, np.digitize(y, [-1, 1]))
     assert model.score(frame, np.digitize(y, [-1, 1])) > 0.7
     assert any("gene 3 " in name and "gene 110 " in name for name in model.get_feature_names_out())
-    assert "of the 40 inputs of 120 that go best with the targets" in model.summary()
+    assert "of the 40 inputs of 120 that explain the targets best" in model.summary()
 
 
 def test_weights_are_repetitions_in_a_wide_table(rng):
@@ -507,28 +525,45 @@ def test_weights_are_repetitions_in_a_wide_table(rng):
     np.testing.assert_allclose(weighted.predict(X), written.predict(X), atol=1e-8)
 
 
-def test_which_dictionaries_are_tried_of_how_many_inputs(rng, monkeypatch):
-    def tried(d, which="auto"):
-        X = rng.normal(size=(12, d))
-        return {name: type(basis) for name, basis in dictionaries(X, X[:, :1], np.ones(12), 12, which).items()}
+def test_which_dictionaries_are_tried_for_how_many_inputs(rng):
+    def tried(d, which="auto", settings=SETTINGS):
+        return {name: type(basis) for name, basis in built(rng.normal(size=(12, d)), which, settings).items()}
 
     everything = {"linear": AnovaBasis, "additive": AnovaBasis, "pairs": AnovaBasis, "smooth": SmoothBasis}
     assert tried(63) == {**everything, "relevant": SmoothBasis}
-    assert list(tried(64)) == list(tried(made.MOST_PAIRED)) == ["linear", "additive", "smooth", "relevant"]
-    assert tried(made.MOST_PAIRED + 1, "relevant") == {"relevant": SmoothBasis}
-    assert tried(made.MOST_PAIRED, "pairs") == {"pairs": AnovaBasis}
-    assert tried(made.MOST_PAIRED + 1) == {**everything, "pairs": ScreenedPairs}
-    assert tried(made.MOST_PAIRED + 1, "pairs") == {"pairs": ScreenedPairs}
-    monkeypatch.setattr(made, "MOST_NEAR", 150)
-    assert list(tried(151)) == ["linear", "additive", "pairs"]
-    assert list(tried(151, "smooth")) == ["smooth"]
+    assert list(tried(64)) == list(tried(100)) == ["linear", "additive", "smooth", "relevant"]
+    assert tried(101, "relevant") == {"relevant": SmoothBasis}
+    assert tried(100, "pairs") == {"pairs": AnovaBasis}
+    assert tried(101) == {**everything, "pairs": ScreenedPairs}
+    assert tried(101, "pairs") == {"pairs": ScreenedPairs}
+    few = RecipeSettings(max_gaussian_inputs=150)
+    assert list(tried(151, settings=few)) == ["linear", "additive", "pairs"]
+    assert list(tried(151, "smooth", few)) == ["smooth"]
 
 
-def test_dictionaries_have_no_more_candidates_than_said(rng):
+def test_dictionaries_have_no_more_candidates_than_their_bound(rng):
     X = rng.normal(size=(40, 7))
-    for basis in (*dictionaries(X, X[:, :1], np.ones(40), 30, "auto").values(), ScreenedPairs()):
-        assert basis.fit(X, X[:, :1]).transform(X).shape[1] <= made.most_candidates(basis, 7)
-    assert made.most_candidates(AnovaBasis(), 7, stored=False) == 35
+    for name, basis in (*built(X, n_centers=30).items(), ("pairs", ScreenedPairs())):
+        assert basis.fit(X, X[:, :1]).transform(X).shape[1] <= DICTIONARIES[name].max_candidates(basis, 7, True)
+    assert DICTIONARIES["pairs"].max_candidates(AnovaBasis(), 7, False) == 35
+
+
+@pytest.mark.parametrize("d", [3, 110])
+def test_all_candidates_searched_are_counted_once(d, rng):
+    X = rng.normal(size=(60, d))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=60)
+    model = TermwiseRegressor(2, target="data").fit(X, y)
+    fold = group_folds(X, 5, state())
+    counts = []
+    for k in range(5):
+        names = set()
+        for name, basis in built(X, n_centers=60).items():
+            fitted = basis.fit(X[fold != k], y[fold != k])
+            names |= {(name if "gauss" in one else "", one) for one in fitted.get_feature_names_out()}
+        counts.append(len(names))
+    assert model.n_candidates_ == max(*counts, len(model.coef_))
+    assert f"TermwiseRegressor: 2 of {model.n_candidates_} terms, 60 samples\n" in model.summary()
+    assert TermwiseRegressor(2, dictionary="linear").fit(X, y).n_candidates_ == d
 
 
 # -- the ridge fit as the target ---------------------------------------------------------------------------------------
@@ -541,14 +576,14 @@ def weak(seed, n=100, d=8):
     return X, np.tanh(X).sum(axis=1) + 3 * rng.normal(size=n), np.tanh(X).sum(axis=1)
 
 
-@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(width=("median", 0.7)), None], ids=repr)
+@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(0.7), None], ids=repr)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
     X = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3]
     Y = np.sin(X[:, [0]] * np.arange(1, outputs + 1)) + 0.3 * rng.normal(size=(50, outputs))
     counts = rng.integers(1, 4, size=50).astype(float)
     G = X if basis is None else basis.fit_transform(X)
-    stage, H = RidgeStage.of(G, Y, counts), oracles.standardised(G, counts)
+    stage, H = RidgeTarget.fit(G, Y, counts), oracles.standardised(G, counts)
     ridge = BasisRidge(alpha="loo").fit(H, Y, sample_weight=counts)
     assert stage.alpha == pytest.approx(ridge.alpha_, rel=1e-3)
     np.testing.assert_allclose(stage.signal, ridge.predict(H), atol=1e-5)
@@ -576,7 +611,7 @@ def test_a_rough_spectrum_is_the_exact_one_where_the_design_is_well_conditioned(
         np.testing.assert_allclose(rough.solution(alpha).loo, exact.solution(alpha).loo, atol=1e-8)
 
 
-def test_a_rough_spectrum_leaves_out_what_any_penalty_worth_having_holds_back(rng):
+def test_a_rough_spectrum_leaves_out_directions_of_tiny_singular_values(rng):
     G = rng.normal(size=(40, 5)) * [1.0, 1.0, 1.0, 1e-3, 1e-7]
     problem = pose(G, G[:, :1] + 0.1 * rng.normal(size=(40, 1)), np.ones(40), intercept=True)
     rough, exact = Spectrum(problem, rough=True), Spectrum(problem)
@@ -588,10 +623,10 @@ def test_a_rough_spectrum_leaves_out_what_any_penalty_worth_having_holds_back(rn
     )
 
 
-def test_constant_candidates_do_not_disturb_the_signal(rng):
+def test_constant_candidates_do_not_change_the_ridge_fit(rng):
     G, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 1))
     wide = np.column_stack([G, np.zeros(30), np.full(30, 5.0)])
-    np.testing.assert_allclose(RidgeStage.of(wide, Y, np.ones(30)).signal, RidgeStage.of(G, Y, np.ones(30)).signal)
+    np.testing.assert_allclose(RidgeTarget.fit(wide, Y, np.ones(30)).signal, RidgeTarget.fit(G, Y, np.ones(30)).signal)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
@@ -603,7 +638,7 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
     model = TermwiseRegressor(3, dictionary=dictionary, target="ridge").fit(X, Y, sample_weight=counts)
     assert model.target_ == "ridge"
-    stage, G = model._stage, model.basis_.transform(X)
+    stage, G = model.first_stage_, model.basis_.transform(X)
     H = oracles.standardised(G, counts)
     data = model.path_.training()
     scores = leave_one_out_scores(stage, Rows(counts.astype(float), True), data.Z, data.Y, data.Y_mean)
@@ -628,12 +663,12 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
             np.testing.assert_allclose(cut.predict(X, return_std=True)[1], band, rtol=1e-5)
 
 
-def test_error_bars_say_how_the_weights_scatter():
+def test_standard_errors_measure_the_variance_of_the_weights():
     """With the terms and the penalties as they are, over many draws of the noise."""
     X, y, truth = weak(0, n=80, d=4)
     model = TermwiseRegressor(4, dictionary="additive", target="ridge").fit(X, y)
     G, H = model.transform(X), oracles.standardised(model.basis_.transform(X), np.ones(80))
-    hat = oracles.ridge_then_few_hat(G, H, model._stage.alpha, model.alpha_)
+    hat = oracles.ridge_then_few_hat(G, H, model.first_stage_.alpha, model.alpha_)
     draws = hat @ (truth[:, None] + 3 * np.random.default_rng(1).normal(size=(80, 4000)))
     stated = model.predict(X, return_std=True)[1] * 3 / np.sqrt(model.noise_variance_)
     np.testing.assert_allclose(draws.std(axis=1), stated, rtol=0.08)
@@ -659,15 +694,15 @@ def test_the_data_are_the_better_target_where_few_of_many_candidates_matter(rng)
     assert model.trials_["pairs"].min() < 0.5 * model.trials_["pairs, ridge"].min()
 
 
-def test_beyond_a_thousand_samples_the_targets_themselves_are_fitted(rng, monkeypatch):
-    monkeypatch.setattr(recipe, "RIDGE_ROWS", 60)
+def test_beyond_a_thousand_samples_the_targets_themselves_are_fitted(rng):
+    Regressor = with_settings(TermwiseRegressor, ridge_rows=60)
     X, y = pairwise(rng, n=60)
-    assert TermwiseRegressor(dictionary="linear", target="ridge").fit(X, y).target_ == "ridge"
+    assert Regressor(dictionary="linear", target="ridge").fit(X, y).target_ == "ridge"
     for counts in (np.where(np.arange(60), 1, 2), np.full(60, 1.1)):
-        model = TermwiseRegressor(dictionary="linear").fit(X, y, sample_weight=counts)
+        model = Regressor(dictionary="linear").fit(X, y, sample_weight=counts)
         assert (model.target_, list(model.trials_)) == ("data", ["linear"])
     rows = np.append(np.arange(60), 0)
-    assert list(TermwiseRegressor(dictionary="linear").fit(X[rows], y[rows]).trials_) == ["linear"]
+    assert list(Regressor(dictionary="linear").fit(X[rows], y[rows]).trials_) == ["linear"]
 
 
 def test_a_ridge_fit_that_is_the_mean(rng):
@@ -676,7 +711,7 @@ def test_a_ridge_fit_that_is_the_mean(rng):
     H = np.column_stack([np.ones(40), X])
     y = noise - H @ np.linalg.lstsq(H, noise, rcond=None)[0]  # no column has anything to say
     model = TermwiseRegressor(2, dictionary="linear", target="ridge").fit(X, y)
-    assert np.isinf(model._stage.alpha)
+    assert np.isinf(model.first_stage_.alpha)
     np.testing.assert_allclose(model.predict(X), model.intercept_, atol=1e-9)
     assert model.effective_dof_ == pytest.approx(1)
     assert np.isfinite(model.loo_residuals_).all()
@@ -701,7 +736,7 @@ def test_a_pairwise_truth(rng):
     tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in model.trials_.items())
     assert f"dictionary: pairs\ncross-validated error, a share of the variance: {tried}\n" in model.summary()
     other = TermwiseRegressor(2, dictionary="pairs", target="ridge").fit(X, y)
-    assert "dictionary: pairs, aimed at the ridge fit to all its candidates\n" in other.summary()
+    assert "dictionary: pairs, fitted to ridge regression on all candidates\n" in other.summary()
 
 
 def test_a_linear_truth(rng):
@@ -786,11 +821,10 @@ def test_at_most_that_many_terms(rng):
     assert len(model.trials_["smooth"]) == 5
 
 
-def test_a_dictionary_that_still_improves_is_tried_further(rng):
+def test_paths_that_still_improve_are_extended(rng):
     X = rng.uniform(-1, 1, size=(200, 2))
     y = np.sin(6 * X[:, 0]) * np.cos(6 * X[:, 1])
     model = TermwiseRegressor("accurate", dictionary="smooth", target="data", max_terms=60).fit(X, y)
-    assert first_look(200) == 25
     assert len(model.trials_["smooth"]) == 61  # 25, 50, then all
     assert model.n_terms_ > 40
 
@@ -807,7 +841,7 @@ def test_the_random_state_draws_the_folds(rng):
     TermwiseRegressor(dictionary="linear", random_state=None).fit(X, y)
 
 
-def test_what_is_tried_and_taken_is_told(rng, capsys):
+def test_verbose_reports_trials_and_terms(rng, capsys):
     X, y = pairwise(rng, n=60)
     TermwiseRegressor().fit(X, y)
     assert capsys.readouterr().out == ""
@@ -879,7 +913,7 @@ def test_weights_are_repetitions(n, seed):
     assert (weighted.dictionary_, weighted.n_terms_) == (repeated.dictionary_, repeated.n_terms_)
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
     assert weighted.target_ == repeated.target_
-    assert all(len(curve) > first_look(n) for title, curve in weighted.trials_.items() if "pooled" not in title)
+    assert all(len(curve) > max(10, n // 8) for title, curve in weighted.trials_.items() if "pooled" not in title)
     assert set(weighted.trials_) == set(repeated.trials_)
     for title, curve in weighted.trials_.items():
         np.testing.assert_allclose(curve, repeated.trials_[title], rtol=1e-5)
@@ -905,7 +939,7 @@ def test_weights_are_repetitions_for_the_ridge_fit_too(kind, name, rng):
         np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
 
 
-def test_repeated_samples_do_not_vouch_for_each_other(rng):
+def test_duplicates_share_a_fold(rng):
     X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
     model = TermwiseRegressor().fit(np.tile(X, (4, 1)), np.tile(y, 4))
     assert min(curve.min() for curve in model.trials_.values()) > 0.8
@@ -914,7 +948,7 @@ def test_repeated_samples_do_not_vouch_for_each_other(rng):
         TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.widths
         for counts in (None, np.full(60, 4.0))
     ]
-    assert widths[0] == widths[1] > COARSE[0]
+    assert widths[0] == widths[1] > SETTINGS.widths[0]
 
 
 def test_samples_of_weight_zero_are_not_there(rng):
@@ -1026,12 +1060,12 @@ def test_inputs_that_take_few_values(rng):
     assert TermwiseRegressor().fit(rare, rng.normal(size=60)).n_terms_ <= 1
 
 
-def test_an_input_that_varies_only_in_rows_not_looked_at(rng, monkeypatch):
-    monkeypatch.setattr(recipe, "CHOICE_ROWS", 100)
+def test_an_input_that_varies_only_in_rows_left_out(rng):
     rare = np.zeros((1000, 1))
     rare[[1, 2]] = 1.0
-    assert best_width(rare, rng.normal(size=(1000, 1)), np.ones(1000)) == COARSE[0]
-    assert TermwiseRegressor().fit(rare, rng.normal(size=1000)).n_terms_ == 0
+    samples = Samples(rare, rng.normal(size=(1000, 1)), np.ones(1000), 1000)
+    assert best_width(samples, SETTINGS) == SETTINGS.widths[0]
+    assert with_settings(TermwiseRegressor, choice_rows=100)().fit(rare, rng.normal(size=1000)).n_terms_ == 0
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -1060,7 +1094,7 @@ def test_tables_with_categories(library, rng):
     X, y = table(module, rng)
     model = TermwiseRegressor().fit(X, y)
     assert model.categories_ == {"kind": ["blue", "green", "red"]}
-    assert "categories, a column of 0 and 1 each: kind: blue, green, red" in model.summary()
+    assert "one-hot encoded categories: kind: blue, green, red" in model.summary()
     assert {"size", "kind=red"} <= set(TermwiseRegressor(dictionary="linear").fit(X, y).get_feature_names_out())
     assert model.score(X, y) > 0.9
     new = as_categories(module.DataFrame({"size": [0.0, 0.0], "kind": ["red", "purple"], "other": [0.0, 0.0]}))
@@ -1122,10 +1156,10 @@ def test_the_weights_are_ridge_on_the_chosen_terms(rng):
     G = model.basis_.transform(X)
     ridge = BasisRidge(alpha="loo").fit(G[:, model.support_], y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(G[:, model.support_]), atol=1e-6)
-    path = forward_path(G, y, max_terms=model.n_terms_ + BEYOND)
+    path = forward_path(G, y, max_terms=model.n_terms_ + SETTINGS.extra_terms)
     assert model.path_.terms.tolist() == path.terms.tolist()
     same = ForwardRegressor(
-        model._automatic, criterion=None, refit_alpha="loo", max_terms=model.n_terms_, patience=None
+        clone(model.basis_), criterion=None, refit_alpha="loo", max_terms=model.n_terms_, patience=None
     ).fit(X, y)
     np.testing.assert_allclose(model.predict(X), same.predict(X), atol=1e-8)
 
@@ -1133,7 +1167,7 @@ def test_the_weights_are_ridge_on_the_chosen_terms(rng):
 def test_other_sizes_of_the_path(rng):
     X, y = pairwise(rng, n=120)
     model = TermwiseRegressor().fit(X, y)
-    assert len(model.path_) == model.n_terms_ + BEYOND
+    assert len(model.path_) == model.n_terms_ + SETTINGS.extra_terms
     larger = model.at(model.n_terms_ + 5)
     assert larger.n_terms_ == model.n_terms_ + 5
     assert larger.trials_ is model.trials_
@@ -1225,15 +1259,19 @@ def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(targe
         G = model.basis_.transform(X)
         few, all_, coded = oracles.repeat(counts, G[:, model.support_], oracles.standardised(G, counts), signs)
         coded = coded.reshape(len(coded), -1)
-        expected = oracles.ridge_then_few(few, all_, coded, model._stage.alpha, model.alpha_)[np.cumsum(counts) - 1]
+        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[
+            np.cumsum(counts) - 1
+        ]
         np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
 
-    def surprise(sharpness):
+    def negative_log_likelihood(sharpness):
         odds = np.exp(sharpness * scores)
         return -counts @ np.log(odds[np.arange(80), labels] / odds.sum(axis=1))
 
-    assert all(surprise(model._sharpness) <= surprise(model._sharpness * factor) for factor in (0.9, 1.1))
+    slope = model.fitted_terms_.candidates.labels.slope
+    least = negative_log_likelihood(slope)
+    assert all(least <= negative_log_likelihood(slope * factor) for factor in (0.9, 1.1))
 
 
 def test_classes_that_do_not_depend_on_the_inputs(rng):
@@ -1261,6 +1299,7 @@ def test_one_class_is_too_few(rng):
         TermwiseClassifier().fit(rng.normal(size=(20, 2)), np.zeros(20))
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_json_lines():
     script = Path(__file__).parents[1] / "benchmarks" / "recipe.py"
     command = [sys.executable, str(script), "--small", "--part", "confirmation", "--jobs", "1"]
@@ -1277,39 +1316,38 @@ def test_the_benchmark_prints_json_lines():
 
 
 @pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
-def test_many_samples_choose_on_some_and_weigh_all(library, rng, monkeypatch):
-    monkeypatch.setattr(recipe, "CHOICE_ROWS", 150)
-    monkeypatch.setattr(recipe, "PATH_ROWS", 200)
+def test_many_samples_choose_on_a_subset_and_fit_to_all(library, rng):
     X, y = pairwise(rng, n=1000)
     if library != "numpy":
         X = pytest.importorskip(library).DataFrame({name: X[:, j] for j, name in enumerate("abcde")})
-    model = TermwiseRegressor().fit(X, y)
+    model = with_settings(TermwiseRegressor, choice_rows=150, path_rows=200)().fit(X, y)
     assert model.dictionary_ == "pairs"
-    assert model._record().rows.n == 1000
+    assert model.fitted_terms_.statistics.rows.n == 1000
     G = model.transform(X)
     ridge = BasisRidge(alpha=model.alpha_).fit(G, y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(G), atol=1e-8)
     part = X.iloc[evenly(1000, 200)] if library == "pandas" else X[evenly(1000, 200)]
-    path = forward_path(clone(model._automatic).fit_transform(part), y[evenly(1000, 200)], max_terms=len(model.path_))
+    candidates = clone(model.basis_).fit_transform(part, y[evenly(1000, 200)])
+    path = forward_path(candidates, y[evenly(1000, 200)], max_terms=len(model.path_))
     assert model.coef_.shape == (len(path),)  # the candidates that were worth evaluating on all
     assert len(model.predict(X[:3])) == 3
 
 
-def test_weights_count_where_terms_are_chosen_on_some(rng, monkeypatch):
-    monkeypatch.setattr(recipe, "PATH_ROWS", 300)
+def test_weights_matter_where_terms_are_selected_on_a_subset(rng):
+    Regressor = with_settings(TermwiseRegressor, path_rows=300)
     X = rng.normal(size=(900, 60))
     heavy = np.arange(900) < 60
     y = np.where(heavy, 0.3 * X[:, 4], X[:, 9])
-    model = TermwiseRegressor(1, dictionary="linear").fit(X, y, sample_weight=np.where(heavy, 10.0, 0.001))
+    model = Regressor(1, dictionary="linear").fit(X, y, sample_weight=np.where(heavy, 10.0, 0.001))
     assert model.get_feature_names_out().tolist() == ["x4"]
-    light = TermwiseRegressor(1, dictionary="linear").fit(X, y)
+    light = Regressor(1, dictionary="linear").fit(X, y)
     assert "x4" not in light.basis_.get_feature_names_out()
 
 
-def test_many_samples_of_weight_zero(rng, monkeypatch):
-    monkeypatch.setattr(recipe, "PATH_ROWS", 100)
+def test_many_samples_of_weight_zero(rng):
+    Regressor = with_settings(TermwiseRegressor, path_rows=100)
     X, y = pairwise(rng, n=400)
     counts = np.where(np.arange(400) % 2, 1.0, 0.0)
-    model = TermwiseRegressor(dictionary="pairs").fit(X, y, sample_weight=counts)
-    alone = TermwiseRegressor(dictionary="pairs").fit(X[counts > 0], y[counts > 0])
+    model = Regressor(dictionary="pairs").fit(X, y, sample_weight=counts)
+    alone = Regressor(dictionary="pairs").fit(X[counts > 0], y[counts > 0])
     np.testing.assert_allclose(model.predict(X), alone.predict(X))

@@ -13,6 +13,7 @@ from sklearn.linear_model import OrthogonalMatchingPursuit
 import termwise.selection.leave_one_out as cascade
 from termwise import BasisRidge, RadialBasis, datasets, forward_path, reestimate_alpha
 from termwise.selection import CRITERIA, RULES
+from termwise.selection.leave_one_out import CascadeOptions, LooRule
 from termwise.selection.path import SIZES
 
 KINDS = ["long", "wide", "gaussian", "duplicates"]
@@ -173,18 +174,17 @@ def test_the_cascade_is_exact_and_verifies_few(n, p, seed, uneven, noise):
 def test_bounds_hold(rng, monkeypatch):
     """Nothing below its bound: every candidate verified, its error is at least what both bounds promised."""
     seen = []
-    original = cascade.leave_one_out_errors
+    original = cascade.verified_errors
 
-    def spy(state, directions, few):
-        errors = original(state, directions, few)
-        bounds = cascade.Bounds(state)
+    def spy(state, cache, few):
+        errors = original(state, cache, few)
+        bounds = cascade.LooBounds(state)
         loose = bounds.values[few.numbers]
-        monkeypatch.setattr(cascade, "WORTH_TIGHTENING", 0)
-        bounds.tighten(np.inf)
+        bounds.tighten(np.inf, 0)
         seen.append(np.column_stack([loose, bounds.values[few.numbers], errors]))
         return errors
 
-    monkeypatch.setattr(cascade, "leave_one_out_errors", spy)
+    monkeypatch.setattr(cascade, "verified_errors", spy)
     for alpha in (0.0, 1e-6, 2.0):
         for penalty in ("weights", "orthogonal"):
             G = rng.normal(size=(40, 30)) * 10 ** rng.uniform(-1, 1, size=(40, 1))
@@ -198,28 +198,25 @@ def test_bounds_hold(rng, monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, 1e-6, 2.0])
-def test_the_curvature_bound_holds_and_keeps_the_choice(weighted, sparse, alpha, monkeypatch):
-    """Look at the squares as soon as possible: what it adds is never more than what a candidate's leverage adds."""
-    from termwise.selection.state import State
-
-    monkeypatch.setattr(cascade, "CROWD", 0)
-    monkeypatch.setattr(cascade, "FRESH", 3)
+def test_the_leverage_bound_holds_and_keeps_the_choice(weighted, sparse, alpha, monkeypatch):
+    """It is never more than what a candidate's own leverage adds, computed as early as possible."""
+    rule = LooRule(CascadeOptions(many_survivors=0, squares_interval=3))
     rng = np.random.default_rng(2)
     G = rng.normal(size=(300, 60)) + 0.5
     G[rng.random(size=G.shape) < 0.3] = 0
     Y = rng.normal(size=(300, 2))
     counts = rng.integers(1, 4, size=300) if weighted else None
     positive = []
-    original = cascade.LooRule._extra
+    original = cascade.LooRule._leverage_bounds
 
-    def spy(self, state: State):
+    def spy(self, state):
         extra = original(self, state)
         extra = np.zeros(len(state.s)) if extra is None else extra
-        few, _ = state.meet(np.flatnonzero(state.usable)[:12])
+        few, _ = state.fetch_candidates(np.flatnonzero(state.eligible)[:12])
         beta, den = few.c / (state.alpha + few.s), state.alpha + few.s
-        directions = cascade.Directions(state.facts, len(state.s))
-        kept, blocks = directions.fetch(few.numbers, few.T, state), [block.fork() for block in state.rows.blocks]
-        errors = sum(cascade.verify(block, kept, beta, den).values[0] for block in blocks)
+        cache = cascade.DirectionCache(state, (16, 256))
+        plan, blocks = cache.plan(few.numbers, few.T, state), [block.copy() for block in state.rows.blocks]
+        errors = sum(cascade.verify(block, plan, beta, den).values[0] for block in blocks)
         V = np.vstack([block.columns(few.numbers) - block.Z @ few.T for block in blocks])
         w = np.concatenate([block.gap**-2 for block in blocks])
         r = np.vstack([block.r for block in blocks])
@@ -228,21 +225,17 @@ def test_the_curvature_bound_holds_and_keeps_the_choice(weighted, sparse, alpha,
         positive.append(extra[few.numbers].min() > 0)
         return extra
 
-    options = {"alpha": alpha, "max_terms": 10, "sample_weight": counts}
+    options = {"rule": rule, "alpha": alpha, "max_terms": 10, "sample_weight": counts}
     plain = forward_path(G, Y, **options)
-    monkeypatch.setattr(cascade.LooRule, "_extra", spy)
+    monkeypatch.setattr(cascade.LooRule, "_leverage_bounds", spy)
     path = forward_path(sp.csr_array(G) if sparse else G, Y, **options, block_rows=None if sparse else 120)
     assert path.terms.tolist() == plain.terms.tolist()
     assert np.any(positive)
 
 
-def test_kept_directions_are_right_after_eviction(rng, monkeypatch):
-    from termwise.selection import directions
-
-    monkeypatch.setattr(directions, "FEWEST", 9)
-    monkeypatch.setattr(directions, "MOST", 9)
+def test_cached_directions_are_right_after_eviction(rng):
     G, y = rng.normal(size=(60, 80)), rng.normal(size=60)
-    path = forward_path(G, y, max_terms=12, alpha=0.1)
+    path = forward_path(G, y, max_terms=12, alpha=0.1, rule=LooRule(CascadeOptions(cache_slots=(9, 9))))
     assert path.terms.tolist() == oracles.forward(G, y, "loo", 0.1, 12)
 
 
@@ -282,7 +275,7 @@ def test_d_optimal_stops_by_itself():
 def test_sizes_by_hand(rng):
     G, y = rng.normal(size=(60, 20)), rng.normal(size=60)
     y += 2 * G[:, 0] + 0.5 * G[:, 1]
-    path = forward_path(G, y, max_terms=15, criterion="tcr_effective")
+    path = forward_path(G, y, max_terms=15, criterion="tcr")
     loo, se = path.column("loo"), path.column("loo_se")
     best = int(np.argmin(loo))
     assert path.choose("loo") == best
@@ -290,9 +283,6 @@ def test_sizes_by_hand(rng):
     sigma2 = loo[best]
     significant = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(20 - k + 1)]
     assert path.choose("tcr") == max(significant, default=0)
-    left = [(20 - k + 1) * path.n_different / 20 for k in range(1, best + 1)]
-    effective = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(left[k - 1])]
-    assert path.choose("tcr_effective") == max(effective, default=0)
     size = 0
     while ahead := [
         k for k in range(size + 1, min(size + 10, 15) + 1) if path.steps[k].reduction >= 2 * loo[size] * np.log(21 - k)
@@ -362,7 +352,7 @@ def test_statistics_after_a_change_of_penalty_are_those_of_a_fresh_start(rng):
     states = []
     for alpha in (0.5, 2.0):
         blocks = [RowBlock(G[:11], Y[:11], np.ones(11)), RowBlock(G[11:], Y[11:], np.ones(19))]
-        state = State(LocalBlocks(blocks), alpha, False, True, 1e-10)
+        state = State(LocalBlocks(blocks), alpha)
         for j in (3, 1, 7):
             state.append(j)
         states.append(state)

@@ -198,7 +198,7 @@ def test_only_chosen_functions_are_evaluated(monkeypatch):
 def test_nothing_of_size_n_by_n_is_formed(rng):
     G, y = rng.normal(size=(6000, 5)), rng.normal(size=6000)
     tracemalloc.start()
-    LocalRidge(max_sweeps=2, tol=1.0).fit(G, y)
+    LocalRidge(max_iter=2, tol=1.0).fit(G, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * G.nbytes  # 6000 x 6000 would be 1200 times as much
@@ -206,8 +206,8 @@ def test_nothing_of_size_n_by_n_is_formed(rng):
 
 def test_says_when_sweeps_run_out(rng):
     X, y = datasets.make_sine(random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"max_sweeps=2 with GCV still falling.*: allow more sweeps"):
-        LocalRidge(RadialBasis(width=0.05), max_sweeps=2, tol=0).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 sweeps with GCV still falling.*: allow more sweeps"):
+        LocalRidge(RadialBasis(width=0.05), max_iter=2, tol=0).fit(X, y)
 
 
 def test_subsets_with_dependent_columns(rng):

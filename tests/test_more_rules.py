@@ -14,7 +14,7 @@ from termwise.execution.local import LocalBlocks
 from termwise.selection.blocks import RowBlock
 from termwise.selection.kfold import KFoldRule, fold_labels
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.loo_error import LooErrorRule
+from termwise.selection.rules import LooErrorRule
 from termwise.selection.state import State
 
 KINDS = {"long": (40, 12), "wide": (18, 30), "gaussian": (30, 30)}
@@ -37,9 +37,7 @@ def start(G, Y, alpha=1e-3, *, penalty="weights", intercept=True, counts=None, c
     counts = np.ones(len(Y)) if counts is None else counts
     bounds = [0, *cuts, len(Y)]
     blocks = [RowBlock(G[a:b], Y[a:b], counts[a:b]) for a, b in pairwise(bounds)]
-    return State(
-        LocalBlocks(blocks), alpha, penalty == "orthogonal", intercept, 1e-5 if G.dtype == np.float32 else 1e-10
-    )
+    return State(LocalBlocks(blocks), alpha, orthogonal=penalty == "orthogonal", intercept=intercept)
 
 
 def select(rule, state, steps):
@@ -152,9 +150,8 @@ def test_tiles_and_batches_change_nothing(rng, monkeypatch):
     folds = np.arange(90) % 3
     plain = [select(KFoldRule(folds), start(G, Y), 4), select(LooErrorRule(), start(G, labels), 4)]
     monkeypatch.setattr("termwise._arrays.BLOCK_ENTRIES", 64)
-    monkeypatch.setattr("termwise.selection.kfold.TILE_ROWS", 8)
-    monkeypatch.setattr("termwise.selection.loo_error.BATCH", 7)
-    tiled = [select(KFoldRule(folds), start(G, Y), 4), select(LooErrorRule(), start(G, labels), 4)]
+    monkeypatch.setattr("termwise.selection.rules.MIN_BATCH", 7)
+    tiled = [select(KFoldRule(folds, tile_rows=8), start(G, Y), 4), select(LooErrorRule(), start(G, labels), 4)]
     for one, other in zip(plain, tiled, strict=True):
         assert terms(one) == terms(other)
         np.testing.assert_allclose(scores(one), scores(other), rtol=1e-10)
@@ -272,9 +269,9 @@ def test_fold_labels_are_those_of_scikit_learn(rng):
          r"cv must hold pairs \(train, test\) of row numbers, got ndarray of something else: give list\(splitter"),
         ([(range(6), range(6, 13))], ValueError, r"cv must lie between 0 and 11, got 12: there are 12 rows\."),
         (GroupKFold(3), ValueError,
-         r"cv must split 12 rows by itself, got GroupKFold\(.*\), which says .*'groups'.*: give fewer folds, or the "
+         r"cv must split 12 rows by itself, got GroupKFold\(.*\), which raised .*'groups'.*: give fewer folds, or the "
          r"pairs list\(cv\.split\(X, y, groups\)\) of a splitter that needs groups\."),
-        (KFold(20), ValueError, r"cv must split 12 rows by itself, got KFold\(.*which says .*n_splits=20.*: give"),
+        (KFold(20), ValueError, r"cv must split 12 rows by itself, got KFold\(.*which raised .*n_splits=20.*: give"),
     ],
 )  # fmt: skip
 def test_folds_that_are_no_partition(cv, error, message):

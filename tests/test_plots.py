@@ -1,4 +1,4 @@
-"""What is drawn is what the terms add up to."""
+"""Plots show what the terms add up to."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_effects_add_up_to_the_prediction_minus_its_mean(kind, table, rng):
 
 
 @pytest.mark.parametrize("kind", with_a_basis)
-def test_without_samples_effects_are_centred_over_what_is_drawn(kind, table):
+def test_without_samples_effects_are_centred_over_the_grid(kind, table):
     model, X = BUILT[kind](*table)
     display = ShapeDisplay.from_estimator(model, grid=30)
     for effect in display.effects:
@@ -190,7 +190,7 @@ def test_sparse_columns(sample):
     np.testing.assert_array_equal(sparse[0].effect, dense[0].effect)
 
 
-def test_inputs_are_what_earlier_steps_yield(sample):
+def test_inputs_are_the_outputs_of_earlier_steps(sample):
     X, y = sample
     X = pd.DataFrame(np.exp(X), columns=list("abcd"))
     for names_out, expected in ((None, "x0"), ("one-to-one", "a")):
@@ -202,7 +202,7 @@ def test_inputs_are_what_earlier_steps_yield(sample):
 
 @pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis()], ids=repr)
 @pytest.mark.parametrize("scaler", [None, StandardScaler(), PowerTransformer()], ids=repr)
-def test_the_basis_knows_the_ranges_of_its_inputs(basis, scaler):
+def test_ranges_of_inputs_stored_by_the_basis(basis, scaler):
     X = np.random.default_rng(0).exponential(size=(200, 2)) * [1.0, 1e3]
     np.testing.assert_array_equal(basis.fit(X).ranges_, [X.min(axis=0), X.max(axis=0)])
     model = ForwardRegressor(make_pipeline(scaler, basis), criterion=None, include=[0, 1], max_terms=2)
@@ -233,7 +233,7 @@ def test_one_sample(sample):
     assert np.ptp(display.effects[0].values[0]) == pytest.approx(1)
 
 
-# -- the picture -------------------------------------------------------------------------------------------------------
+# -- the plot ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_strongest_effects_come_first(sample):
@@ -340,7 +340,7 @@ def test_paths_of_all_kinds(model, sample):
     assert ("cv" in display.criteria) == isinstance(model, TermwiseRegressor)
 
 
-def test_some_criteria_in_axes_of_ones_own(sample):
+def test_some_criteria_in_given_axes(sample):
     X, y = sample
     model = ForwardRegressor().fit(X, y)
     figure, axes = plt.subplots()
@@ -371,7 +371,7 @@ def test_criteria_against_the_penalty(sample):
     assert line_labels(display.ax_) == ["GCV", "leave-one-out", "UEV", "FPE", "BIC", "chosen"]
 
 
-def test_criteria_against_what_was_searched(sample):
+def test_criteria_against_a_searched_parameter(sample):
     X, y = sample
     grid = {"basis__kernel": ["cauchy", "gaussian"], "basis__width": [2.0, 0.5, 1.0]}
     search = CriterionSearch(BasisRidge(RadialBasis()), grid).fit(X, y)
@@ -405,7 +405,7 @@ def test_fit_of_one_input(rng):
     assert (display.data["curve"] < upper).all()
     centers = display.data["centers"]  # in the units of X: each is a sample
     assert np.abs(X - centers.T).min(axis=0).max() < 1e-9
-    assert line_labels(display.ax_) == ["90 % of new samples", "samples", "fit", "centres"]
+    assert line_labels(display.ax_) == ["90 % prediction interval", "samples", "fit", "centres"]
     few = FitDisplay.from_estimator(OnlineRidge(keep_samples=False).fit(X, y), X, y)
     assert few.data["interval"] is None
     assert len(few.data["centers"]) == 0
@@ -424,7 +424,7 @@ def test_fit_of_two_inputs(rng):
     assert len(np.unique(display.data["centers"], axis=0)) == 9
 
 
-def test_decisions_and_mistakes(rng):
+def test_decision_regions(rng):
     X = rng.normal(size=(90, 2))
     labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=90), [-0.5, 0.5])]
     model = ForwardClassifier(RadialBasis(), max_terms=5).fit(X, labels)
@@ -432,7 +432,7 @@ def test_decisions_and_mistakes(rng):
     display.figure_.canvas.draw()
     wrong = int(np.sum(model.predict(X) != labels))
     assert display.kind == "decisions"
-    assert line_labels(display.ax_) == ["a", "b", "c", f"in a wrong class: {wrong} of 90", "centres"]
+    assert line_labels(display.ax_) == ["a", "b", "c", f"misclassified: {wrong} of 90", "centres"]
     frame = pl.DataFrame({"u": X[:, 0], "v": X[:, 1]})
     assert FitDisplay.from_estimator(ForwardClassifier().fit(frame, labels), frame, labels, grid=5).kind == "decisions"
 
@@ -446,7 +446,7 @@ def test_classes_of_many_inputs(rng):
     assert display.data["counts"].sum() == 90
 
 
-def test_forecasts_over_time(rng):
+def test_predictions_of_a_series(rng):
     z = np.zeros(80)
     for t in range(2, 80):
         z[t] = 1.5 * z[t - 1] - 0.8 * z[t - 2] + 0.1 * rng.normal()
@@ -457,7 +457,7 @@ def test_forecasts_over_time(rng):
     assert display.kind == "series"
     np.testing.assert_allclose(display.data["one_step"], model.predict(table))
     np.testing.assert_allclose(display.data["free_run"], model.basis_.free_run(model, table))
-    assert line_labels(display.ax_) == ["measured", "one step ahead", "free run"]
+    assert line_labels(display.ax_) == ["observed", "one step ahead", "free run"]
 
 
 def test_observed_against_predicted(sample):
@@ -493,7 +493,7 @@ def test_messages_of_the_other_displays(sample):
             action()
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bare paths for cross-validation, and the mean of several models with its leave-one-out."""
+"""Paths for cross-validation, and stacked ensembles with their leave-one-out."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from test_flagship import KnownScores
+from test_flagship import FixedPredictions, with_settings
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.linalg.least_squares import Problem, Rows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe import cross_validation as honest
-from termwise.recipe.cross_validation import Trial, content_folds, out_of_fold, pooled
-from termwise.recipe.nested import nested
-from termwise.recipe.pooling import LEAST, Member, fit_pool, pool_weights
-from termwise.recipe.smoothing import followed_by
+from termwise.recipe.choice import Trial, stack
+from termwise.recipe.cross_validation import Folds, cross_validate, ensemble_paths, group_folds
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
+from termwise.selection.nested import nested_paths
 
+SETTINGS = RecipeSettings()
+LEAST = SETTINGS.min_member_weight
 ALPHA = 1e-6
 
 
-# -- bare paths --------------------------------------------------------------------------------------------------------
+# -- nested paths ------------------------------------------------------------------------------------------------------
 
 
 def columns(kind, rng, n=40):
     if kind == "far":
         return rng.normal(size=(n, 30)) + 1e5
     if kind == "similar":
-        return SmoothBasis(width=("median", 3.0)).fit_transform(rng.normal(size=(n, 2)))
+        return SmoothBasis(3.0).fit_transform(rng.normal(size=(n, 2)))
     G = rng.normal(size=(n, 30))
     G[:, 3], G[:, 7], G[:, 9] = G[:, 2], 5.0, G[:, 0] - 2 * G[:, 1]  # a copy, a constant and a combination
     return G
@@ -41,12 +43,12 @@ def columns(kind, rng, n=40):
 @pytest.mark.parametrize("kind", ["plain", "far", "similar"])
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_bare_paths_are_those_of_the_engine(kind, outputs, weighted, rng):
+def test_nested_paths_equal_those_of_the_engine(kind, outputs, weighted, rng):
     G = columns(kind, rng)
     targets = [G[:, :outputs] + 0.5 * rng.normal(size=(40, outputs)) for _ in range(2)]
     counts = rng.integers(1, 4, size=40).astype(float) if weighted else np.ones(40)
     most = 8
-    for Y, models in zip(targets, nested(G, targets, counts, ALPHA, most), strict=True):
+    for Y, models in zip(targets, nested_paths(G, targets, counts, ALPHA, most), strict=True):
         path = forward_path(G, Y, rule="cost", alpha=ALPHA, max_terms=most, sample_weight=counts)
         np.testing.assert_array_equal(models.terms, path.terms)
         along = models.along(G[:, models.terms])
@@ -56,35 +58,35 @@ def test_bare_paths_are_those_of_the_engine(kind, outputs, weighted, rng):
             np.testing.assert_allclose(along[k], fitted, atol=1e-4 if kind == "far" else 1e-6)
 
 
-def test_bare_paths_end_where_nothing_is_left(rng):
+def test_nested_paths_end_when_no_candidate_is_eligible(rng):
     G = columns("plain", rng)
     Y = rng.normal(size=(40, 1))
-    (models,) = nested(G, [Y], np.ones(40), ALPHA, 60)
+    (models,) = nested_paths(G, [Y], np.ones(40), ALPHA, 60)
     assert len(models.terms) == 27  # neither copies nor constants nor combinations
     assert not {3, 7} & set(models.terms) or 2 not in models.terms
-    (models,) = nested(G, [np.ones((40, 1))], np.ones(40), ALPHA, 5)
+    (models,) = nested_paths(G, [np.ones((40, 1))], np.ones(40), ALPHA, 5)
     assert models.along(G[:, models.terms]).shape == (1, 40, 1)
-    (models,) = nested(G[:, :0], [Y], np.ones(40), ALPHA, 5)
+    (models,) = nested_paths(G[:, :0], [Y], np.ones(40), ALPHA, 5)
     np.testing.assert_allclose(models.along(G[:, :0])[0], Y.mean())
 
 
-def test_bare_paths_on_products_that_are_not_stored(rng):
+def test_nested_paths_on_products_that_are_not_stored(rng):
     X, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
     basis = AnovaBasis().fit(X)
-    (stored,) = nested(basis.transform(X), [Y], np.ones(30), ALPHA, 6)
-    (computed,) = nested(basis.design(X), [Y], np.ones(30), ALPHA, 6)
+    (stored,) = nested_paths(basis.transform(X), [Y], np.ones(30), ALPHA, 6)
+    (computed,) = nested_paths(basis.design(X), [Y], np.ones(30), ALPHA, 6)
     np.testing.assert_array_equal(stored.terms, computed.terms)
     np.testing.assert_allclose(stored.R, computed.R, atol=1e-9)
 
 
-# -- weights of a mean -------------------------------------------------------------------------------------------------
+# -- stacking weights --------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([1e-6, 1.0, 1e6]))
-def test_weights_of_a_pool_make_its_residuals_smallest(seed, models, scale):
+def test_stacking_weights_minimise_the_residuals(seed, models, scale):
     rng = np.random.default_rng(seed)
     R = (rng.normal(size=(30, models)) * rng.uniform(0.5, 2, size=models) + rng.normal(size=(30, 1))) * scale
-    found = pool_weights(R)
+    found = stacking_weights(R, LEAST)
     assert found.sum() == pytest.approx(1)
     assert np.all((found == 0) | (found >= LEAST * 0.99))
     best = minimize(
@@ -99,108 +101,109 @@ def test_weights_of_a_pool_make_its_residuals_smallest(seed, models, scale):
         np.testing.assert_allclose(found, best / best.sum(), atol=1e-3)
 
 
-def test_of_equal_models_the_first_is_in_the_pool(rng):
+def test_of_equal_models_the_first_is_used(rng):
     one, other = rng.normal(size=(2, 50))
     R = np.column_stack([one, other, one * (1 + 1e-14), other])
-    weights = pool_weights(R)
+    weights = stacking_weights(R, LEAST)
     np.testing.assert_array_equal(weights[2:], 0)
     assert weights[:2].min() > LEAST
-    np.testing.assert_array_equal(pool_weights(np.zeros((5, 3))), [1, 0, 0])
+    np.testing.assert_array_equal(stacking_weights(np.zeros((5, 3)), LEAST), [1, 0, 0])
 
 
 @pytest.mark.parametrize("apart", 10.0 ** -np.arange(3, 13))
-def test_models_that_are_nearly_equal_are_no_trouble(apart, rng):
+def test_stacking_is_stable_for_nearly_equal_models(apart, rng):
     one, other = rng.normal(size=(2, 50))
     R = np.column_stack([one, one + apart * other, one - 2 * apart * other, other])
-    weights = pool_weights(R)
+    weights = stacking_weights(R, LEAST)
     assert weights.sum() == pytest.approx(1)
     two = R[:, [0, 3]]
-    assert np.sum((R @ weights) ** 2) <= 1.01 * np.sum((two @ pool_weights(two)) ** 2)
+    assert np.sum((R @ weights) ** 2) <= 1.01 * np.sum((two @ stacking_weights(two, LEAST)) ** 2)
 
 
-# -- honest errors of a mean -------------------------------------------------------------------------------------------
+# -- cross-validation of an ensemble -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
-def test_a_pool_out_of_fold_equals_the_definition(outputs, weighted, rng):
+def test_cross_validation_of_an_ensemble_equals_its_definition(outputs, weighted, rng):
     X = rng.normal(size=(50, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.2 * rng.normal(size=(50, outputs))
     counts = rng.integers(1, 4, size=50).astype(float) if weighted else np.ones(50)
-    bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(width=("median", 0.7))}
-    foldings = [content_folds(X, 4, np.random.RandomState(seed)) for seed in range(2)]
-    tried = {name: list(out_of_fold([(basis, (X, Y, counts, f)) for f in foldings], 6, ["data", "ridge"]))
-             for name, basis in bases.items()}  # fmt: skip
+    bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(0.7)}
+    folds = [group_folds(X, 4, np.random.RandomState(seed)) for seed in range(2)]
+    tried = {}
+    for name, basis in bases.items():
+        tries = [(basis, Folds(X, Y, counts, fold)) for fold in folds]
+        tried[name] = list(cross_validate(tries, 6, ["data", "ridge"], ALPHA))
     plan = [("additive", 0, "data", 5, 0.5), ("smooth", 1, "ridge", 4, 0.3), ("smooth", 0, "data", 2, 0.2)]
-    members = [
-        (Trial(name, target, [both[i] for both in tried[name]], Y, counts), k, w) for name, i, target, k, w in plan
-    ]
-    found = honest.pooled_folds(members, 7)
+    members = [([both[i] for both in tried[name]], k, w) for name, i, _, k, w in plan]
+    found = ensemble_paths(members, counts, 7, ALPHA)
     described = [(w, bases[name], target, k) for name, _, target, k, w in plan]
-    for folding, fold in zip(found, foldings, strict=True):
+    for path, fold in zip(found, folds, strict=True):
         expected = oracles.pooled_out_of_fold(described, X, Y, counts, fold, ALPHA, 7)
-        np.testing.assert_allclose(folding.scores(Y), expected, atol=1e-6)
+        np.testing.assert_allclose(path.predictions(Y), expected, atol=1e-6)
 
 
 def tried(name, Y, residuals, sizes=1):
     """A trial whose residuals are these with all numbers of terms but none."""
     scores = np.stack([np.zeros_like(Y), *[Y - residuals] * sizes])
-    return Trial(name, "data", [KnownScores(scores)], Y, np.ones(len(Y)))
+    return Trial(name, "data", [FixedPredictions(scores)], Y, np.ones(len(Y)))
 
 
-def test_a_pool_is_tried_only_if_more_than_one_model_is_in_it(rng):
+def test_an_ensemble_has_at_least_two_members(rng):
     Y = rng.normal(size=(40, 1))
     good, poor = 0.1 * rng.normal(size=(40, 1)), 3 * Y
-    assert pooled([tried("good", Y, good), tried("poor", Y, good + poor)], 5) == []
-    assert pooled([tried("good", Y, good)], 5) == []
-    useless = [tried(name, Y, 2 * Y, sizes=2) for name in ("one", "other")]
-    assert pooled(useless, 5) == []  # the mean is best of each
+    assert stack([tried("good", Y, good), tried("poor", Y, good + poor)], 5, SETTINGS) == []
+    assert stack([tried("good", Y, good)], 5, SETTINGS) == []
+    poor_models = [tried(name, Y, 2 * Y, sizes=2) for name in ("one", "other")]
+    assert stack(poor_models, 5, SETTINGS) == []  # the mean is best of each
 
 
-def test_a_pool_that_saves_too_little_is_not_worth_it(monkeypatch):
+def test_an_ensemble_that_gains_too_little_is_not_used():
     X, y, _ = weak()
     saved = TermwiseRegressor("accurate").fit(X, y).trials_
     (pool,) = (title for title in saved if title.endswith("pooled"))
     least = min(curve.min() for title, curve in saved.items() if title != pool)
     assert saved[pool].min() <= 0.99 * least
-    monkeypatch.setattr(honest, "WORTH", 1.001 - saved[pool].min() / least)
-    model = TermwiseRegressor(target="pooled").fit(X, y)
+    Regressor = with_settings(TermwiseRegressor, min_gain=1.001 - saved[pool].min() / least)
+    model = Regressor(target="pooled").fit(X, y)
     assert pool not in model.trials_
     assert model.target_ in ("data", "ridge")
     assert model.pool_ == []
 
 
-def test_lists_of_numbers_will_do():
+def test_lists_of_numbers_are_accepted():
     X, y, _ = weak()
     model, other = (TermwiseRegressor("accurate").fit(*data) for data in ((X, y), (X.tolist(), y.tolist())))
     assert model.target_ == "pooled"
     np.testing.assert_array_equal(other.predict(X.tolist()), model.predict(X))
 
 
-# -- leave-one-out through a mean --------------------------------------------------------------------------------------
+# -- leave-one-out through an ensemble ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True], ids=["once", "repeated"])
 @pytest.mark.parametrize("targets", [("data", "data"), ("ridge", "data"), ("ridge", "ridge")], ids="-".join)
-def test_leave_one_out_through_a_pool_and_few_terms_equals_refits(outputs, weighted, targets, rng):
+def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, weighted, targets, rng):
     X = rng.normal(size=(32, 3))
     Y = X[:, [0]] * X[:, [1]] + X[:, 1 : 1 + outputs] + 0.5 * rng.normal(size=(32, outputs))
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
     rows = Rows(counts.astype(float), True)
-    bases = [AnovaBasis(n_centers=1), SmoothBasis(width=("median", 0.7))]
+    bases = [AnovaBasis(n_centers=1), SmoothBasis(0.7)]
     parts = [basis.fit_transform(X) for basis in bases]
     G = np.hstack(parts)
     pool = [Member("pairs", targets[0], 4, 0.5), Member("smooth", targets[1], 3, 0.3), Member("pairs", "data", 0, 0.2)]
-    stage, terms = fit_pool(pool, dict(zip(("pairs", "smooth"), parts, strict=True)), Y, rows, ALPHA)
+    by_name = dict(zip(("pairs", "smooth"), parts, strict=True))
+    stage, terms = EnsembleTarget.fit(pool, by_name, Y, rows, ALPHA)
     members = []
     for one, candidates, member in zip(parts, (parts[0], parts[1]), pool[:2], strict=True):
         ridge = None
         aim = Y
         if member.target == "ridge":
-            ridge = oracles.standardised(candidates, counts), stage.members[len(members)][1].first.alpha
-            aim = stage.members[len(members)][1].first.signal
-        (models,) = nested(one, [aim], rows.counts, ALPHA, member.size)
+            ridge = oracles.standardised(candidates, counts), stage.members[len(members)][1].ridge.alpha
+            aim = stage.members[len(members)][1].ridge.signal
+        (models,) = nested_paths(one, [aim], rows.counts, ALPHA, member.size)
         members.append((member.weight, one[:, models.terms], ALPHA, ridge))
     members.append((0.2, G[:, :0], ALPHA, None))
     columns = np.hstack([part[:, terms[name]] for name, part in zip(("pairs", "smooth"), parts, strict=True)])
@@ -237,7 +240,7 @@ def assert_hat_matrix(stage, rows, data, members, few, counts):
     np.testing.assert_allclose((mean @ stage.targets[written])[np.cumsum(counts) - 1], stage.signal, atol=1e-7)
     problem = Problem(data.columns(5), data.Y, rows, data.G_mean, data.Y_mean, owned=True)
     second = solve_penalised(problem, np.arange(5), np.full(5, ALPHA))
-    solution = followed_by(stage, second, problem, stage.targets)
+    solution = through_first_stage(stage, second, problem, stage.targets)
     assert solution.dof == pytest.approx(np.trace(hat), rel=1e-6)
     assert solution.freedom == pytest.approx(len(written) - np.trace(hat))
     residual = stage.targets[written] - hat @ stage.targets[written]
@@ -257,25 +260,26 @@ def weak(n=150, d=6, seed=0):
     return X, f + 1.5 * rng.normal(size=n), f
 
 
-def test_a_pooled_model_reproduces_the_mean_of_its_members():
+def test_a_model_fitted_to_an_ensemble_reproduces_it():
     X, y, _ = weak()
     model = TermwiseRegressor("accurate", target="pooled").fit(X, y)
     assert model.target_ == "pooled"
     assert sum(member.weight for member in model.pool_) == pytest.approx(1)
     assert len(model.pool_) > 1
     whole = model.at(len(model.path_))
-    if len(whole.path_) == whole._n_candidates:
-        np.testing.assert_allclose(whole.predict(X), model._stage.signal[:, 0], atol=1e-4)
+    if len(whole.path_) == len(whole.coef_):
+        np.testing.assert_allclose(whole.predict(X), model.first_stage_.signal[:, 0], atol=1e-4)
     assert model.n_terms_ <= sum(member.size for member in model.pool_)
     titles = [title for title in model.trials_ if title.endswith("pooled")]
     assert titles == [f"{model.dictionary_}, pooled"]
-    assert "aimed at the mean of several models: 0." in model.summary()
+    assert "fitted to a stacked ensemble: 0." in model.summary()
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     np.testing.assert_array_equal(again.at(3).predict(X), model.at(3).predict(X))
 
 
-def test_pools_win_where_many_inputs_do_a_little():
+@pytest.mark.slow
+def test_ensembles_are_more_accurate_where_many_inputs_matter_a_little():
     better = 0
     for seed in range(4):
         X, y, _ = weak(seed=seed)
@@ -289,7 +293,7 @@ def test_pools_win_where_many_inputs_do_a_little():
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_weights_are_repetitions_in_a_pool(outputs):
+def test_weights_are_repetitions_in_an_ensemble(outputs):
     X, y, _ = weak(n=60)
     Y = np.column_stack([y, y**2])[:, :outputs]
     counts = np.random.default_rng(0).integers(0, 3, size=60)
@@ -305,7 +309,7 @@ def test_weights_are_repetitions_in_a_pool(outputs):
     np.testing.assert_allclose(*inside, atol=1e-4)
 
 
-def test_a_pool_of_a_frame_with_categories():
+def test_an_ensemble_on_a_frame_with_categories():
     X, y, _ = weak()
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame["kind"] = pd.Categorical(np.where(X[:, 2] > 0, "up", "down"))
@@ -319,14 +323,14 @@ def test_a_pool_of_a_frame_with_categories():
         assert isinstance(terms, UnionBasis)
 
 
-def test_float32_stays_float32_in_a_pool():
+def test_float32_stays_float32_in_an_ensemble():
     X, y, _ = weak(n=80)
     model = TermwiseRegressor("accurate", target="pooled").fit(X.astype(np.float32), y)
     assert model.target_ == "pooled"
     assert model.predict(X.astype(np.float32)).dtype == np.float32
 
 
-def test_small_classifiers_are_not_pooled_unless_that_is_wanted():
+def test_small_classifiers_are_not_ensembles_unless_requested():
     X, _, f = weak(n=200)
     labels = np.where(f + np.random.default_rng(1).normal(size=200) > 0, "yes", "no")
     small, asked = TermwiseClassifier().fit(X, labels), TermwiseClassifier(target="pooled").fit(X, labels)

@@ -19,14 +19,13 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 from test_forward import StopAfter
 
-import termwise.estimators.prefilter_width as width_module
+import termwise.estimators.prefilter as prefilter_module
 import termwise.linalg.filtered_signal as signal_module
 from termwise import CriterionSearch, PrefilterClassifier, RadialBasis, datasets, forward_path
-from termwise.estimators.labels import misclassified
-from termwise.estimators.prefilter_stages import StageOne
-from termwise.estimators.prefilter_swarm import minimise
-from termwise.estimators.prefilter_width import gaussians, steady_minimum
-from termwise.linalg.filtered_signal import NARROW, Prefilter, singular_vectors
+from termwise._numerics import ROOT_GAP_MIN
+from termwise.estimators.prefilter import filter_labels, gaussians_of_all_widths, particle_swarm, steady_minimum
+from termwise.linalg.criteria import misclassified
+from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.two_stage import leave_one_out_scores
 
@@ -139,7 +138,7 @@ def test_rows_that_count_for_less_than_one_are_left_out_as_a_whole(lambda_2, rng
     assert kept.sum() > 20
     np.testing.assert_allclose(one.residual(t, lambda_2)[kept], (residuals / root)[kept], rtol=1e-8, atol=1e-9)
     assert one.violations(t, lambda_2) == pytest.approx(counts[~kept].sum() / counts.sum())
-    stage = StageOne([one], np.array([t]), np.array([lambda_2]), y[:, None], counts)
+    stage = FilteredSignal([one], np.array([t]), np.array([lambda_2]), y[:, None], counts)
     path = forward_path(G, stage.signal, rule="sse", alpha=0, max_terms=2, fit_intercept=False, sample_weight=counts)
     scores = two_stage_scores(stage, path, Rows(counts, False))
     m, terms = one.active(t), G[:, path.terms] * root[:, None]
@@ -188,7 +187,7 @@ def one(request):
 def test_pieces_tile_the_range_and_hold_the_rate(one):
     rate, low, high, m = one.sweep()
     order = np.argsort(-high)
-    gap = len(one.g) * len(one.y) * NARROW * one.size[0]
+    gap = len(one.g) * len(one.y) * ROOT_GAP_MIN * one.size[0]
     assert high.max() <= one.size[0]
     np.testing.assert_allclose(high[order[0]], one.size[0], atol=gap)
     np.testing.assert_allclose(low[order[:-1]], high[order[1:]], atol=gap)
@@ -218,7 +217,8 @@ def test_only_trusted_intervals_count_unless_there_is_none(monkeypatch):
     trusted = {
         m
         for m in range(1, len(one.g) + 1)
-        if one.violations((one.size[m - 1] + (one.size[m] if m < len(one.g) else 0)) / 2) <= signal_module.MOST
+        if one.violations((one.size[m - 1] + (one.size[m] if m < len(one.g) else 0)) / 2)
+        <= signal_module.MAX_VIOLATIONS
     }
     assert 0 < len(trusted) < len(one.g)
     assert {m for m in range(1, len(one.g) + 1) if one.trusts(m)} == trusted
@@ -226,7 +226,7 @@ def test_only_trusted_intervals_count_unless_there_is_none(monkeypatch):
     best = one.best()
     assert best.m in trusted
     assert best.rate == min(r for r, k in zip(rate, m, strict=True) if k in trusted)
-    monkeypatch.setattr(signal_module, "MOST", -1.0)
+    monkeypatch.setattr(signal_module, "MAX_VIOLATIONS", -1.0)
     free = filtered(*smooth(40, 0.5))
     assert free.best().rate == rate.min()
     assert all(free.trusts(k) for k in range(1, len(free.g) + 1))
@@ -286,15 +286,15 @@ def test_the_swarm_finds_the_bottom_of_a_bowl_in_its_box():
         seen.append(x.copy())
         return float(np.sum((x - bottom) ** 2))
 
-    at, cost = minimise(bowl, upper, 20, 60, np.random.RandomState(0))
+    at, cost = particle_swarm(bowl, upper, 20, 60, np.random.RandomState(0))
     np.testing.assert_allclose(at, bottom, atol=1e-2)
     assert cost == min(np.sum((x - bottom) ** 2) for x in seen)
     assert len(seen) == 20 * 61
     assert np.all(np.array(seen) >= 0)
     assert np.all(np.array(seen) <= upper)
-    again = minimise(bowl, upper, 20, 60, np.random.RandomState(0))
+    again = particle_swarm(bowl, upper, 20, 60, np.random.RandomState(0))
     np.testing.assert_array_equal(again[0], at)
-    corner, _ = minimise(lambda x: float(np.sum(x)), upper, 20, 60, np.random.RandomState(1))
+    corner, _ = particle_swarm(lambda x: float(np.sum(x)), upper, 20, 60, np.random.RandomState(1))
     np.testing.assert_allclose(corner, 0, atol=1e-3)
 
 
@@ -320,7 +320,7 @@ def test_a_swarm_of_one_that_meets_nothing_trusted():
     for seed in range(10):
         lost = PrefilterClassifier(None, search="pso", swarm_size=1, swarm_steps=1, random_state=seed).fit(G, y)
         assert exact.loo_error_rate_ <= lost.loo_error_rate_
-        assert lost._filter(G, y[:, None], np.ones(len(y))).filters[0].cost(lost.lambda_1_ / 2) < np.inf
+        assert filter_labels(lost, G, y[:, None], np.ones(len(y))).filters[0].cost(lost.lambda_1_ / 2) < np.inf
 
 
 # -- both stages -------------------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_leave_one_out_over_both_stages_equals_refits(intercept, lambda_2, weigh
     counts = rng.integers(1, 4, size=n) if weighted else np.ones(n, dtype=int)
     model = PrefilterClassifier(RadialBasis(width=1.5), lambda_2=lambda_2, fit_intercept=intercept, max_terms=4)
     model.fit(X, y, sample_weight=counts)
-    stage, G = model._stage, RadialBasis(width=1.5).fit_transform(X)
+    stage, G = model.first_stage_, RadialBasis(width=1.5).fit_transform(X)
     scores = two_stage_scores(stage, model.path_, Rows(counts.astype(float), intercept))
     assert scores.shape == (len(model.path_) + 1, n, 1 if classes == 2 else classes)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
@@ -363,7 +363,7 @@ def test_samples_that_a_term_sits_on_alone_are_predicted_by_the_mean():
     G = np.column_stack([G, np.eye(20)[:, 7]])
     for intercept in (False, True):
         one = filtered(G, y, intercept)
-        stage = StageOne([one], np.array([one.size[-1] / 2]), np.zeros(1), y[:, None], np.ones(20))
+        stage = FilteredSignal([one], np.array([one.size[-1] / 2]), np.zeros(1), y[:, None], np.ones(20))
         path = forward_path(G, stage.signal[:, 0], rule="sse", alpha=0, fit_intercept=intercept)
         scores = two_stage_scores(stage, path, Rows(np.ones(20), intercept))
         taken = path.terms.tolist().index(3) + 1
@@ -398,9 +398,9 @@ def test_the_signal_is_that_of_the_elastic_net():
     c = oracles.elastic_net(U, y, np.full(U.shape[1], model.lambda_1_), 0.3)
     np.testing.assert_allclose(model.prefiltered_, U @ c, atol=1e-9)
     assert model.lambda_2_ == 0.3
-    everything = model._filter(G, y[:, None], np.ones(len(y)))
+    everything = filter_labels(model, G, y[:, None], np.ones(len(y)))
     assert model.sign_violations_ == everything.filters[0].violations(model.lambda_1_ / 2, 0.3)
-    assert model._stage.filters[0].V.shape[1] == everything.filters[0].active(model.lambda_1_ / 2) < U.shape[1]
+    assert model.first_stage_.filters[0].V.shape[1] == everything.filters[0].active(model.lambda_1_ / 2) < U.shape[1]
     plain = PrefilterClassifier(None).fit(G, y)
     assert plain.lambda_1_ == model.lambda_1_
     assert plain.loo_error_rate_ == model.loo_error_rate_
@@ -486,7 +486,7 @@ def test_every_class_is_filtered_against_the_rest(rng):
         alone = PrefilterClassifier(RadialBasis(width=1.5)).fit(X, y == label)
         assert model.lambda_1_[label] == pytest.approx(alone.lambda_1_)
         np.testing.assert_allclose(model.prefiltered_[:, label], alone.prefiltered_, atol=1e-10)
-    wrong = (model._stage.labels - model._stage.residual).argmax(axis=1) != y
+    wrong = (model.first_stage_.labels - model.first_stage_.residual).argmax(axis=1) != y
     assert model.loo_error_rate_ == pytest.approx(wrong.mean())
 
 
@@ -556,7 +556,7 @@ def test_units_of_the_inputs_do_not_matter(rng, monkeypatch):
     assert plain.support_.tolist() == scaled.support_.tolist()
     assert plain.loo_error_rate_ == scaled.loo_error_rate_
     np.testing.assert_allclose(plain.decision_function(X), scaled.decision_function(other), rtol=1e-6, atol=1e-8)
-    monkeypatch.setattr(width_module, "MOST_CENTERS", 20)
+    monkeypatch.setattr(prefilter_module, "MAX_CENTERS", 20)
     few, few_scaled = PrefilterClassifier().fit(X, y), PrefilterClassifier().fit(other, y)
     assert few.coef_.shape == (20,)
     np.testing.assert_allclose(few.basis_.centers_ * [1e3, 2.0**-10] + [5.0, -1.0], few_scaled.basis_.centers_)
@@ -565,8 +565,8 @@ def test_units_of_the_inputs_do_not_matter(rng, monkeypatch):
 
 def test_widths_to_try(rng):
     X = np.column_stack([rng.normal(size=30), np.full(30, 0.1), 50 * rng.normal(size=30)])
-    bases = list(gaussians(np.vstack([X, X[:7]])))
-    assert len(bases) == len(width_module.FACTORS)
+    bases = list(gaussians_of_all_widths(np.vstack([X, X[:7]])))
+    assert len(bases) == len(prefilter_module.WIDTH_FACTORS)
     assert np.all(np.diff([basis.width[0] for basis in bases]) > 0)
     for basis in bases:
         np.testing.assert_array_equal(basis.centers, X)
@@ -580,9 +580,9 @@ def test_widths_to_try(rng):
 def test_the_width_with_the_smallest_rate_is_chosen():
     X, y = moons(60)
     model = PrefilterClassifier().fit(X, y)
-    fits = [PrefilterClassifier(basis).fit(X, y) for basis in gaussians(X)]
+    fits = [PrefilterClassifier(basis).fit(X, y) for basis in gaussians_of_all_widths(X)]
     rates = np.array([fit.loo_error_rate_ for fit in fits])
-    squares = np.array([np.mean(fit._stage.residual**2) for fit in fits])
+    squares = np.array([np.mean(fit.first_stage_.residual**2) for fit in fits])
     chosen = steady_minimum(rates, squares, 60.0)
     assert model.loo_error_rate_ == rates[chosen]
     np.testing.assert_array_equal(model.basis_.width_, fits[chosen].basis_.width_)
@@ -686,7 +686,7 @@ def test_other_bases(rng):
     centers = X[:10]
     radial = PrefilterClassifier(RadialBasis(width=3.0, centers=centers)).fit(X, y)
     assert radial.coef_.shape == (10,)
-    np.testing.assert_array_equal(radial._chosen_basis.centers_, centers[radial.support_])
+    np.testing.assert_array_equal(radial.fitted_terms_.basis.centers_, centers[radial.support_])
     given = radial.get_params()["basis__width"]
     assert given == 3.0
 
@@ -696,7 +696,7 @@ def test_what_a_fit_leaves_behind(capsys):
     model = PrefilterClassifier(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     widths = [line for line in lines if line.startswith("width ")]
-    assert len(widths) == len(width_module.FACTORS)
+    assert len(widths) == len(prefilter_module.WIDTH_FACTORS)
     assert len(lines) == len(widths) + len(model.path_)
     assert "leave-one-out error rate" in widths[0]
     assert "candidate" in lines[-1]
@@ -713,7 +713,7 @@ def test_what_a_fit_leaves_behind(capsys):
     assert restored.at(1).final_error_rate_ == model.at(1).final_error_rate_
     assert restored.summary() == summary
     assert not hasattr(clone(model), "lambda_1_")
-    assert isinstance(model._stage, StageOne)
+    assert isinstance(model.first_stage_, FilteredSignal)
     assert model.basis == "auto"
 
 
@@ -738,7 +738,7 @@ def test_scikit_learns_callbacks():
     assert callback.ended == 1
     early = StopAfter(1)  # in the middle of the widths
     model = PrefilterClassifier().set_callbacks(early).fit(X, y)
-    np.testing.assert_allclose(model.basis_.width_, next(gaussians(X)).width)
+    np.testing.assert_allclose(model.basis_.width_, gaussians_of_all_widths(X)[0].width)
     assert len(model.path_) == 1
     assert np.isfinite(model.decision_function(X)).all()
 

@@ -308,11 +308,11 @@ def test_the_flagship_tells_which_inputs_matter(rng):
     frame = pd.DataFrame(X, columns=["heat", "load", "a", "b", "c"])
     model = TermwiseRegressor(5, dictionary="relevant").fit(frame, y)
     heat, load = model.basis_[-1].relevance_[:2]
-    line = f"relevance of inputs, one over the width of Gaussians in deviations: heat {heat:.2g}, load {load:.2g}\n"
+    line = f"ARD relevance (inverse length-scale) of standardised inputs: heat {heat:.2g}, load {load:.2g}\n"
     assert line in model.summary()
     line = TermwiseRegressor(1, dictionary="relevant").fit(frame, X[:, 2])
     assert line.get_feature_names_out() == ["a"]
     assert "relevance" not in line.summary()
     many = rng.normal(size=(120, 12))
     told = TermwiseRegressor(5, dictionary="relevant").fit(many, np.sin(many.sum(axis=1) / 2)).summary()
-    assert told.split("in deviations: ")[1].split("\n")[0].endswith(" and 2 more")
+    assert told.split("standardised inputs: ")[1].split("\n")[0].endswith(" and 2 more")

@@ -12,12 +12,12 @@ from sklearn.preprocessing import StandardScaler
 
 import termwise._arrays
 import termwise._memory
-import termwise.design.kernel_tiles
+import termwise.design.kernel
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
 from termwise.basis import KERNELS
-from termwise.design.file_blocks import FileBlock, Reader
+from termwise.design.files import BlockReader, FileBlock
 from termwise.design.stored import Dense, Sparse
-from termwise.selection.settings import RULES
+from termwise.selection import RULES
 
 # -- the contract of a design ------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def masked_rows(rng, tmp_path):
 def in_a_file(rng, tmp_path):
     G = rng.normal(size=(31, 12))
     np.save(tmp_path / "G.npy", G)
-    return FileBlock(Reader(open_rows(tmp_path / "G.npy"), 4), 0), G
+    return FileBlock(BlockReader(open_rows(tmp_path / "G.npy"), 4), 0), G
 
 
 DESIGNS = [dense, short, sparse, on_samples, on_points, far_away, some_rows, masked_rows, in_a_file]
@@ -78,13 +78,13 @@ DESIGNS = [dense, short, sparse, on_samples, on_points, far_away, some_rows, mas
 @pytest.fixture(params=[1, 3], ids=["one_thread", "three_threads"])
 def tiles(request, monkeypatch):
     """Tiles so small that there are many of them."""
-    monkeypatch.setattr(termwise.design.kernel_tiles, "SIDE", 8)
-    monkeypatch.setattr(termwise.design.kernel_tiles, "_threads", lambda: request.param)
+    monkeypatch.setattr(termwise.design.kernel, "TILE_SIDE", 8)
+    monkeypatch.setattr(termwise.design.kernel, "blas_threads", lambda: request.param)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make", DESIGNS)
-def test_designs_answer_as_the_matrix_would(make, weighted, rng, tmp_path, tiles):
+def test_designs_equal_the_matrix(make, weighted, rng, tmp_path, tiles):
     design, G = make(rng, tmp_path)
     G, (n, p) = G.astype(np.float64), G.shape
     tol = {"rtol": 1e-10, "atol": 1e-10} if design.dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-4}
@@ -170,9 +170,9 @@ def test_threads_are_those_of_blas(rng):
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(2, "blas"):
-        assert termwise.design.kernel_tiles._threads() == 2
+        assert termwise.design.kernel.blas_threads() == 2
     with threadpool_limits(1, "blas"):
-        assert termwise.design.kernel_tiles._threads() == 1
+        assert termwise.design.kernel.blas_threads() == 1
 
 
 # -- choices -----------------------------------------------------------------------------------------------------------

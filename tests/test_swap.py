@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, forward_path
 from termwise.execution.local import LocalBlocks
-from termwise.selection import RULES, swap
+from termwise.selection import RULES, engine
 from termwise.selection.blocks import RowBlock
 from termwise.selection.state import State
 
@@ -52,14 +52,14 @@ def penalty_of(rule, alpha):
 @pytest.mark.parametrize("kind", KINDS)
 def test_exchanges_are_those_of_brute_force(kind, rule, monkeypatch):
     """Also their order; the objective gets better with each."""
-    made, original = [], swap.replaced
+    made, original = [], engine.exchange_terms
 
-    def spy(state, old, rule):
-        better = original(state, old, rule)
-        made.extend([] if better is None else [(old, better.chosen[-1])])
-        return better
+    def spy(*args):
+        terms, exchanges, end = original(*args)
+        made.extend(exchanges)
+        return terms, exchanges, end
 
-    monkeypatch.setattr(swap, "replaced", spy)
+    monkeypatch.setattr(engine, "exchange_terms", spy)
     total = 0
     for seed, alpha in enumerate([1e-6, 0.0, 0.3, 1e-6]):
         G, Y = make(kind, 6 + seed, outputs=1 + seed % 2)
@@ -183,14 +183,14 @@ def test_states_after_moving_and_removing_are_those_of_a_fresh_start(alpha, inte
 
     def grown(terms):
         blocks = [RowBlock(G[a:b], Y[a:b], counts[a:b]) for a, b in ((0, 11), (11, 30))]
-        state = State(LocalBlocks(blocks), alpha, False, intercept, 1e-10)
+        state = State(LocalBlocks(blocks), alpha, intercept=intercept)
         for j in terms:
             assert state.append(j)
         return state
 
     def assert_same(state, fresh):
         assert state.chosen == fresh.chosen
-        for name in ("c", "s", "vv", "rv", "dof", "cost", "R", "T", "B", "zy", "usable", "sse"):
+        for name in ("c", "s", "vv", "rv", "dof", "cost", "R", "T", "B", "zy", "eligible", "sse"):
             np.testing.assert_allclose(getattr(state, name), getattr(fresh, name), rtol=1e-9, atol=1e-10, err_msg=name)
         for block, other in zip(state.rows.blocks, fresh.rows.blocks, strict=True):
             for name in ("Z", "r", "gap"):
@@ -214,7 +214,7 @@ def test_many_rounds_lose_no_digits():
     x = np.linspace(-1, 1, 80)
     G, y = np.exp(-((x[:, None] - x) ** 2) / 0.3**2), np.sin(5 * x)
     blocks = [RowBlock(G, y[:, None], np.ones(80))]
-    state = State(LocalBlocks(blocks), 1e-6, False, True, 1e-10)
+    state = State(LocalBlocks(blocks), 1e-6)
     for j in range(0, 80, 8):
         state.append(j)
     before = {name: getattr(state, name).copy() for name in ("R", "T", "B", "zy")}
@@ -283,24 +283,24 @@ def test_copies_are_not_exchanged_for_each_other(rng):
     y = G[:, 4] + G[:, 1] + 0.1 * rng.normal(size=50)
     path = forward_path(np.hstack([G[:, 1:2], G]), y, include=[2], max_terms=2, refine="swap")
     assert path.n_swaps == 0
-    state = State(LocalBlocks([RowBlock(np.hstack([G, G]), y[:, None], np.ones(50))]), 1e-6, False, True, 1e-10)
+    state = State(LocalBlocks([RowBlock(np.hstack([G, G]), y[:, None], np.ones(50))]), 1e-6)
     state.append(10)
     state.append(7)
-    terms, swaps, _ = swap.swap(state, RULES["loo"](), 0, lambda: False)
-    assert swaps == 0
+    terms, exchanges, _ = engine.exchange_terms(state, RULES["loo"](), 0, lambda: False)
+    assert not exchanges
     assert terms == [10, 7]
 
 
-def test_budgets(monkeypatch):
+def test_budgets():
     G, y = make("mixed", 0)
     full = greedy(G, y, "loo", 1e-3, 5, refine="swap")
     assert full.n_swaps > 1
-    with monkeypatch.context() as patch:
-        patch.setattr(swap, "MOST_ROUNDS", 0.2)  # one term
-        patch.setattr(swap, "range", lambda rounds: range(round(rounds)), raising=False)
-        short = greedy(G, y, "loo", 1e-3, 5, refine="swap")
-    assert short.n_swaps <= 1
-    assert "rounds are over" in short.stop_reason
+    state = State(LocalBlocks([RowBlock(G, y, np.ones(len(G)))]), 1e-3)
+    for j in greedy(G, y, "loo", 1e-3, 5).terms:
+        state.append(j)
+    _, exchanges, end = engine.exchange_terms(state, RULES["loo"](), 0, lambda: False, max_rounds=1)
+    assert 1 <= len(exchanges) <= 5
+    assert end == "1 rounds are over"
     stopped = forward_path(G, y, refine="swap", callback=lambda path: len(path) == 3)
     assert stopped.stop_reason == "stopped by a callback"
     assert stopped.n_swaps == 0
@@ -335,7 +335,7 @@ def test_estimators(rng):
     assert model.n_terms_ == 5
     assert model.at(2).support_.tolist() == model.path_.terms[:2].tolist()
     assert "terms exchanged" in model.stop_reason_
-    for criterion in ("tcr", "loo", "tcr_effective"):
+    for criterion in ("tcr", "loo", "tcr_sequential"):
         plain, model = (
             ForwardRegressor(criterion=criterion, refine=refine, include=[3]).fit(G, y) for refine in (None, "swap")
         )
@@ -346,7 +346,7 @@ def test_estimators(rng):
 
 
 CHECKED = [
-    ForwardRegressor(refine="swap", criterion="tcr_effective", max_terms=5),
+    ForwardRegressor(refine="swap", criterion="tcr", max_terms=5),
     ForwardClassifier(refine="swap", criterion=None, max_terms=4),
 ]
 

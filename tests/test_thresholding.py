@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
 from termwise import BasisRidge, CriterionSearch, OrthogonalThresholdRegressor, RadialBasis, datasets
-from termwise.estimators.thresholding import orthogonalise, stable_size
 from termwise.linalg.spectrum import decompose
 
 METHODS = ("eigen", "gram_schmidt")
@@ -218,12 +217,13 @@ def test_noise_is_taken_for_signal_ever_more_seldom():
 
 def test_gram_schmidt_takes_columns_like_pivoted_qr():
     for seed, (G, _) in enumerate([scattered(60, 20), smooth(60, 0.4), smooth(60, 1.0)]):
-        components = orthogonalise("gram_schmidt", G, np.zeros((60, 1)), np.ones(60), False, 1e-6, "all")
+        options = {"method": "gram_schmidt", "tol": 1e-6, "stable": "all", "threshold": 0.0, "fit_intercept": False}
+        model = OrthogonalThresholdRegressor(**options).fit(G, np.random.default_rng(seed).normal(size=60))
         _, R, order = sla.qr(G, pivoting=True)
         size = np.count_nonzero(np.diagonal(R) ** 2 > 1e-6)
-        assert len(components.gammas) == size, seed
-        np.testing.assert_array_equal(components.support, order[:size])
-        np.testing.assert_allclose(components.gammas, np.diagonal(R)[:size] ** 2, rtol=1e-6)
+        assert len(model.gammas_) == size, seed
+        np.testing.assert_array_equal(model.support_, order[:size])
+        np.testing.assert_allclose(model.gammas_, np.diagonal(R)[:size] ** 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", ["kernel", "indefinite", "singular"])
@@ -271,7 +271,7 @@ def test_a_stable_set_of_everything_is_cut(method, intercept):
     assert silent.n_stable_ <= 100
     message = (
         r"tol=1e-10 leaves 0 of (199|200) degrees of freedom to estimate the noise from, which is too few: only "
-        r"the \d+ leading components were put to the test\. Raise tol, or use stable='auto' to have this done"
+        r"the \d+ leading components were tested\. Raise tol, or use stable='auto' to have this done"
     )
     with pytest.warns(UserWarning, match=message):
         loud = OrthogonalThresholdRegressor(method=method, stable="all", fit_intercept=intercept).fit(G, y)
@@ -285,12 +285,12 @@ def test_a_stable_set_of_everything_is_cut(method, intercept):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_size_of_a_crowded_stable_set_has_the_least_gcv(method):
     G, y = scattered(40, 30)
-    components = orthogonalise(method, G, y[:, None], np.ones(40), True, 1e-10, "auto")
-    centred = y - y.mean()
-    values = [40 * np.sum((centred - components.U[:, :k] @ components.U[:, :k].T @ y) ** 2) / (39 - k) ** 2
-              for k in range(20)]  # fmt: skip
-    assert stable_size(components, "auto") == np.argmin(values)
-    assert len(components.gammas) == 19  # half of the 39 degrees of freedom
+    centred = G - G.mean(axis=0)
+    U = sla.svd(centred)[0] if method == "eigen" else sla.qr(centred, pivoting=True)[0]
+    half = 39 // 2  # of the degrees of freedom
+    y0 = y - y.mean()
+    values = [40 * np.sum((y0 - U[:, :k] @ (U[:, :k].T @ y0)) ** 2) / (39 - k) ** 2 for k in range(half + 1)]
+    assert OrthogonalThresholdRegressor(method=method).fit(G, y).n_stable_ == np.argmin(values)
 
 
 def test_the_units_of_the_columns_do_not_matter():

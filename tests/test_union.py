@@ -34,8 +34,7 @@ from termwise import (
 from termwise.basis import Basis, TableEncoder
 from termwise.deploy.predictor import load_predictor
 from termwise.diagnostics import facts
-from termwise.explain.effects import Parts
-from termwise.explain.report_view import penalty_words, sentence
+from termwise.report import render
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(90, 3))
@@ -298,8 +297,9 @@ def _no_screen():
 
 def test_effects_of_bumps_and_lines_add_up():
     model = lines_and_bumps()
-    assert [type(basis) for basis in model._chosen_basis.bases_] == [AnovaBasis, SmoothBasis]
-    effects, offset = Parts.of(model, None).effects(FRAME, grid=5)
+    assert [type(basis) for basis in model.basis_.take(model.support_).bases_] == [AnovaBasis, SmoothBasis]
+    display = ShapeDisplay.from_estimator(model, FRAME, grid=5)
+    effects, offset = display.effects, display.offset
     assert {effect.inputs for effect in effects if len(effect.inputs) == 1} == {("speed",), ("load",), ("heat",)}
     ends = np.array([X.min(axis=0), X.max(axis=0)])
     total = offset
@@ -307,9 +307,9 @@ def test_effects_of_bumps_and_lines_add_up():
         total += effect.effect[(0,) * len(effect.inputs)]
     lowest = pd.DataFrame(ends[:1], columns=FRAME.columns)
     np.testing.assert_allclose(total, model.predict(lowest)[0], rtol=1e-10)
-    display = ShapeDisplay.from_estimator(model)  # over the ranges that the bases know
-    assert display.effects
-    np.testing.assert_allclose(Parts.of(model, None)._ranges(None), ends)
+    for effect in ShapeDisplay.from_estimator(model).effects:  # over the ranges stored by the bases
+        for name, values in zip(effect.inputs, effect.values, strict=True):
+            np.testing.assert_allclose(values[[0, -1]], ends[:, FRAME.columns.get_loc(name)])
 
 
 def test_effects_of_a_table_of_a_union_within_a_union():
@@ -340,14 +340,14 @@ def test_a_report_of_bumps_and_lines_is_exact():
     assert not found["no_effects"]
 
 
-def test_words_for_pools():
-    model = {"class": "TermwiseRegressor", "target": None, "classes": None, "d": 3, "n_terms": 2, "n": 90.0}
-    told = sentence({**model, "n_candidates": 2, "dictionary": "linear and smooth"})
-    assert "(the inputs themselves; Gaussians of all inputs, and the inputs themselves)" in told
-    assert penalty_words({"trial": "linear and smooth, pooled", "alpha": 1e-6}) == (
-        "of a fit to the mean of several models, all counted"
-    )
-    assert penalty_words({"trial": "linear", "alpha": 0.5}) == "penalty 0.5"
+def test_descriptions_of_stacked_ensembles():
+    found = facts(lines_and_bumps(), FRAME, y)
+    found["model"] |= {"dictionary": "linear and smooth", "trial": "linear and smooth, pooled", "alpha": 0.5}
+    page = render(None, facts=found)
+    assert "(linear terms; Gaussians of all inputs, and linear terms)" in page
+    assert "distilled from a stacked ensemble" in page
+    found["model"]["trial"] = "linear"
+    assert "penalty 0.5" in render(None, facts=found)
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -1,4 +1,4 @@
-"""Names of public things, written as code in a page, become links to the reference."""
+"""Link public names written as code in a page to the reference."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CALL = re.compile(r"(\w+)(\(.*\))?")
 
 
 class LinkNames(SphinxTransform):
-    """Wrap code that is a name, or a call of it, into a reference."""
+    """Turn code that is a public name, or a call of it, into a cross-reference."""
 
     default_priority = 300
 
     def apply(self, **_: Any) -> None:
-        """Go through the code in lines of text, headings and existing links aside."""
+        """Visit inline code, except in headings and existing links."""
         for node in list(self.document.findall(nodes.literal)):
             found = CALL.fullmatch(node.astext())
             inside_link = isinstance(node.parent, nodes.reference | nodes.title | pending_xref)
@@ -40,6 +40,6 @@ class LinkNames(SphinxTransform):
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register the transform."""
     app.add_transform(LinkNames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no fonts to fetch, nothing to wait for."""
+"""Render formulas as MathML, which browsers support natively: no scripts and no fonts to download."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ logger = logging.getLogger(__name__)
 
 BEFORE = re.compile(r"(?<=[\w}]) (?=\\(?:log|operatorname))")  # a function that follows a factor
 AFTER = re.compile(r"(\\log|\\operatorname\{\w+\}) (?=[\\\w])")  # a function followed by its argument
-BAR = re.compile(r"<mo[^>]*>\|</mo>")  # of a norm, which browsers take for "divides" and set apart
+BAR = re.compile(r"<mo[^>]*>\|</mo>")  # of a norm: browsers space it like the relation "divides"
 
 
 def inline(self: Any, node: nodes.math) -> None:
-    """Write a formula in a line."""
+    """Render an inline formula."""
     self.body.append(converted(node, node.astext()))
     raise nodes.SkipNode
 
 
 def display(self: Any, node: nodes.math_block) -> None:
-    """Write a formula of its own, with lines aligned at `&` where there are several."""
+    """Render a displayed formula; several lines are aligned at `&`."""
     text = node.astext()
     if "\\\\" in text and "\\begin" not in text:
         text = f"\\begin{{aligned}} {text} \\end{{aligned}}"
@@ -34,11 +34,11 @@ def display(self: Any, node: nodes.math_block) -> None:
 
 
 def converted(node: nodes.Node, text: str, **options: bool) -> str:
-    """Turn LaTeX into MathML, or say what it is that cannot be."""
+    """Convert LaTeX to MathML; warn and return the LaTeX if that fails."""
     try:
         spaced = AFTER.sub(r"\1\\, ", BEFORE.sub(r" \\, ", text))
         mathml = latex2mathml.tex2mathml(spaced, **options)
-        mathml = mathml.replace("<mtable ", '<mtable displaystyle="true" ')  # fractions of full size in aligned lines
+        mathml = mathml.replace("<mtable ", '<mtable displaystyle="true" ')  # full-size fractions in aligned lines
         return BAR.sub('<mo stretchy="false" lspace="0" rspace="0">|</mo>', mathml)
     except MathError as error:
         logger.warning("%s in %s", error, text, location=node)
@@ -46,6 +46,6 @@ def converted(node: nodes.Node, text: str, **options: bool) -> str:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register the renderer."""
     app.add_html_math_renderer("mathml", (inline, None), (display, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""In the reference, only what is ours: methods that come from scikit-learn are described there."""
+"""Leave methods inherited from scikit-learn out of the reference; scikit-learn documents them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def skip(app: Any, what: str, name: str, member: Any, skipped: bool, options: Any) -> bool | None:
-    """Leave out members of classes that another package has defined."""
+    """Skip members that another package defines."""
     function = getattr(member, "fget", None) or getattr(member, "__func__", member)
     home = getattr(function, "__module__", None) or ""
     if what == "class" and callable(function) and not home.startswith("termwise"):
@@ -15,6 +15,6 @@ def skip(app: Any, what: str, name: str, member: Any, skipped: bool, options: An
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register the handler."""
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,7 +7,7 @@ are one line of the standard; NumPy, and PyTorch where a call would otherwise ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import array_api_compat
@@ -20,9 +20,7 @@ Rows = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
-CALL, DEVICE_CALL = 1 << 15, 400_000  # numbers so few that working on less at a time would save nothing
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
-_RUN_BEFORE: set[Any] = set()  # functions, with shapes, that a library has been set up for
 
 
 def namespace(x: Array) -> Any:
@@ -98,11 +96,6 @@ def empty(shape: tuple[int, ...], like: Array) -> Array:
         return np.empty(shape)
     xp = namespace(like)
     return xp.empty(shape, dtype=xp.float64, device=array_api_compat.device(like))
-
-
-def room(shape: tuple[int, ...], like: Array) -> Array:
-    """Room for numbers in float64 that fills row by row: zeros where recorded calls look at all of it at once."""
-    return (zeros if recordable(like) else empty)(shape, like)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
@@ -316,100 +309,12 @@ def smallest(values: Array, count: int) -> tuple[Array, Array]:
     return chosen, at(values, chosen)
 
 
-class Program:
-    """A function recorded on a GPU: its calls, which cost the host more time than the device, are repeated as one.
-
-    The first call is made as it is, since a library sets itself up then, and the next is recorded. What the function is
-    given keeps its place in memory: things that are there already, and room for a few numbers that change from call to
-    call. So does what it returns, and the copy in this process of the last of that, if it is to be read.
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], things: tuple[Any, ...], numbers: list[NDArray], read: int, first: bool
-    ) -> None:
-        like, self.function, self.things, self.first = things[-1], function, things, first
-        self.xp, self.shapes = namespace(like), [(v.shape, v.dtype == np.float64) for v in numbers]
-        # memory of this process that a device reads from and writes to by itself
-        self._sent, self._seen = (
-            self.xp.empty(size, dtype=self.xp.float64, pin_memory=True) for size in (sum(v.size for v in numbers), read)
-        )
-        self.numbers, self.sent = self.xp.empty_like(self._sent, device=like.device), self._sent.numpy()
-        self.seen = self._seen.numpy() if read else None
-        self.graph: Any = None
-        self.answer: Any = None
-
-    def __call__(self, numbers: list[NDArray]) -> Any:
-        np.concatenate([v.ravel().view(np.float64) for v in numbers], out=self.sent)  # indices bit by bit
-        if self.first:
-            self.first, self.answer = False, self._run()
-        else:
-            if self.graph is None:
-                self._record(self.xp)
-            self.graph.replay()
-        if self.seen is None:
-            return self.answer
-        self.xp.cuda.current_stream().synchronize()
-        return *self.answer[:-1], self.seen.copy()
-
-    def _run(self) -> Any:
-        self.numbers.copy_(self._sent, non_blocking=True)
-        parts, start = [], 0
-        for shape, floats in self.shapes:
-            size = int(np.prod(shape))
-            part = self.numbers[start : start + size]
-            parts.append((part if floats else part.view(self.xp.int64)).reshape(shape))
-            start += size
-        answer = self.function(*self.things, *parts)
-        if self.seen is not None:
-            self._seen.copy_(answer[-1], non_blocking=True)
-        return answer
-
-    def _record(self, xp: Any) -> None:
-        self.graph, stream, here = xp.cuda.CUDAGraph(), xp.cuda.Stream(), xp.cuda.current_stream()
-        stream.wait_stream(here)
-        with xp.cuda.stream(stream):
-            self.graph.capture_begin()
-            self.answer = self._run()
-            self.graph.capture_end()
-        here.wait_stream(stream)
-
-
-def recordable(like: Array) -> bool:
-    """Whether calls on such an array can be recorded."""
-    return array_api_compat.is_torch_array(like) and like.is_cuda
-
-
-def repeat(
-    programs: dict[Any, Program],
-    function: Callable[..., Any],
-    things: tuple[Any, ...],
-    numbers: list[NDArray],
-    read: int = 0,
-) -> Any:
-    """`function(*things, *numbers)`, the numbers sent to where the things are (the last of which must be an array).
-
-    With `read` the last array of the answer, that many numbers in float64, is brought to this process.
-
-    Where that pays, calls are recorded in `programs`; an answer then holds until the next call with the same things,
-    and must have been read before that.
-    """
-    like = things[-1]
-    if not recordable(like):
-        answer = function(*things, *send(like, *numbers))
-        return (*answer[:-1], to_host(answer[-1])) if read else answer
-    shapes = tuple(v.shape for v in numbers)
-    key = (function, *(x if isinstance(x, int) else id(x) for x in things), *shapes)
-    if key not in programs:
-        kind = (
-            function,
-            *(getattr(x, "shape", x) for x in things),
-            *(getattr(x, "dtype", None) for x in things),
-            *shapes,
-        )
-        moved = any(program.function is function for program in programs.values())  # and may again
-        programs[key] = Program(function, things, numbers, read, first=moved or kind not in _RUN_BEFORE)
-        _RUN_BEFORE.add(kind)
-    return programs[key](numbers)
+def first_true(mask: Array) -> Array:
+    """Position of the first true entry, as an array of one number."""
+    if isinstance(mask, np.ndarray):
+        return mask.argmax(axis=0, keepdims=True)
+    xp = namespace(mask)
+    return xp.argmax(xp.astype(mask, xp.int64))[None]
 
 
 def densify(X: Any) -> Any:
@@ -434,11 +339,6 @@ def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
         if isinstance(A, np.ndarray) and room is None:
             room = np.empty((rows.stop - rows.start, A.shape[1]))
         yield A[rows, :], rows, {} if room is None else {"out": room[: rows.stop - rows.start]}
-
-
-def worth_a_call(like: Array) -> int:
-    """Numbers so few that working on less of them at a time would save nothing."""
-    return CALL if isinstance(like, np.ndarray) else DEVICE_CALL
 
 
 def evenly(n: int, most: int) -> NDArray[np.intp]:

@@ -83,6 +83,11 @@ def check_basis(basis: Any) -> None:
         )
 
 
+def is_dask(*objects: Any) -> bool:
+    """Whether one of the objects is a Dask collection; Dask is not imported for that."""
+    return any(hasattr(thing, "__dask_graph__") for thing in objects)
+
+
 def check_table(X: Any) -> Any:
     """Return X, lists as an array; raise if it is a vector where a table is needed."""
     X = np.asarray(X) if isinstance(X, list | tuple) else X

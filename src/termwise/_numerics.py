@@ -8,6 +8,10 @@ of 1e-10 therefore leaves six digits for what rounding does to sums over many sa
 
 # -- design matrices ---------------------------------------------------------------------------------------------------
 
+CANCELLATION_SHARE = 1e-4  # share of a column's square that a difference of sums must leave to keep twelve digits
+KERNEL_PRODUCT_RANGE = 1000.0  # widths from the origin beyond which distances by products lose ten digits
+SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weighted sums may be off
+
 # -- bases -------------------------------------------------------------------------------------------------------------
 
 ARD_FTOL = 1e-4  # relative gain of the posterior at which L-BFGS stops: relevances are rounded to three digits anyway
@@ -17,12 +21,52 @@ DUPLICATE_DIGITS = 9  # decimals to which projections of normalised functions ag
 
 # -- linear algebra ----------------------------------------------------------------------------------------------------
 
+LEVERAGE_GAP_MIN = 1e-10  # of 1: a smaller leverage gap is rounding, and the sample has leverage 1
+FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual is no estimate of the noise
+EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
+RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
+GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
+ROUGH_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are left out where any penalty suppresses them
+GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps six digits
+DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
+FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the columns before it, it depends on them
+ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
+RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
+SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
+
 # -- selection ---------------------------------------------------------------------------------------------------------
+
+TIE_TOLERANCE = 1e-10  # relative difference below which two scores are equal: ties go to the lower index
+DEPENDENT_COLUMN = 1e-10  # a column keeping less of its square beside the others depends on them
+DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about seven digits
+CONSTANT_COLUMN = 1e-12  # a column varying by less than this share of its mean is constant but for rounding
+REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass
+SMALLEST_NORMAL = 2.2250738585072014e-308  # smallest normal float64, instead of a zero that is divided by
+LOO_BOUND_ULPS = 64  # of the leave-one-out error of the model so far, by which its bounds may be off
+LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(w - w0) r| may be off
+LOO_WEIGHT_MAX = 1e25  # near the end of float32's range; capping a weight weakens a lower bound, but keeps it one
+CLASS_OUTPUT_ULPS = 64  # outputs of size one that differ by less are equal, as binary columns often make them
+REESTIMATED_ALPHA_START = 1e-3  # share of the median squared column that alpha="reestimate" starts from
+REESTIMATED_ALPHA_RANGE = 1e15  # factor around the mean squared column that a re-estimated penalty is kept within
 
 # -- estimators --------------------------------------------------------------------------------------------------------
 
+EXACT_FIT_NOISE = 1e-14  # of |y|^2, added to the error of local ridge so that an exact fit still prunes terms
+EVIDENCE_NOISE = 1e-29  # of |y|^2, likewise for LROLS, whose updates divide by the noise variance
+PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties the dual form loses digits
+GAMMA_RATIO_MIN = 1e-10  # of the largest gamma, Hagiwara 2011: smaller components swing far out between the samples
+QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr A.11: a smaller slope is rounding, and GCV has no minimum
+
 # -- recipe ------------------------------------------------------------------------------------------------------------
+ERROR_DIGITS = 12  # digits of a cross-validated error (share of the variance) that two summation orders agree on
+WIDTH_ERROR_DIGITS = 9  # the same for the ridge errors of widths, which come from eigenvectors
+EXACT_FIT_ERROR = 1e-9  # share of the variance: models with less error than this are all exact but for rounding
+EQUAL_RESIDUALS = 1e-6  # share of the largest residual by which the residuals of equal models may differ
+STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: decides among near-duplicates only
 
 # -- deployment --------------------------------------------------------------------------------------------------------
 
 # -- explanation -------------------------------------------------------------------------------------------------------
+
+# Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
+SPECTRUM_PLOT_FLOOR = 1e-12

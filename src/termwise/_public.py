@@ -16,14 +16,13 @@ from termwise.estimators.prefilter import PrefilterClassifier
 from termwise.estimators.ridge import BasisRidge
 from termwise.estimators.search import CriterionSearch
 from termwise.estimators.thresholding import OrthogonalThresholdRegressor
-from termwise.explain.plot_criterion import CriterionDisplay
-from termwise.explain.plot_fit import FitDisplay
-from termwise.explain.plot_path import SelectionPathDisplay
-from termwise.explain.plot_shape import ShapeDisplay
+from termwise.execution.forward import forward_path
+from termwise.explain.plot_criteria import CriterionDisplay, SelectionPathDisplay
+from termwise.explain.plot_fit import FitDisplay, ShapeDisplay
 from termwise.explain.report import write_report
 from termwise.linalg.reestimate import reestimate_alpha
 from termwise.recipe import TermwiseClassifier, TermwiseRegressor
-from termwise.selection import SelectionPath, forward_path
+from termwise.selection import SelectionPath
 
 __all__ = [
     "AnovaBasis",

@@ -1,6 +1,5 @@
-"""Numbers for people: what a fitted model is and how good it is, as plain data."""
+"""Diagnostics of a fitted model as plain data."""
 
-from termwise.explain.collect import facts
-from termwise.explain.comparison import held_out_comparison
+from termwise.explain.diagnostics import facts, held_out_comparison
 
 __all__ = ["facts", "held_out_comparison"]

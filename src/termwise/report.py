@@ -1,4 +1,4 @@
-"""One page about a fitted model: self-contained HTML, nothing loaded from anywhere."""
+"""The HTML report of a fitted model, self-contained."""
 
 from termwise.explain.report import render, write_report
 

@@ -20,8 +20,8 @@ from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
 from termwise.basis.base import Basis
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
-from termwise.design.kernel_tiles import KernelDesign
-from termwise.design.stored import EVERY
+from termwise.design import EVERY
+from termwise.design.kernel import KernelDesign
 
 r2 = variable("r2")
 SQUARED_DISTANCE = sum_squares((z - variable("centers")) / variable("widths"))  # r2, for a width per input

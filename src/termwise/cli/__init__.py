@@ -1,69 +1,62 @@
-"""The command line. Commands import what they need when they run, so that help is there at once."""
+"""The command line. Commands import what they need when they run, so that `--help` loads no NumPy."""
 
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from termwise.cli.screen import Screen, UsageError, guarded
+from termwise.cli.console import Console, UsageError, handle_errors
 
-ENDING = (
-    "Exit codes: 0 all went well, 1 something is wrong with the data or the model, 2 with the command line, "
-    "130 interrupted."
-)
-app = typer.Typer(
-    epilog=ENDING,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
+app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
 Language = StrEnum("Language", ["onnx", "c", "python", "json"])
-Method = StrEnum(
-    "Method",
-    {
-        "auto": "auto",
-        "forward": "forward",
-        "ridge": "ridge",
-        "local_ridge": "local-ridge",
-        "threshold": "threshold",
-        "evidence": "evidence",
-        "prefilter": "prefilter",
-    },
-)
+Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
+                            "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier", "lag"])
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `termwise fit` wrote.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, messages on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `termwise fit`.", show_default=False)]
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or NPY; gzipped or not; - is stdin.",
                                       show_default=False)]  # fmt: skip
+Small = Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")]
 
 
-def show_version(wanted: bool) -> None:
-    """Print the version and end."""
-    if wanted:
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a function: register it as a command whose errors become sentences."""
+    return app.command(epilog=EPILOG)(handle_errors(function))
+
+
+def show_version(requested: bool) -> None:
+    """Print the version and exit."""
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"termwise {version('termwise')}")
         raise typer.Exit
 
 
+Version = Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")]
+
+
 @app.callback()
 def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Version = False,
 ) -> None:
     """Small models, chosen term by term: from a table to a model, a report, and code that runs anywhere.
 
-    Three commands from a table of your own to a page about it:
+    Three commands from a table of your own to a report:
 
         termwise fit houses.csv --target price -o model.json
 
@@ -73,40 +66,35 @@ def main(
     """
 
 
-@app.command(epilog=ENDING)
-@guarded
+@command
 def fit(
     data: Data,
     target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Where to save the model, as JSON.")
-    ] = None,
-    task: Annotated[TaskKind, typer.Option(help="auto: text and two whole numbers are classes.")] = TaskKind.auto,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Model file to write, JSON.")] = None,
+    task: Annotated[TaskKind, typer.Option(help="auto: strings and two whole numbers are classes.")] = TaskKind.auto,
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
-    basis: Annotated[BasisName, typer.Option(help="Candidate terms. none: columns; lag: the past.")] = BasisName.auto,
-    size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="How many terms.")] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="A column that is no input, repeatable.")
-    ] = None,
+    basis: Annotated[BasisName, typer.Option(help="Candidates. none: columns; lag: past values.")] = BasisName.auto,
+    size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="Number of terms.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column that is no input; repeatable.")] = None,
     category: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="A column of numbers that are names; repeatable.")
+        list[str] | None, typer.Option(metavar="COL", help="Numeric column that is categorical; repeatable.")
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="COL", help="Order the rows by it, hold out the last.")] = None,
-    lags: Annotated[int, typer.Option(min=1, help="Steps to look back with --basis lag.")] = 10,
-    impute: Annotated[bool, typer.Option("--impute", help="Fill gaps: median, most frequent category.")] = False,
-    hold_out: Annotated[float, typer.Option(help="Share of the rows the model is judged on.")] = 0.2,
-    no_hold_out: Annotated[bool, typer.Option("--no-hold-out", help="Do not judge it on rows held out.")] = False,
-    report: Annotated[Path | None, typer.Option(metavar="HTML", help="Also write the page about the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Draws rows held out and folds.")] = 0,
+    time: Annotated[str | None, typer.Option(metavar="COL", help="Sort the rows by it, hold out the last.")] = None,
+    lags: Annotated[int, typer.Option(min=1, help="Past values with --basis lag.")] = 10,
+    impute: Annotated[bool, typer.Option("--impute", help="Impute the median or the most frequent category.")] = False,
+    hold_out: Annotated[float, typer.Option(help="Fraction of the rows held out for the score.")] = 0.2,
+    no_hold_out: Annotated[bool, typer.Option("--no-hold-out", help="Hold out no rows.")] = False,
+    report: Annotated[Path | None, typer.Option(metavar="HTML", help="Report to write, too.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of held-out rows and folds.")] = 0,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Fit a small model to a table, and say how good it is.
+    """Fit a small model to a table and score it on held-out rows.
 
-    Numbers, categories and missing values are found out, and what is done about them is said. The model is judged on
-    rows held out (a fifth, unless said otherwise), beside simple models; the one that is saved is fitted to all rows.
-    An existing MODEL is replaced only with --force; other commands replace their output, and none what it reads.
+    Numeric and categorical columns and missing values are detected and reported. The score is computed on held-out rows
+    (a fifth by default), beside those of baselines; the model that is saved is fitted to all rows.
+    An existing MODEL is replaced only with --force; other commands replace their output, and none its input.
 
     Examples
     --------
@@ -118,30 +106,26 @@ def fit(
 
         termwise fit iris.csv -t species --json | jq .scores.held_out
     """
-    from termwise.cli.fitting import FitOptions, run_fit
-    from termwise.cli.recipes import Wish, parse_size
+    from termwise.cli.fit import FitOptions, run_fit
 
     if not 0 < hold_out < 1:
-        raise UsageError(f"--hold-out must be a share between 0 and 1, got {hold_out:g}: --no-hold-out holds none out.")
-    wish = Wish(str(method), str(basis), parse_size(size), seed, lags)
-    screen = Screen(quiet, aside=as_json)
-    record = run_fit(
-        FitOptions(data, target, str(task), wish, tuple(drop or ()), tuple(category or ()), time, impute,
-                   None if no_hold_out else hold_out, report, out, force),
-        screen,
-    )  # fmt: skip
-    if as_json:
-        screen.answer(record)
+        raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
+    if size not in (None, "small", "accurate") and not (size.isdecimal() and int(size) > 0):
+        raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
+    console = Console(quiet, as_json)
+    terms = int(size) if size is not None and size.isdecimal() else size
+    options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
+                         tuple(category or ()), time, impute, None if no_hold_out else hold_out, report, out,
+                         force)  # fmt: skip
+    console.print_result(run_fit(options, console))
 
 
-@app.command(epilog=ENDING)
-@guarded
+@command
 def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="OUT", help="A .csv, .parquet or .npz file; stdout without."),
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="A .csv, .parquet or .npz file; default: stdout.")
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     quiet: Quiet = False,
@@ -149,8 +133,8 @@ def predict(
 ) -> None:
     """Predict every row of a table.
 
-    Columns are found by name, others are ignored. If the table has the target too, it is said how well they agree.
-    A time series is predicted from the rows before; where its target ends, predictions are fed back.
+    Columns are selected by name, others are ignored. If the table has the target too, the predictions are scored.
+    A time series is predicted one step ahead; where its target ends, predictions are fed back.
 
     Examples
     --------
@@ -158,31 +142,24 @@ def predict(
 
         termwise predict model.json new.parquet --proba | head
     """
-    from termwise.cli.using import print_rows, run_predict
+    from termwise.cli.commands import run_predict
 
-    screen = Screen(quiet, aside=as_json or out is None)
-    record = run_predict(model, data, out, proba, screen)
-    if as_json:
-        screen.answer(record)
-    elif out is None:
-        print_rows(record)
+    console = Console(quiet, as_json, stderr=out is None)
+    console.print_result(run_predict(model, data, out, proba, console))
 
 
-@app.command(epilog=ENDING)
-@guarded
+@command
 def report(
     model: Model,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="A table to judge the model on, too.", show_default=False)
+        Path | None, typer.Argument(metavar="[DATA]", help="Table to score the model on.", show_default=False)
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="HTML", help="Where to write the page.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="HTML", help="Report to write.")] = Path("report.html"),
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write a page about a model: its terms, what each input does, how the size was chosen. One file, no network.
+    """Write an HTML report: terms, effects of the inputs, choice of the size. One file that loads nothing else.
 
     Examples
     --------
@@ -190,26 +167,23 @@ def report(
 
         termwise report model.json this_year.csv -o report.html
     """
-    from termwise.cli.using import run_report
+    from termwise.cli.commands import run_report
 
-    screen = Screen(quiet, aside=as_json)
-    record = run_report(model, data, out, screen)
-    if as_json:
-        screen.answer(record)
+    console = Console(quiet, as_json)
+    console.print_result(run_report(model, data, out, console))
     if show:
         typer.launch(str(out.absolute()))
 
 
-@app.command(epilog=ENDING)
-@guarded
+@command
 def export(
     model: Model,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="Where to write it.", show_default=False)],
-    to: Annotated[Language | None, typer.Option(help="By default what the ending of PATH says.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
+    to: Annotated[Language | None, typer.Option(help="Format; default: by the suffix of PATH.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write a model as ONNX, as C or Python source that needs no library, or as plain JSON.
+    """Write a model as ONNX, as C or Python source without dependencies, or as JSON.
 
     Examples
     --------
@@ -217,67 +191,78 @@ def export(
 
         termwise export model.json -o model.onnx
     """
-    from termwise.cli.using import run_export
+    from termwise.cli.commands import run_export
 
-    screen = Screen(quiet, aside=as_json)
-    record = run_export(model, None if to is None else str(to), out, screen)
-    if as_json:
-        screen.answer(record)
+    console = Console(quiet, as_json)
+    console.print_result(run_export(model, None if to is None else str(to), out, console))
 
 
-@app.command(epilog=ENDING)
-@guarded
+@command
 def demo(
-    folder: Annotated[Path | None, typer.Option(help="For its files; a temporary folder by default.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Output folder; default: a temporary one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit, predict, export and report on data that ship with scikit-learn, the way the other commands do."""
-    from termwise.cli.demo import run_demo
+    """Run fit, predict, export and report on generated data."""
+    from termwise.cli.commands import run_demo
 
-    screen = Screen(aside=as_json)
-    record = run_demo(folder, screen)
-    if as_json:
-        screen.answer(record)
+    console = Console(as_json=as_json)
+    console.print_result(run_demo(folder, console))
 
 
-@app.command(epilog=ENDING)
-@guarded
+# -- benchmarks --------------------------------------------------------------------------------------------------------
+
+
+def benchmark_scripts() -> dict[str, Path]:
+    """Return the benchmarks by name: inside an installed package, beside the sources in a checkout."""
+    package = Path(__file__).parents[1]
+    folder = package / "benchmarks"
+    folder = folder if folder.is_dir() else package.parents[1] / "benchmarks"
+    return {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
+
+
+def run_benchmark(script: Path, repeats: int | None, small: bool) -> None:
+    """Run a benchmark, by default with its own number of repeats; exit with its status if it fails."""
+    options = ([] if repeats is None else ["--repeats", str(repeats)]) + ["--small"] * small
+    status = subprocess.run([sys.executable, str(script), *options]).returncode
+    if status:
+        raise typer.Exit(status)
+
+
+@command
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark, or 'all'.")] = "all",
-    repeats: Annotated[int | None, typer.Option(min=1, help="How often to run each part; by default its own.")] = None,
-    small: Annotated[bool, typer.Option("--small", help="Sizes for a quick look.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repetitions; default: the benchmark's own.")] = None,
+    small: Small = False,
 ) -> None:
     """Run a benchmark: one JSON object per line."""
-    import termwise.cli.benches as benches
-
-    folder = benches.benchmark_folder()
-    names = benches.benchmark_names(folder)
-    if name != "all" and name not in names:
-        raise typer.BadParameter(f"must be 'all' or one of {', '.join(names)}, got {name!r}.", param_hint="NAME")
-    for each in names if name == "all" else [name]:
-        benches.run_benchmark(folder, each, repeats, small)
+    scripts = benchmark_scripts()
+    if name != "all" and name not in scripts:
+        raise typer.BadParameter(f"must be 'all' or one of {', '.join(scripts)}, got {name!r}.", param_hint="NAME")
+    for each in scripts if name == "all" else [name]:
+        run_benchmark(scripts[each], repeats, small)
 
 
-@app.command(epilog=ENDING)
-@guarded
+@command
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which study; without a name they are listed.")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of random splits; by default the study's.")] = None,
-    small: Annotated[bool, typer.Option("--small", help="A few splits of small sets, for a quick look.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; default: the study's own.")] = None,
+    small: Small = False,
 ) -> None:
-    """Repeat the tables of the papers behind the methods: one JSON object per line, the paper's figures beside ours.
+    """Reproduce the tables of the papers: one JSON object per line, the paper's figures beside ours.
 
     Needs the papers' data sets: set the environment variable TERMWISE_DATA to their folder.
     """
-    import termwise.cli.benches as benches
-
-    folder = benches.benchmark_folder()
-    known = benches.studies(folder)
+    scripts = benchmark_scripts()
+    titles = {each: ast.get_docstring(ast.parse(script.read_text())) or "" for each, script in scripts.items()}
+    studies = {each: text.partition("\n")[0] for each, text in titles.items() if "TERMWISE_DATA" in text}
     if name is None:
-        for each, title in known.items():
-            typer.echo(f"{each:<14} {title}")
+        typer.echo("\n".join(f"{each:<14} {title}" for each, title in studies.items()))
         return
-    if name not in known:
-        raise typer.BadParameter(f"must be one of {', '.join(known)}, got {name!r}.", param_hint="NAME")
-    benches.check_data()
-    benches.run_benchmark(folder, name, repeats, small)
+    if name not in studies:
+        raise typer.BadParameter(f"must be one of {', '.join(studies)}, got {name!r}.", param_hint="NAME")
+    home = os.environ.get("TERMWISE_DATA")
+    if not home or not Path(home).is_dir():
+        got = f"got {home}, which is no folder" if home else "but it is not set"
+        raise ValueError("the environment variable TERMWISE_DATA must name the folder with the papers' data sets, "
+                         f"{got}: export TERMWISE_DATA=/path/to/data.")  # fmt: skip
+    run_benchmark(scripts[name], repeats, small)

@@ -45,7 +45,7 @@ from termwise.deploy.program import (
     check_lags,
     prune,
 )
-from termwise.design.stored import EVERY
+from termwise.design import EVERY
 
 FILE_KERNELS = tuple(KERNELS)  # a kernel added by a user is unknown where a file is loaded
 
@@ -84,15 +84,17 @@ class ModelTerms(NamedTuple):
 
 
 def terms_of(model: Any) -> ModelTerms:
-    """Return the terms of a fitted model: the only place here that reads private attributes of estimators."""
+    """Return the terms of a fitted model."""
+    terms = model.fitted_terms_
+    labels = terms.candidates.labels
     return ModelTerms(
-        model._chosen,
-        None if model.basis_ is None else model._chosen_basis,
-        tuple(map(str, model._term_names())),
-        np.atleast_2d(to_host(model.weights_)),
-        np.atleast_1d(to_host(model.intercept_)),
-        bool(model._one_output),
-        getattr(model, "_sharpness", None),
+        terms.chosen,
+        terms.basis,
+        tuple(terms.names),
+        to_host(terms.weights).T,
+        to_host(terms.intercept),
+        terms.one_output,
+        None if labels is None else labels.slope,
     )
 
 

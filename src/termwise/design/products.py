@@ -1,12 +1,12 @@
-"""Products of two columns that are never stored: everything the engine asks of all of them is a matrix product.
+"""Products of two columns that are never stored: every sum over all of them is a matrix product.
 
 For the products `g = a b` of any two of m columns S, and a weight u for every row,
 
     sum u g = sum u a b = (S' diag(u) S)_ab
 
-so that one pass over all p = m^2 / 2 candidates reads n m numbers instead of n p, and works in the caches. Where the
-second factors are a few columns only, such as ones for candidates that are columns themselves, only the part of that
-matrix which belongs to them is formed.
+so that one pass over all p = m^2 / 2 candidates reads n m numbers instead of n p, and works in the caches. Where only a
+few columns are second factors, such as a column of ones for candidates that are columns themselves, only their part of
+that matrix is formed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
-from termwise.design.stored import EVERY, Design
+from termwise._numerics import CANCELLATION_SHARE
+from termwise.design import EVERY, Design, fourth_power_bound
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-FEW = 0.5  # share of the columns that are second factors, up to which the others are left alone
-SAFE = 1e-4  # share of a column's square that must be left for a difference of sums to keep twelve digits
+SECOND_FACTORS_SHARE = 0.5  # of the columns, up to which gathering the second factors saves more than it costs
 
 
 class ProductDesign(Design):
-    """Column j is the product of two columns of S, number `first[j]` and number `second[j]`."""
+    """Column j is the product of two columns of S, `first[j]` and `second[j]`."""
 
     def __init__(self, S: NDArray, first: Indices, second: Indices) -> None:
         self.S, self.first, self.second = S, first, second
@@ -36,7 +36,7 @@ class ProductDesign(Design):
         self.nbytes = len(S) * len(first) * S.dtype.itemsize
 
     def __getitem__(self, rows: Any) -> Self:
-        """Fewer rows, by a slice, a mask or their numbers."""
+        """Some rows, by a slice, a mask or their indices."""
         return type(self)(self.S[rows[0] if isinstance(rows, tuple) else rows], self.first, self.second)
 
     def products(self, u: Floats) -> Floats:
@@ -55,45 +55,34 @@ class ProductDesign(Design):
 
     def squares(self, weights: Floats | None) -> Floats:
         """`sum w a^2 b^2`."""
-        return self._sums(weights, squared=1)
-
-    def fourths(self, weights: Floats | None) -> Floats:
-        """`sum w a^4 b^4`."""
-        return self._sums(weights, squared=2)
+        return self._sums(weights, squarings=1)
 
     def centred_squares(self, weights: Floats | None, means: Floats) -> Floats:
-        """`sum w (g - mean)^2` as a difference of sums, from the very column where that would cancel."""
+        """`sum w (g - mean)^2` as a difference of sums, from the column itself where that would cancel."""
         w = np.ones(len(self.S)) if weights is None else weights
         raw = self.squares(weights)
         centred = raw - 2 * means * self._sums(w) + means**2 * w.sum()
-        for j in np.flatnonzero(centred < SAFE * raw):
+        for j in np.flatnonzero(centred < CANCELLATION_SHARE * raw):
             centred[j] = w @ (self.columns(slice(j, j + 1))[:, 0] - means[j]) ** 2
         return centred
 
     def fourth_powers(self, weights: Floats | None, means: Floats) -> Floats:
-        """At least `sum w^2 (g - mean)^4`, by the triangle inequality."""
+        """At least `sum w^2 (g - mean)^4`."""
         w = np.ones(len(self.S)) if weights is None else weights
-        fourth = np.maximum(self.fourths(w * w), 0) ** 0.25
-        return (fourth + np.abs(means) * np.sum(w * w) ** 0.25) ** 4
+        return fourth_power_bound(np.maximum(self.fourths(w * w), 0), w, means)
 
-    def gram(self, weights: Floats | None) -> Floats:
-        """`G' diag(w) G`, from strips of rows."""
-        total, root = np.zeros((self.shape[1], self.shape[1])), None if weights is None else np.sqrt(weights)
-        for rows in row_blocks(*self.shape):
-            G = self.columns(EVERY, rows)
-            if root is not None:
-                G *= root[rows, None]
-            total += G.T @ G
-        return total
+    def fourths(self, weights: Floats | None) -> Floats:
+        """`sum w a^4 b^4`."""
+        return self._sums(weights, squarings=2)
 
-    def _sums(self, u: Floats | None, squared: int = 0) -> Floats:
-        """`sum u a b` of all products, their factors squared so often, over strips of rows that stay in the caches."""
+    def _sums(self, u: Floats | None, squarings: int = 0) -> Floats:
+        """`sum u a b` of all products, the factors squared repeatedly, over strips of rows that stay in the caches."""
         (left, first), (right, second) = self._factors
         columns = np.arange(self.S.shape[1])
         total = np.zeros((columns[left].size, columns[right].size))
         for rows in row_blocks(*self.S.shape):
             part = self.S[rows]
-            for _ in range(squared):
+            for _ in range(squarings):
                 part = part * part
             b = part[:, right]
             total += part[:, left].T @ (b if u is None else b * u[rows, None].astype(self.dtype, copy=False))
@@ -101,9 +90,9 @@ class ProductDesign(Design):
 
     @cached_property
     def _factors(self) -> tuple[tuple[Any, Indices], tuple[Any, Indices]]:
-        """The columns that are first and second factors, and which of them each product has."""
+        """The columns that are first and second factors, and the places of each product's factors among them."""
         right, second = np.unique(self.second, return_inverse=True)
-        if len(right) > FEW * self.S.shape[1]:
-            return (EVERY, self.first), (EVERY, self.second)  # taking columns out would cost more than it saves
+        if len(right) > SECOND_FACTORS_SHARE * self.S.shape[1]:
+            return (EVERY, self.first), (EVERY, self.second)  # gathering columns would cost more than it saves
         left, first = np.unique(self.first, return_inverse=True)
         return (left, first), (right, second)

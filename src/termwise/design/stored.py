@@ -1,13 +1,7 @@
-"""Rows of the design matrix, however they are stored: everything that is ever asked of G.
-
-A block of rows asks its part of G these questions and no others, so that a dense array of any library, a sparse matrix,
-a memory map and functions evaluated on the fly are all the same to the engine. G is never scaled, copied or written to;
-answers are in float64. Weights of rows are passed in, None where all are one.
-"""
+"""Design matrices that are stored: dense arrays of any library, memory maps, SciPy sparse matrices."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -26,44 +20,14 @@ from termwise._arrays import (
     tiles,
     zeros,
 )
-
-EVERY = slice(None)
-
-
-class Design(ABC):
-    """Some rows of G."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype  # float32 or float64
-    nbytes: int  # of its numbers
-
-    @abstractmethod
-    def products(self, u: Array) -> Array:
-        """`G' u` for u of shape (n,) or (n, m), in G's own precision."""
-
-    @abstractmethod
-    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
-        """Some rows of some columns, whose numbers or slice are given, as a new array."""
-
-    @abstractmethod
-    def squares(self, weights: Array | None) -> Array:
-        """`sum w g^2` of every column."""
-
-    @abstractmethod
-    def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2` of every column, without cancelling where that is possible."""
-
-    @abstractmethod
-    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
-        """`sum w^2 (g - mean)^4` of every column, or more."""
-
-    @abstractmethod
-    def gram(self, weights: Array | None) -> Array:
-        """`G' diag(w) G`."""
+from termwise._numerics import SUM_ROUNDING_ULPS
+from termwise.design import EVERY, Design, fourth_power_bound
 
 
 class Dense(Design):
-    """Rows of an array, of whatever library, or of a memory map."""
+    """Rows of an array of any library, or of a memory map."""
+
+    G: Array
 
     def __init__(self, G: Array) -> None:
         self.G, self.shape, self.dtype = G, G.shape, precision(G.dtype)
@@ -89,7 +53,7 @@ class Dense(Design):
         return total
 
     def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2`, each number centred before it is squared."""
+        """`sum w (g - mean)^2`, each entry centred before it is squared."""
         total, root = zeros((self.shape[1],), self.G), None if weights is None else weights**0.5
         for X, rows, out in tiles(self.G):
             X = namespace(X).subtract(X, means, **out)
@@ -116,7 +80,7 @@ class Dense(Design):
 
 
 class Sparse(Design):
-    """Rows of a SciPy sparse matrix, by columns."""
+    """Rows of a SciPy sparse matrix, stored by columns."""
 
     def __init__(self, G: Any) -> None:
         self.G, self.shape, self.dtype, self.nbytes = G, G.shape, G.dtype, G.data.nbytes
@@ -126,46 +90,43 @@ class Sparse(Design):
         return np.asarray(self.G.T @ u.astype(self.dtype, copy=False), dtype=np.float64)
 
     def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
-        """Some rows of some columns, made dense."""
+        """Some rows of some columns, as a dense array."""
         G = self.G[:, chosen]
         G = G if isinstance(rows, slice) and rows == EVERY else G[rows]
         return G.toarray().astype(np.float64, copy=False)
 
     def squares(self, weights: Array | None) -> Array:
         """`sum w g^2`."""
-        return np.asarray(self._powers(2).T @ self._or_ones(weights), dtype=np.float64)
+        return self._power_sums(2, np.ones(self.shape[0]) if weights is None else weights)
 
     def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2`, as differences: centred columns would not be sparse."""
-        weights = self._or_ones(weights)
-        squares, along = self.squares(weights), self.products(weights)
-        rounding = 8 * np.finfo(self.dtype).eps * squares  # the differences may be off by this
-        return np.maximum(squares - 2 * means * along + means**2 * weights.sum() - rounding, 0)
+        """`sum w (g - mean)^2`, as differences of sums: centred columns would not be sparse."""
+        weights = np.ones(self.shape[0]) if weights is None else weights
+        squares, sums = self._power_sums(2, weights), self.products(weights)
+        rounding = SUM_ROUNDING_ULPS * np.finfo(self.dtype).eps * squares
+        return np.maximum(squares - 2 * means * sums + means**2 * weights.sum() - rounding, 0)
 
     def fourth_powers(self, weights: Array | None, means: Array) -> Array:
-        """At least `sum w^2 (g - mean)^4`, by the triangle inequality."""
-        weights = self._or_ones(weights)
-        fourth = np.asarray(self._powers(4).T @ weights**2, dtype=np.float64) ** 0.25
-        return (fourth + np.abs(means) * np.sum(weights**2) ** 0.25) ** 4
+        """At least `sum w^2 (g - mean)^4`."""
+        weights = np.ones(self.shape[0]) if weights is None else weights
+        return fourth_power_bound(self._power_sums(4, weights**2), weights, means)
 
     def gram(self, weights: Array | None) -> Array:
-        """`G' diag(w) G`, made dense."""
+        """`G' diag(w) G`, as a dense array."""
         G = self.G
         if weights is not None:
             G = sp.csc_array(G.multiply(np.sqrt(weights).astype(self.dtype)[:, None]))
         return np.asarray((G.T @ G).toarray(), dtype=np.float64)
 
-    def _or_ones(self, weights: Array | None) -> Array:
-        return np.ones(self.shape[0]) if weights is None else weights
-
-    def _powers(self, exponent: int) -> Any:
-        """G with its entries raised to a power, its pattern shared."""
-        data = self.G.data.astype(np.float64) ** exponent
-        return sp.csc_array((data, self.G.indices, self.G.indptr), shape=self.shape)
+    def _power_sums(self, exponent: int, weights: Array) -> Array:
+        """`sum w g^exponent` of every column; the pattern of G is shared."""
+        powers = self.G.data.astype(np.float64) ** exponent
+        shared = sp.csc_array((powers, self.G.indices, self.G.indptr), shape=self.shape)
+        return np.asarray(shared.T @ weights, dtype=np.float64)
 
 
 def as_design(G: Any) -> Design:
-    """Return rows of G as a design, whatever they are stored in."""
+    """Return G as a design: a design itself, a sparse matrix or an array."""
     if isinstance(G, Design):
         return G
     return Sparse(G) if sp.issparse(G) else Dense(G)

@@ -24,24 +24,28 @@ The samples are needed for choosing the terms only: all later rounds take place 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
-from termwise.estimators.stepped import SteppedModel
+from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
+from termwise.estimators.base import TermModel
+from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.data import fit_design, read
+from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
-from termwise.selection.engine import Settings, grow, sparse_columns
+from termwise.selection.engine import STOPPED, Settings, grow
+from termwise.selection.nested import Fetched
 from termwise.selection.path import SelectionPath, Training
-from termwise.selection.rules import TIE
+from termwise.selection.rules import CostRule
 
 Floats = NDArray[np.float64]
-
-ROUNDING = 1e-29  # share of |y|^2 counted as noise, so that an exact fit still sheds the terms it does not need
-DEPENDENT = 1e-10  # a column with less than this share of its square left beside the others says nothing new
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Terms:
         rest = self.rest + float(np.sum((self.U - Q @ U) ** 2))
         return Terms(self.index[order], alphas, R, U, rest, self.n)
 
-    def settled(self, before: Terms, tol: float) -> bool:
+    def converged(self, before: Terms, tol: float) -> bool:
         """Whether the terms are those of before, all survive, and their penalties have at most tol to gain."""
         q, noise = self.U.shape[1], self.noise
         if not np.array_equal(self.index, before.index) or np.any(self.uu <= q * noise):
@@ -110,35 +114,53 @@ class Terms:
         return bool(0.5 * q * np.sum(rho - 1 - np.log(rho)) <= tol)
 
 
+class ColumnsInMemory:
+    """The state of a greedy selection from a few columns in memory, each with its own penalty, for `engine.grow`.
+
+    The columns W are what the chosen ones leave of the candidates: modified Gram-Schmidt.
+    """
+
+    def __init__(self, G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> None:
+        self.W, self.Y, self.alphas = G.copy(), Y, alphas
+        self.least = np.maximum(min_norm, DEPENDENT_COLUMN * np.einsum("ij,ij->j", G, G))
+        self.eligible = np.ones(len(alphas), dtype=bool)
+        self.chosen: list[int] = []
+
+    def refresh(self) -> None:
+        """Statistics of the remaining columns."""
+        self.s, self.c = np.einsum("ij,ij->j", self.W, self.W), self.W.T @ self.Y
+        self.eligible &= self.s > self.least
+        self.den = np.where(self.eligible, self.s + self.alphas, 1.0)
+
+    def fetch_candidates(self, candidates: NDArray[np.intp], *values: Floats) -> tuple[Any, Any]:
+        """The candidates and values, which are here already."""
+        return Fetched(candidates), values
+
+    def append(self, j: int) -> bool:
+        """Append column j."""
+        z = self.W[:, j] / np.sqrt(self.s[j])
+        self.W -= np.outer(z, z @ self.W)
+        self.chosen.append(j)
+        self.eligible[j] = False
+        return True
+
+
 def greedy_order(G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> NDArray[np.intp]:
-    """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, each with its own alpha: modified Gram-Schmidt."""
-    W = G.copy()
-    chosen: list[int] = []
-    least = np.maximum(min_norm, DEPENDENT * np.einsum("ij,ij->j", G, G))
-    free = np.ones(len(alphas), dtype=bool)
-    while True:
-        s = np.einsum("ij,ij->j", W, W)
-        free &= s > least
-        if not free.any():
-            return np.array(chosen, dtype=np.intp)
-        c = W.T @ Y
-        scores = np.where(free, np.einsum("ij,ij->i", c, c) / np.where(free, s + alphas, 1.0), -1.0)
-        j = int(np.flatnonzero(scores >= scores.max() * (1 - TIE))[0])
-        z = W[:, j] / np.sqrt(s[j])
-        W -= np.outer(z, z @ W)
-        chosen.append(j)
-        free[j] = False
+    """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, Orr (7.10), each with its own alpha."""
+    state = ColumnsInMemory(G, Y, alphas, min_norm)
+    grow(state, CostRule(), lambda: "all are chosen" if len(state.chosen) == len(alphas) else "")
+    return np.array(state.chosen, dtype=np.intp)
 
 
-def start(training: Training, intercept: bool, alpha: float, rounding: float) -> Terms:
+def initial_terms(training: Training, intercept: bool, alpha: float, rounding: float) -> Terms:
     """Return all terms of a path, with a common penalty."""
     Z, R, Y = training.Z, training.R, training.Y
     U = Z.T @ Y
     rest = float(np.sum((Y - Z @ U) ** 2)) + rounding
-    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.counts.sum()) - intercept)
+    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.sample_weight.sum()) - intercept)
 
 
-class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
+class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, TermModel):
     """Regression on terms chosen one by one, each with a penalty of its own set by Bayesian evidence (LROLS).
 
     Terms are taken by the largest drop of the regularised cost until no candidate has anything left beside them. The
@@ -152,8 +174,8 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
     alpha : float, default=1e-3
         Penalty all terms start from, above 0. Keep it small beside the squares of the columns: what it takes from the
         strong terms counts as noise in the first update, and weak terms must rise above that.
-    max_updates : int, default=20
-        Most updates of the penalties; 0 keeps all terms at `alpha`.
+    max_iter : int, default=20
+        Maximum number of updates of the penalties; 0 keeps all terms at `alpha`.
     min_norm : float, default=1e-6
         A candidate is taken only while its column, less what the chosen ones explain of it, has a square above this.
     tol : float, default=1e-3
@@ -168,6 +190,8 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
         Whether to fit an intercept, which is not penalised.
     verbose : int, default=0
         1 prints a line per update.
+    max_updates : int, default="deprecated"
+        Deprecated name of `max_iter`.
 
     Attributes
     ----------
@@ -181,7 +205,7 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
         Weights of all candidates.
     evidence_path_ : ndarray of shape (1 + updates,)
         Log evidence of the data at the start and after each update, with the noise variance that suits them best.
-    n_updates_ : int
+    n_iter_, n_updates_ : int
         Number of updates made.
     stop_reason_ : str
         Why the updates ended.
@@ -205,7 +229,7 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
     terms go or change places, the remaining ones are orthogonalised anew, which is another prior, and it may fall.
 
     On the papers' regression data both values of `reselect` predict about equally well, most often False a little
-    better; True leaves fewer terms, but its order may go round in circles until `max_updates` ends it.
+    better; True leaves fewer terms, but its order may go round in circles until `max_iter` ends it.
 
     Penalties that have adapted to the samples make leave-one-out and the evidence far too optimistic when there are
     nearly as many terms as samples, as with narrow radial functions on every sample: then nothing is left to tell the
@@ -234,34 +258,79 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
         basis: Any = None,
         *,
         alpha: float = 1e-3,
-        max_updates: int = 20,
+        max_iter: int = 20,
         min_norm: float = 1e-6,
         tol: float = 1e-3,
         reselect: bool = False,
         max_terms: int | None = None,
         fit_intercept: bool = True,
         verbose: int = 0,
+        max_updates: int | str = "deprecated",
     ) -> None:
         self.basis = basis
         self.alpha = alpha
-        self.max_updates = max_updates
+        self.max_iter = max_iter
         self.min_norm = min_norm
         self.tol = tol
         self.reselect = reselect
         self.max_terms = max_terms
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.max_updates = max_updates
 
-    def _check_params(self) -> None:
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        settings, max_iter = self._check_params()
+        after_step = step_callback(self, None)
+        data = read(self, X, y, sample_weight, basis=self.basis)
+        design = fit_design(self, self.basis, data)
+        Y, weights = design.Y, design.weights
+        path = select_terms(design.G, Y, weights, settings, design.candidates.one_output, lambda path: after_step())
+        training = path.training()
+        rounding = EVIDENCE_NOISE * float(np.sum(weights @ Y**2))
+        terms = initial_terms(training, self.fit_intercept, self.alpha, rounding)
+        terms, evidence, reason = self._update(terms, path, max_iter, after_step)
+        rows = Rows(training.sample_weight, self.fit_intercept)
+        columns = training.Z @ training.R[:, terms.index]
+        problem = Problem(columns, training.Y, rows, training.G_mean[terms.index], training.Y_mean, owned=True)
+        solution = solve_orthogonal(problem, terms.alphas)
+        chosen, iterations = path.terms[terms.index], len(evidence) - 1
+        self._store(
+            design.fitted_terms(problem, solution, measure(rows, solution), "loo", chosen),
+            alphas_=terms.alphas,
+            evidence_path_=np.array(evidence),
+            n_iter_=iterations,
+            n_updates_=iterations,
+            stop_reason_=reason,
+            path_=path,
+        )
+        end_of_fit(self)
+        return self
+
+    def _check_params(self) -> tuple[Settings, int]:
+        """Validate the parameters; return how the path grows and the largest number of updates."""
+        max_iter: Any = self.max_iter
+        if self.max_updates != "deprecated":
+            warnings.warn("max_updates is deprecated: use max_iter.", FutureWarning, stacklevel=3)
+            max_iter = self.max_updates
         check_number("alpha", self.alpha, above=0, remedy="start from a small penalty such as 1e-3")
-        check_number("max_updates", self.max_updates, low=0, integer=True, remedy="0 keeps all terms at alpha")
+        check_number("max_iter", max_iter, low=0, integer=True, remedy="0 keeps all terms at alpha")
         check_number("tol", self.tol, low=0, remedy="1e-3 leaves a thousandth of log evidence to gain")
         check_bool("reselect", self.reselect, remedy="True chooses among the terms again after each update")
         check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every update")
-        self._settings().check()
-
-    def _settings(self) -> Settings:
-        return Settings(
+        settings = Settings(
             rule="cost",
             alpha=self.alpha,
             penalty="orthogonal",
@@ -269,52 +338,30 @@ class EvidenceForwardRegressor(MultiOutputMixin, RegressorMixin, SteppedModel):
             fit_intercept=self.fit_intercept,
             min_norm=self.min_norm,
         )
+        settings.check()
+        return settings, max_iter
 
-    def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        after_step = self._after_step
-
-        def callback(path: SelectionPath) -> bool:
-            return after_step()
-
-        self.path_ = grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, callback)
-        data = self.path_.training()
-        rounding = ROUNDING * float(np.sum(counts @ Y**2))
-        terms = self._update(start(data, self.fit_intercept, self.alpha, rounding))
-        self.alphas_ = terms.alphas
-        rows = Rows(data.counts, self.fit_intercept)
-        columns = data.Z @ data.R[:, terms.index]
-        problem = Problem(columns, data.Y, rows, data.G_mean[terms.index], data.Y_mean, owned=True)
-        solution = solve_orthogonal(problem, terms.alphas)
-        support = self.path_.terms[terms.index]
-        self._settle(problem, solution, support, problem.G_mean, measure(rows, solution), "loo")
-
-    def _update(self, terms: Terms) -> Terms:
-        """Update the penalties until they have settled."""
-        evidence = [terms.evidence]
-        self.stop_reason_ = self._reason_before(terms)
-        while not self.stop_reason_:
+    def _update(
+        self, terms: Terms, path: SelectionPath, max_iter: int, after_step: Callable[[], bool]
+    ) -> tuple[Terms, list[float], str]:
+        """Update the penalties to convergence; return the terms, the log evidence along the way and why it ended."""
+        evidence, reason = [terms.evidence], ""
+        if not len(terms.index) or path.stop_reason == STOPPED:
+            reason = path.stop_reason
+        elif not max_iter:
+            reason = "max_iter=0 reached"
+        while not reason:
             before, terms = terms, terms.update(self.reselect, self.min_norm)
             evidence.append(terms.evidence)
             if self.verbose:
-                _report(len(evidence) - 1, terms)
-            if self._after_step():
-                self.stop_reason_ = "stopped by a callback"
+                size, noise = len(terms.index), terms.noise
+                print(f"{len(evidence) - 1:4d}  {size} terms  noise {noise:.6g}  log evidence {evidence[-1]:.6g}")
+            if after_step():
+                reason = STOPPED
             elif not len(terms.index):
-                self.stop_reason_ = "no term is left: none rises above the noise"
-            elif terms.settled(before, self.tol):
-                self.stop_reason_ = "the penalties have converged"
-            elif len(evidence) > self.max_updates:
-                self.stop_reason_ = f"max_updates={self.max_updates} reached"
-        self.evidence_path_, self.n_updates_ = np.array(evidence), len(evidence) - 1
-        return terms
-
-    def _reason_before(self, terms: Terms) -> str:
-        """Say why there is nothing to update, if that is so."""
-        if not len(terms.index) or self.path_.stop_reason == "stopped by a callback":
-            return self.path_.stop_reason
-        return "" if self.max_updates else "max_updates=0 reached"
-
-
-def _report(update: int, terms: Terms) -> None:
-    """Say what the last update did."""
-    print(f"{update:4d}  {len(terms.index)} terms  noise {terms.noise:.6g}  log evidence {terms.evidence:.6g}")
+                reason = "no term is left: none rises above the noise"
+            elif terms.converged(before, self.tol):
+                reason = "the penalties have converged"
+            elif len(evidence) > max_iter:
+                reason = f"max_iter={max_iter} reached"
+        return terms, evidence, reason

@@ -5,193 +5,184 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from termwise._arrays import at, from_host
-from termwise._checks import check_choice, check_indices, check_number
-from termwise.estimators.cluster import ClusterModel
-from termwise.estimators.labels import LabelModel, coded, labels_of
-from termwise.estimators.stepped import PathModel
-from termwise.execution.collections import Chunks, is_dask, lazily
+from termwise._arrays import densify, from_host
+from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
+from termwise.estimators.base import SelectorModel
+from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read
+from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
+from termwise.execution.forward import select_terms, select_terms_on_cluster
+from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
-from termwise.selection.engine import Settings, grow, sparse_columns
+from termwise.selection.engine import Settings
 from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.selection.rules import Rule
 
+BASIS_ROWS = 10_000  # rows of Dask data that a basis is fitted to
+PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
-class ForwardModel(TransformerMixin, PathModel):
-    """What the regressor and the classifier share: the path, the choice of a size, and being a selector."""
 
-    keeps_sparse = True
-    streams = True
-    any_library = True
+def fit_forward(estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bool = False) -> Any:
+    """Fit a forward estimator: grow the path where the data are, then cut it at the size the criterion chooses."""
+    settings = forward_settings(estimator)
+    check_forward(estimator, settings)
+    callback = path_callback(estimator)
+    if is_dask(X, y, sample_weight):
+        candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
+        terms, attributes = estimator._cut(path, forward_size(estimator, path), empty_terms(candidates))
+    else:
+        data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
+        design = fit_design(estimator, estimator.basis, data)
+        one_output = design.candidates.one_output
+        path = select_terms(design.G, design.Y, design.weights, settings, one_output, callback)
+        terms, attributes = estimator._cut(path, forward_size(estimator, path), empty_terms(design.candidates))
+        terms = design.complete(terms)
+    estimator._store(terms, path_=path, stop_reason_=path.stop_reason, n_swaps_=path.n_swaps, **attributes)
+    end_of_fit(estimator)
+    return estimator
 
-    def __init__(
-        self,
-        basis: Any = None,
-        *,
-        rule: str | Rule = "loo",
-        criterion: str | None = "tcr",
-        alpha: float | str = 1e-6,
-        penalty: str = "weights",
-        max_terms: int | None = None,
-        patience: int | None = 10,
-        max_seconds: float | None = None,
-        include: ArrayLike = (),
-        refine: str | None = None,
-        refit_alpha: str | None = None,
-        beta: float = 1e-6,
-        cv: Any = 5,
-        precompute: bool | str = "auto",
-        fit_intercept: bool = True,
-        verbose: int = 0,
-    ) -> None:
-        self.basis = basis
-        self.rule = rule
-        self.criterion = criterion
-        self.alpha = alpha
-        self.penalty = penalty
-        self.max_terms = max_terms
-        self.patience = patience
-        self.max_seconds = max_seconds
-        self.include = include
-        self.refine = refine
-        self.refit_alpha = refit_alpha
-        self.beta = beta
-        self.cv = cv
-        self.precompute = precompute
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
 
-    def _most_steps(self) -> int | None:
-        return self.max_terms
+def forward_settings(estimator: Any) -> Settings:
+    """Collect the parameters that say how the path grows."""
+    names = ("rule", "alpha", "penalty", "max_terms", "criterion", "patience", "max_seconds", "include", "beta", "cv")
+    more = ("precompute", "fit_intercept", "refine")
+    return Settings(**{name: getattr(estimator, name) for name in (*names, *more)})
 
-    def _settings(self) -> Settings:
-        return Settings(
-            self.rule,
-            self.alpha,
-            self.penalty,
-            self.max_terms,
-            self.criterion,
-            self.patience,
-            self.max_seconds,
-            self.include,
-            self.beta,
-            self.cv,
-            self.precompute,
-            self.fit_intercept,
-            refine=self.refine,
+
+def check_forward(estimator: Any, settings: Settings) -> None:
+    """Validate the parameters before the data are touched."""
+    settings.check()
+    check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
+    if estimator.refit_alpha is not None:
+        check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
+
+
+def path_callback(estimator: Any) -> Callable[[SelectionPath], bool]:
+    """Return what is called after each term: it prints, calls scikit-learn's callbacks, and is True to stop."""
+    after_step = step_callback(estimator, estimator.max_terms)
+
+    def callback(path: SelectionPath) -> bool:
+        if estimator.verbose:
+            print_step(path)
+        return after_step()
+
+    return callback
+
+
+def print_step(path: SelectionPath) -> None:
+    """Print the last step of a path."""
+    last = path.steps[-1]
+    numbers = f"loo {last.loo:.6g}  gcv {last.gcv:.6g}  {last.seconds:.2f} s"
+    print(f"{len(path):4d}  candidate {last.term:6d}  {numbers}")
+
+
+def forward_size(estimator: Any, path: SelectionPath) -> int:
+    """Number of terms to keep: the criterion's choice and all included ones; after a refinement the whole path."""
+    if path.n_swaps:
+        return len(path)
+    included = check_indices("include", estimator.include, path.n_candidates, what="term")
+    return max(path.choose(estimator.criterion), min(len(included), len(path)))
+
+
+def empty_terms(candidates: Candidates) -> FittedTerms:
+    """Return the model without terms, to be replaced by that of a path."""
+    nothing = np.empty(0)
+    return FittedTerms(candidates, np.empty(0, dtype=np.intp), nothing, nothing)
+
+
+def cut_forward(estimator: Any, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+    """Solve for the weights of the first k terms of a path."""
+    training, intercept = path.training(), estimator.fit_intercept
+    rows, Y = Rows(training.sample_weight, intercept), training.Y
+    G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
+    problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
+    alpha = path.steps[k].alpha
+    if estimator.refit_alpha is not None and k:
+        alpha = best_alpha(Spectrum(problem), estimator.refit_alpha)
+    if np.isinf(alpha):  # no penalty generalises: the weights are zero
+        solution = Spectrum(problem).solution(np.inf)
+    elif estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
+        solution = solve_orthogonal(problem, alpha)
+    else:
+        solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
+    residuals = None
+    if isinstance(training.rows, CondensedRows):  # on a cluster only the sum of the leave-one-out errors is known
+        loo = np.sqrt(path.steps[k].loo * rows.n)
+        solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
+    else:
+        residuals = solution.loo / (rows.counts**0.5)[:, None]
+    criterion = estimator.criterion if estimator.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
+    statistics = FitStatistics(rows, solution, G_mean, measure(rows, solution), criterion, residuals)
+    return FittedTerms.from_solution(terms.candidates, path.terms[:k], Y_mean, statistics), {"alpha_": alpha}
+
+
+# -- data on a Dask cluster --------------------------------------------------------------------------------------------
+
+
+def select_on_cluster(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    settings: Settings,
+    callback: Callable[[SelectionPath], bool],
+    classify: bool,
+) -> tuple[Candidates, SelectionPath]:
+    """Grow the path on the workers that hold the data; the rows stay there."""
+    check_request(estimator, estimator.basis, y)
+    if estimator.refit_alpha is not None:
+        raise ValueError(
+            f"refit_alpha must be None for Dask data, got {estimator.refit_alpha!r}: it would need the rows of the "
+            "chosen terms; leave it out, or fit BasisRidge to transform(X).compute() afterwards."
         )
-
-    def _check_params(self) -> None:
-        self._settings().check()
-        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
-        if self.refit_alpha is not None:
-            check_choice("refit_alpha", self.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
-
-    def _solve(self, G: Any, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        self._keep(grow(sparse_columns(G), Y, counts, self._settings(), self._one_output, self._follower()))
-
-    def _follower(self) -> Callable[[SelectionPath], bool]:
-        """What is to be called after each term."""
-        after_step, verbose = self._after_step, self.verbose
-
-        def callback(path: SelectionPath) -> bool:
-            if verbose:
-                _report(path)
-            return after_step()
-
-        return callback
-
-    def _keep(self, path: SelectionPath) -> None:
-        """Keep a path and cut it."""
-        self.path_, self.stop_reason_, self.n_swaps_ = path, path.stop_reason, path.n_swaps
-        self._cut(self._size())
-
-    def _size(self) -> int:
-        """Number of terms to keep: what the criterion says, and all that must be in; those that were refined."""
-        if self.path_.n_swaps:
-            return len(self.path_)
-        forced = check_indices("include", self.include, self.path_.n_candidates, what="term")
-        return max(self.path_.choose(self.criterion), min(len(forced), len(self.path_)))
-
-    def _remarks(self) -> list[str]:
-        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
-
-    def _cut(self, k: int) -> None:
-        """Settle on the first k terms of the path."""
-        data, support = self.path_.training(), self.path_.terms[:k]
-        rows = Rows(data.counts, self.fit_intercept)
-        G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
-        problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
-        self.alpha_ = self.path_.steps[k].alpha
-        if self.refit_alpha is not None and k:
-            self.alpha_ = best_alpha(Spectrum(problem), self.refit_alpha)
-        if np.isinf(self.alpha_):  # nothing generalises: the weights are zero
-            solution = Spectrum(problem).solution(np.inf)
-        elif self.penalty == "orthogonal" and k and self.refit_alpha is None:
-            solution = solve_orthogonal(problem, self.alpha_)
-        else:
-            solution = solve_penalised(problem, np.arange(k), np.full(k, self.alpha_))
-        far = isinstance(data.rows, CondensedRows)
-        if far:  # the path knows the sum of the leave-one-out errors, which the rows are needed for
-            loo = np.sqrt(self.path_.steps[k].loo * rows.n)
-            solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
-        criterion = self.criterion if self.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
-        self._settle(problem, solution, support, problem.G_mean, measure(rows, solution), criterion)
-        if far:
-            self._fitted = replace(self._fitted, residuals=None)
-
-    def get_support(self, indices: bool = False) -> NDArray:
-        """Return which candidates are in the model.
-
-        Parameters
-        ----------
-        indices : bool, default=False
-            Return their numbers, in ascending order, instead of a mask.
-        """
-        check_is_fitted(self)
-        mask = np.zeros(self._n_candidates, dtype=bool)
-        mask[self._chosen] = True
-        return np.flatnonzero(mask) if indices else mask
-
-    def transform(self, X: ArrayLike) -> NDArray:
-        """Return the columns of the chosen terms, in the order of the candidates.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
-            Inputs; the answer is a Dask array for those of Dask.
-        """
-        if is_dask(X):
-            return lazily(ForwardModel.transform, self, X)
-        return at(self._terms(X), np.argsort(self._chosen), axis=1)
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the chosen terms, in the order of the candidates.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Present for scikit-learn's conventions.
-        """
-        check_is_fitted(self)
-        return np.array(self._term_names(), dtype=object)[np.argsort(self._chosen)]
+    chunks, fresh = split_chunks(X, y, sample_weight), clone(estimator)
+    validate_data(fresh, without_rows(X), skip_check_array=True, reset=True)
+    labels, read_targets = None, check_targets
+    if classify:
+        labels = Labels(np.unique(np.concatenate(chunks.gather("y", distinct_labels))))
+        check_classes(labels.classes)
+        read_targets = partial(code_known_labels, labels.classes)
+    basis = None if estimator.basis is None else fit_basis_to_chunks(estimator.basis, chunks, read_targets)
+    reader = ChunkReader("X", type(estimator).__name__, basis, read_targets)
+    path = select_terms_on_cluster(chunks, reader, settings, callback)
+    names = getattr(fresh, "feature_names_in_", None)
+    return Candidates(basis, path.n_candidates, path.one_output, fresh.n_features_in_, names, labels), path
 
 
-def _report(path: SelectionPath) -> None:
-    """Say what the last step did."""
-    step = path.steps[-1]
-    print(f"{len(path):4d}  candidate {step.term:6d}  loo {step.loo:.6g}  gcv {step.gcv:.6g}  {step.seconds:.2f} s")
+def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any], NDArray[np.float64]]) -> Any:
+    """Fit a basis to some rows of every chunk, and check that it can be evaluated chunk by chunk."""
+    X, y = sample_rows(chunks, BASIS_ROWS)
+    basis = clone(basis).fit(X, read_targets(y))
+    some = X[: min(PROBE_ROWS, n_rows(X))]
+    forward, backward = densify(basis.transform(some)), densify(basis.transform(some[::-1]))
+    if forward.shape != backward.shape or not np.allclose(forward, backward[::-1], equal_nan=True):
+        raise ValueError(
+            f"basis must transform each row by itself for Dask data, got {basis!r}, which looks at its neighbours: "
+            "compute its columns beforehand and use basis=None."
+        )
+    return basis
 
 
-class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardModel):
+def distinct_labels(y: Any) -> NDArray:
+    """Return the distinct labels of a chunk."""
+    y = column_or_1d(y)
+    assert_all_finite(y, input_name="y")
+    if len(y):
+        check_classification_targets(y)
+    return np.unique(y)
+
+
+class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
     """Regression on a few terms, chosen one by one.
 
     Grows a path by adding, each time, the candidate the rule likes best, and keeps as many terms as the criterion says.
@@ -202,10 +193,8 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by, or a rule of one's own; see `forward_path`.
-    criterion : {"tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, \
-            default="tcr"
-        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same,
-        "tcr_sequential" for many more candidates than samples.
+    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -264,10 +253,6 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
     or the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` waits for both.
 
-    "tcr" asks of a term what noise would bring to the best of p independent candidates. Neighbouring Gaussians are
-    nearly the same one: "tcr_effective" estimates how many are different, and keeps more terms of such dictionaries
-    and the same ones of orthogonal columns.
-
     Where candidates far outnumber samples, leave-one-out falls with every term, since each is the best of so many, and
     a noise level taken from it lets in terms of noise. "tcr_sequential" judges a term by the error of the model before
     it and keeps just the significant ones; "tcr" then ends the path as soon as those are over, and keeps some more.
@@ -296,8 +281,71 @@ class ForwardRegressor(MultiOutputMixin, RegressorMixin, ClusterModel, ForwardMo
     2
     """
 
+    keeps_sparse = True
+    streams = True
+    any_library = True
 
-class ForwardClassifier(LabelModel, ClusterModel, ForwardModel):
+    def __init__(
+        self,
+        basis: Any = None,
+        *,
+        rule: str | Rule = "loo",
+        criterion: str | None = "tcr",
+        alpha: float | str = 1e-6,
+        penalty: str = "weights",
+        max_terms: int | None = None,
+        patience: int | None = 10,
+        max_seconds: float | None = None,
+        include: ArrayLike = (),
+        refine: str | None = None,
+        refit_alpha: str | None = None,
+        beta: float = 1e-6,
+        cv: Any = 5,
+        precompute: bool | str = "auto",
+        fit_intercept: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.basis = basis
+        self.rule = rule
+        self.criterion = criterion
+        self.alpha = alpha
+        self.penalty = penalty
+        self.max_terms = max_terms
+        self.patience = patience
+        self.max_seconds = max_seconds
+        self.include = include
+        self.refine = refine
+        self.refit_alpha = refit_alpha
+        self.beta = beta
+        self.cv = cv
+        self.precompute = precompute
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, rows of a file, Dask array or Dask data frame of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets; several outputs share their terms.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_forward(self, X, y, sample_weight)
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_forward(self, path, k, terms)
+
+    def _summary_lines(self) -> list[str]:
+        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
+
+
+class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """Classification on a few terms, chosen one by one.
 
     `ForwardRegressor` on labels coded -1 and +1 (one column per class for more than two); the class with the largest
@@ -309,10 +357,8 @@ class ForwardClassifier(LabelModel, ClusterModel, ForwardModel):
         Yields the candidates. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by, or a rule of one's own; see `forward_path`.
-    criterion : {"tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, \
-            default="tcr"
-        How many terms to keep; None: all. "tcr_effective" is "tcr" for candidates many of which are nearly the same,
-        "tcr_sequential" for many more candidates than samples.
+    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
+        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
         The penalty, or have it re-estimated after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -358,8 +404,65 @@ class ForwardClassifier(LabelModel, ClusterModel, ForwardModel):
     True
     """
 
-    def _target_reader(self, chunks: Chunks) -> Callable[[Any], NDArray[np.float64]]:
-        """Learn the classes from all chunks; their labels are coded where they are."""
-        self.classes_ = np.unique(np.concatenate(chunks.gather("y", labels_of)))
-        self._check_classes()
-        return partial(coded, self.classes_)
+    keeps_sparse = True
+    streams = True
+    any_library = True
+
+    def __init__(
+        self,
+        basis: Any = None,
+        *,
+        rule: str | Rule = "loo",
+        criterion: str | None = "tcr",
+        alpha: float | str = 1e-6,
+        penalty: str = "weights",
+        max_terms: int | None = None,
+        patience: int | None = 10,
+        max_seconds: float | None = None,
+        include: ArrayLike = (),
+        refine: str | None = None,
+        refit_alpha: str | None = None,
+        beta: float = 1e-6,
+        cv: Any = 5,
+        precompute: bool | str = "auto",
+        fit_intercept: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.basis = basis
+        self.rule = rule
+        self.criterion = criterion
+        self.alpha = alpha
+        self.penalty = penalty
+        self.max_terms = max_terms
+        self.patience = patience
+        self.max_seconds = max_seconds
+        self.include = include
+        self.refine = refine
+        self.refit_alpha = refit_alpha
+        self.beta = beta
+        self.cv = cv
+        self.precompute = precompute
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, rows of a file, Dask array or Dask data frame of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,)
+            Classes.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_forward(self, X, y, sample_weight, classify=True)
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_forward(self, path, k, terms)
+
+    def _summary_lines(self) -> list[str]:
+        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]

@@ -19,7 +19,8 @@ which stay primal until all but m terms are gone.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.linalg as sla
@@ -28,15 +29,15 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from termwise._checks import check_indices, check_number
-from termwise.estimators.model import BatchModel
+from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import fit_design, read
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import Problem, measure, pose, solve_penalised
-from termwise.linalg.spectrum import RESOLVED, Spectrum
+from termwise.linalg.spectrum import Spectrum
 
-TINY = 1e-4  # the dual form loses digits as penalties fall below this share of the largest eigenvalue
-ROUNDING = 1e-14  # share of |y|^2 counted as noise, so that an exact fit still sheds terms it does not need
-DEPENDENT = RESOLVED**2  # a column with less than this share of its square left beside the others says nothing new
+DEPENDENT = RESOLVED_RATIO**2  # of a column's squares: with less left beside the others, it depends on them
 
 
 def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: float) -> float:
@@ -52,7 +53,7 @@ def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: 
     freedom, vv, s : `trace P_j`, `h' P_j^2 h`, `h' P_j h`.
     """
     slope = b * freedom - a * vv
-    if slope <= 1e-14 * a * vv:
+    if slope <= QUADRATIC_SLOPE_MIN * a * vv:
         return np.inf
     return max(0.0, (c * freedom - b * vv) / slope - s)
 
@@ -171,10 +172,10 @@ def sweep(form: Form, G: NDArray, Y: NDArray, outside: float, freedom: float, al
 def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Form:
     """Dual while there are more terms than rows and no penalty is tiny beside the largest eigenvalue, else primal."""
     crowded = np.isfinite(alphas).sum() > len(G)
-    return Dual(G, alphas) if crowded and alphas.min() > TINY * largest else Primal(G, alphas)
+    return Dual(G, alphas) if crowded and alphas.min() > PENALTY_RATIO_MIN * largest else Primal(G, alphas)
 
 
-class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
+class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
     """Ridge regression with one penalty per term, which prunes the terms it does not need.
 
     Minimises `|y - G w|^2 + sum_j alpha_j w_j^2`. Each penalty in turn is set to the exact minimiser of GCV, given the
@@ -188,12 +189,14 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         Penalty all terms start from: a number, or the global optimum of a criterion.
     tol : float, default=1e-4
         The sweeps stop when GCV falls by less than this share of itself.
-    max_sweeps : int, default=100
-        Most sweeps.
+    max_iter : int, default=100
+        Maximum number of sweeps.
     subset : array-like of int or None, default=None
         Start from these terms, unpenalised, and no others, instead of from `alpha`.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    max_sweeps : int or None, default=None
+        Another name of `max_iter`, which it overrides if it is not None.
 
     Attributes
     ----------
@@ -209,7 +212,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         Penalty the sweeps started from.
     gcv_path_ : ndarray of shape (1 + sweeps,)
         GCV at the start and after each sweep; it never rises.
-    n_sweeps_ : int
+    n_iter_, n_sweeps_ : int
         Number of sweeps made.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
         As in `BasisRidge`; the criterion is GCV.
@@ -240,83 +243,110 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         basis: Any = None,
         alpha: float | str = "gcv",
         tol: float = 1e-4,
-        max_sweeps: int = 100,
+        max_iter: int = 100,
         subset: ArrayLike | None = None,
         fit_intercept: bool = True,
+        *,
+        max_sweeps: int | None = None,
     ) -> None:
         self.basis = basis
         self.alpha = alpha
         self.tol = tol
-        self.max_sweeps = max_sweeps
+        self.max_iter = max_iter
         self.subset = subset
         self.fit_intercept = fit_intercept
+        self.max_sweeps = max_sweeps
 
-    def _check_params(self) -> None:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
         check_alpha(self.alpha)
-        check_number("tol", self.tol, low=0, remedy="1e-4 stops when GCV has settled to four digits")
-        check_number("max_sweeps", self.max_sweeps, low=1, integer=True, remedy="allow at least one sweep")
-
-    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        problem = pose(G, Y, counts, self.fit_intercept)
+        check_number("tol", self.tol, low=0, remedy="1e-4 stops when GCV has converged to four digits")
+        max_iter = self.max_iter if self.max_sweeps is None else self.max_sweeps
+        check_number("max_iter", max_iter, low=1, integer=True, remedy="allow at least one sweep")
+        data = read(self, X, y, sample_weight, basis=self.basis)
+        design = fit_design(self, self.basis, data)
+        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
         spectrum = Spectrum(problem)
-        alphas = self._start(spectrum)
-        G, Y, outside = _triangular(problem)
-        if not spectrum.interpolates:
-            outside += ROUNDING * float(np.sum(problem.Y**2))
-        n, freedom = problem.rows.n, problem.rows.n - problem.rows.intercept
-        largest = spectrum.mu.max(initial=0.0)
-        r, dof = Primal(G, alphas).residual(Y)
-        path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
-        for _ in range(self.max_sweeps):
-            self.alphas_ = alphas.copy()
-            sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas)
-            value = float(gcv(sse, n - left, n))
-            if value > path[-1]:  # only rounding can raise it: the last sweep was the end
-                break
-            self.alphas_ = alphas
-            path.append(value)
-            if path[-2] - path[-1] <= self.tol * path[-2]:
-                break
-        else:
-            warnings.warn(
-                f"LocalRidge stopped after max_sweeps={self.max_sweeps} with GCV still falling by "
-                f"{1 - path[-1] / path[-2]:.1e} a sweep: allow more sweeps or a larger tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self.gcv_path_, self.n_sweeps_ = np.array(path) / Y.shape[1], len(path) - 1
-        support = np.flatnonzero(np.isfinite(self.alphas_))
-        solution = solve_penalised(problem, support, self.alphas_[support])
-        criteria = measure(problem.rows, solution)
-        self._settle(problem, solution, support, problem.G_mean[support], criteria, "gcv")
+        alpha, start = initial_penalties(spectrum, self.alpha, self.subset)
+        alphas, path = sweep_to_convergence(spectrum, start, self.tol, max_iter)
+        chosen = np.flatnonzero(np.isfinite(alphas))
+        solution = solve_penalised(problem, chosen, alphas[chosen])
+        problem = replace(problem, G_mean=problem.G_mean[chosen])
+        terms = design.fitted_terms(problem, solution, measure(problem.rows, solution), "gcv", chosen)
+        iterations = len(path) - 1
+        return self._store(
+            terms, alpha_=alpha, alphas_=alphas, gcv_path_=np.array(path), n_iter_=iterations, n_sweeps_=iterations
+        )
 
-    def _start(self, spectrum: Spectrum) -> NDArray[np.float64]:
-        rows, p = spectrum.problem.rows, spectrum.problem.G.shape[1]
-        if self.subset is None:
-            self.alpha_, _ = resolve_alpha(self.alpha, spectrum)
-            return np.full(p, max(self.alpha_, _least_penalty(spectrum)))
-        subset = check_indices("subset", self.subset, p, what="term")
-        if len(subset) >= rows.n - rows.intercept:
-            raise ValueError(
-                f"subset must leave degrees of freedom, got {len(subset)} terms for {rows.n:g} samples: name fewer."
-            )
-        self.alpha_ = 0.0
-        alphas = np.full(p, np.inf)
-        alphas[_independent_columns(spectrum.problem.G, subset)] = 0.0
-        return alphas
+
+def initial_penalties(spectrum: Spectrum, alpha: Any, subset: ArrayLike | None) -> tuple[float, NDArray[np.float64]]:
+    """Return the common penalty the sweeps start from and that of every term, infinite outside a given subset."""
+    rows, p = spectrum.problem.rows, spectrum.problem.G.shape[1]
+    if subset is None:
+        found, _ = resolve_alpha(alpha, spectrum)
+        return found, np.full(p, max(found, _smallest_penalty(spectrum)))
+    chosen = check_indices("subset", subset, p, what="term")
+    if len(chosen) >= rows.n - rows.intercept:
+        raise ValueError(
+            f"subset must leave degrees of freedom, got {len(chosen)} terms for {rows.n:g} samples: name fewer."
+        )
+    alphas = np.full(p, np.inf)
+    alphas[_independent_columns(spectrum.problem.G, chosen)] = 0.0
+    return 0.0, alphas
+
+
+def sweep_to_convergence(
+    spectrum: Spectrum, alphas: NDArray[np.float64], tol: float, max_iter: int
+) -> tuple[NDArray[np.float64], list[float]]:
+    """Sweep until GCV falls by less than `tol` of itself; return the penalties and GCV after each sweep."""
+    problem = spectrum.problem
+    G, Y, outside = _triangular(problem)
+    if not spectrum.interpolates:
+        outside += EXACT_FIT_NOISE * float(np.sum(problem.Y**2))
+    n, freedom = problem.rows.n, problem.rows.n - problem.rows.intercept
+    largest, q = spectrum.mu.max(initial=0.0), Y.shape[1]
+    r, dof = Primal(G, alphas).residual(Y)
+    path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
+    for _ in range(max_iter):
+        before = alphas.copy()
+        sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas)
+        value = float(gcv(sse, n - left, n))
+        if value > path[-1]:  # only rounding can raise it: the sweep before was the last
+            return before, [one / q for one in path]
+        path.append(value)
+        if path[-2] - path[-1] <= tol * path[-2]:
+            return alphas, [one / q for one in path]
+    warnings.warn(
+        f"LocalRidge stopped after max_iter={max_iter} sweeps with GCV still falling by {1 - path[-1] / path[-2]:.1e} "
+        "a sweep: allow more sweeps or a larger tol.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+    return alphas, [one / q for one in path]
 
 
 def _independent_columns(G: NDArray, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
     """Leave out columns that are constant or follow from the others: without a penalty they mean nothing."""
     norms = np.sqrt(np.einsum("ij,ij->j", G, G))
-    chosen = chosen[norms[chosen] > RESOLVED * norms.max(initial=0.0)]
+    chosen = chosen[norms[chosen] > RESOLVED_RATIO * norms.max(initial=0.0)]
     if not len(chosen):
         return chosen
     _, R, order = sla.qr(G[:, chosen] / norms[chosen], mode="economic", pivoting=True)
-    return chosen[order[: np.count_nonzero(np.abs(np.diagonal(R)) > RESOLVED)]]
+    return chosen[order[: np.count_nonzero(np.abs(np.diagonal(R)) > RESOLVED_RATIO)]]
 
 
-def _least_penalty(spectrum: Spectrum) -> float:
+def _smallest_penalty(spectrum: Spectrum) -> float:
     """Smallest penalty the sweeps can start from.
 
     Dependent columns need one to share their weight; a fit that would be exact needs enough of it for `n - dof`, here
@@ -324,7 +354,7 @@ def _least_penalty(spectrum: Spectrum) -> float:
     """
     least = spectrum.floor
     if len(spectrum.s) < spectrum.problem.G.shape[1]:
-        least = RESOLVED**2 * float(spectrum.mu.max(initial=0.0))
+        least = RESOLVED_RATIO**2 * float(spectrum.mu.max(initial=0.0))
     return max(least, 1e-6 / float(np.sum(1 / spectrum.mu))) if spectrum.interpolates else least
 
 

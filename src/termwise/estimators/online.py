@@ -1,24 +1,27 @@
-"""Ridge regression that takes in and gives up samples and terms."""
+"""Ridge regression with updates: samples and terms are added and removed in O(k^2), Orr section 4.3."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_bool, check_counts, check_indices, check_number
-from termwise.estimators.model import Record, TermModel
-from termwise.estimators.online_samples import Samples, sample_keys
+from termwise._checks import check_bool, check_counts, check_indices, check_number, check_targets
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import check_design, check_inputs, check_request, fit_design, read, refuse_dask
+from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
 from termwise.linalg.least_squares import measure, pose, solve_penalised
 
 
 class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
-    """Ridge regression kept current: samples and terms come and go without refitting.
+    """Ridge regression with updates: samples and terms are added and removed without refitting.
 
     Works on the triangular factor of the problem, never on an inverse. A sample costs O(k^2) for k terms, however many
     samples there are.
@@ -75,9 +78,6 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
     [0.7]
     """
 
-    _samples: Samples | None
-    _known: Record | None
-
     def __init__(
         self,
         basis: Any = None,
@@ -94,7 +94,7 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         self.fit_intercept = fit_intercept
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything and fit these samples.
+        """Discard the former model and fit these samples.
 
         Parameters
         ----------
@@ -103,11 +103,20 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         y : array-like of shape (n,) or (n, q)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            How often each sample counts.
+            Frequency weights.
         """
-        fresh = clone(self)
-        fresh._take_in(X, y, sample_weight, first=True)
-        return self._become(fresh)
+        check_number("alpha", self.alpha, low=0, remedy="a small penalty such as 1e-6 keeps the weights determined")
+        check_bool("keep_samples", self.keep_samples, remedy="True allows removing samples and adding terms")
+        data = read(self, X, y, sample_weight, basis=self.basis)
+        design = fit_design(self, self.basis, data, min_samples=1)
+        p = design.candidates.n_candidates
+        chosen = np.arange(p) if self.terms is None else check_indices("terms", self.terms, p, what="term")
+        if not len(chosen) and not self.fit_intercept:
+            raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
+        state = OnlineState(design.candidates, chosen, design.Y.shape[1], float(self.alpha), int(self.fit_intercept))
+        state.samples = Samples(p, design.Y.shape[1]) if self.keep_samples else None
+        state.add(data.X, data.y, design.whole, data.weights)
+        return self._store(state.fitted_terms(), _state=state)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add samples.
@@ -119,17 +128,21 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         y : array-like of shape (n,) or (n, q)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            How often each sample counts.
+            Frequency weights.
         """
-        if not hasattr(self, "_factor"):
+        if not hasattr(self, "fitted_terms_"):
             return self.fit(X, y, sample_weight)
-        self._take_in(X, y, sample_weight, first=False)
-        return self
+        X, y = self._check_rows(X, y)
+        weights = check_counts(sample_weight, len(y))
+        basis = self._state.candidates.basis
+        G = check_design(self, basis, X if basis is None else basis.transform(X))
+        self._state.add(X, y, G, weights)
+        return self._update()
 
     def remove_samples(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Remove samples that were added before, each with the weight it came with.
+        """Remove samples that were added before, each with the weight it was added with.
 
-        Where leaving a sample out would make the factor nearly singular, it is computed afresh from the samples left.
+        Where removing a sample would make the factor nearly singular, it is computed afresh from the samples left.
 
         Parameters
         ----------
@@ -138,11 +151,10 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         y : array-like of shape (n,) or (n, q)
             Their targets.
         """
-        samples = self._need_samples("remove_samples")
-        X, y = self._validate(X, y, reset=False)
-        Y = self._check_outputs(y)
+        samples = self._require_samples("remove_samples")
+        X, y = self._check_rows(X, y)
         try:
-            slots = samples.find(sample_keys(densify(X), Y))
+            slots = samples.find(sample_keys(densify(X), self._state.check_outputs(y)))
         except KeyError as missing:
             raise ValueError(
                 f"X, y must be samples of the model, but row {missing.args[0]} was never added, or removed already: "
@@ -150,149 +162,256 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
             ) from None
         if len(slots) == len(samples):
             raise ValueError(f"remove_samples must leave at least one sample, got all {len(slots)}: no data, no model.")
-        rows = [samples.row(slot) for slot in slots]
-        samples.discard(slots)
-        self._n_samples -= len(slots)
-        if not all(self._remove_row(*row) for row in rows):
-            self._refactor()
+        self._state.remove(slots)
         return self._update()
 
     def add_terms(self, terms: ArrayLike) -> Self:
-        """Put terms of the basis into the model.
+        """Add terms of the basis to the model.
 
         Parameters
         ----------
         terms : array-like of int, or boolean mask of length p
-            Which functions of the basis (columns of X without one).
+            Indices of functions of the basis (columns of X without one).
         """
-        samples = self._need_samples("add_terms")
-        new = check_indices("terms", terms, self._n_candidates, what="term")
-        if np.isin(new, self.support_).any():
+        self._require_samples("add_terms")
+        new = check_indices("terms", terms, self._state.candidates.n_candidates, what="term")
+        present = np.isin(new, self._state.chosen)
+        if present.any():
             raise ValueError(
-                f"terms must not be in the model yet, got {new[np.isin(new, self.support_)].tolist()}, which are: "
-                "leave them out."
+                f"terms must not be in the model yet, got {new[present].tolist()}, which are: leave them out."
             )
-        if self._factor.singular:
-            self.support_ = np.append(self.support_, new)
-            self._refactor()
-        else:
-            G, Y, counts = samples.all()
-            root = np.sqrt(counts)[:, None]
-            H, C = self._columns(G, self.support_) * root, G[:, new] * root
-            self._factor.add_columns(H, Y * root, C, np.full(len(new), self._alpha))
-            self.support_ = np.append(self.support_, new)
+        self._state.add_terms(new)
         return self._update()
 
     def remove_terms(self, terms: ArrayLike) -> Self:
-        """Take terms out of the model.
+        """Remove terms from the model.
 
         Parameters
         ----------
         terms : array-like of int, or boolean mask of length p
-            Which of them, by their number in the basis, as in `support_`.
+            Indices in the basis, as in `support_`.
         """
         check_is_fitted(self)
-        old = check_indices("terms", terms, self._n_candidates, what="term")
-        if not np.isin(old, self.support_).all():
+        state = self._state
+        old = check_indices("terms", terms, state.candidates.n_candidates, what="term")
+        absent = ~np.isin(old, state.chosen)
+        if absent.any():
             raise ValueError(
-                f"terms must be in the model, got {old[~np.isin(old, self.support_)].tolist()}, which are not: "
-                "support_ lists those that are."
+                f"terms must be in the model, got {old[absent].tolist()}, which are not: support_ lists those that are."
             )
-        if len(old) == len(self.support_) and not self._intercept:
+        if len(old) == len(state.chosen) and not state.intercept:
             raise ValueError(
                 f"remove_terms must leave a term or the intercept, got all {len(old)} terms: leave one in."
             )
-        at = np.flatnonzero(np.isin(self.support_, old))
-        self._factor.remove_columns(at + self._intercept)
-        self.support_ = np.delete(self.support_, at)
+        state.remove_terms(old)
         return self._update()
 
     @property
     def n_samples_(self) -> int:
         """Number of samples in the model."""
         check_is_fitted(self)
-        return self._n_samples
-
-    def _record(self) -> Record:
-        """Error bars and leave-one-out from the samples, kept until the model changes."""
-        samples = self._need_samples("an error bar or leave-one-out residual")
-        if self._known is None:
-            G, Y, counts = samples.all()
-            problem = pose(G[:, self.support_], Y, counts, bool(self._intercept))
-            solution = solve_penalised(problem, np.arange(self.n_terms_), self._factor.penalties[self._intercept :])
-            residuals = solution.loo / np.sqrt(counts)[:, None]
-            criteria = measure(problem.rows, solution)
-            self._known = Record(problem.rows, solution, problem.G_mean, criteria, "gcv", residuals)
-        return self._known
-
-    def _take_in(self, X: Any, y: Any, sample_weight: Any, first: bool) -> None:
-        if first:
-            check_number("alpha", self.alpha, low=0, remedy="a small penalty such as 1e-6 keeps the weights determined")
-            check_bool("keep_samples", self.keep_samples, remedy="True allows removing samples and adding terms")
-        X, y = self._validate(X, y, reset=first)
-        counts = check_counts(sample_weight, len(y))
-        if first:
-            G = self._fit_design(X, y, counts, min_samples=1)
-            self._begin(G.shape[1], y)
-        else:
-            G = self._check_design(X if self.basis_ is None else self.basis_.transform(X))
-        Y, used = self._check_outputs(y), counts > 0
-        G, Y, counts = G[used].astype(np.float64, copy=False), Y[used], counts[used]
-        if self._samples is not None:
-            keys = sample_keys(densify(X), as_columns(y))
-            self._samples.add([key for key, kept in zip(keys, used, strict=True) if kept], G, Y, counts)
-        root = np.sqrt(counts)[:, None]
-        self._factor.add_rows(self._columns(G, self.support_) * root, Y * root)
-        self._n_samples += len(Y)
-        self._update()
-
-    def _begin(self, p: int, y: NDArray) -> None:
-        """Start from an empty model."""
-        terms = np.arange(p) if self.terms is None else check_indices("terms", self.terms, p, what="term")
-        if not len(terms) and not self.fit_intercept:
-            raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
-        self._n_candidates, self._one_output, self._n_samples = p, y.ndim == 1, 0
-        self._alpha, self._intercept = float(self.alpha), int(self.fit_intercept)  # a model keeps those it began with
-        q = as_columns(y).shape[1]
-        self._samples = Samples(p, q) if self.keep_samples else None
-        self.support_, self.n_terms_ = terms, len(terms)
-        self._factor = Factor(self._penalties(len(terms)), q)
+        return self._state.n_samples
 
     def _update(self) -> Self:
-        """Read the weights off the factor."""
-        weights = self._factor.weights(free=self._intercept)
-        intercept = weights[0] if self._intercept else np.zeros(weights.shape[1])
-        self._set_weights(self.support_, weights[self._intercept :], intercept)
-        self._known = None
+        self.fitted_terms_ = self._state.fitted_terms()
         return self
+
+    def _check_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
+        """Validate samples for a fitted model."""
+        check_request(self, self.basis, y)
+        refuse_dask(self, X, y)
+        X = check_inputs(self, X, self.basis, reset=False)
+        y = check_targets(y)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _require_samples(self, purpose: str) -> Samples:
+        check_is_fitted(self)
+        return self._state.require_samples(purpose)
+
+
+class OnlineState:
+    """The triangular factor of the chosen columns and, where they are kept, the samples.
+
+    The first column is that of the intercept, if there is one. Penalty and intercept are those the model began with.
+    """
+
+    def __init__(
+        self, candidates: Candidates, chosen: NDArray[np.intp], n_outputs: int, alpha: float, intercept: int
+    ) -> None:
+        self.candidates, self.chosen, self.q = candidates, chosen, n_outputs
+        self.alpha, self.intercept, self.n_samples = alpha, intercept, 0
+        self.samples: Samples | None = None
+        self.factor = self._empty_factor()
+
+    def add(self, X: Any, y: NDArray, G: NDArray, weights: NDArray[np.float64]) -> None:
+        """Add the samples with positive weight."""
+        Y, used = self.check_outputs(y), weights > 0
+        if self.samples is not None:
+            keys = sample_keys(densify(X), Y)
+            kept = [key for key, positive in zip(keys, used, strict=True) if positive]
+        G, Y, weights = G[used].astype(np.float64, copy=False), Y[used], weights[used]
+        if self.samples is not None:
+            self.samples.add(kept, G, Y, weights)
+        root = np.sqrt(weights)[:, None]
+        self.factor.add_rows(self._columns(G) * root, Y * root)
+        self.n_samples += len(Y)
+
+    def remove(self, slots: list[int]) -> None:
+        """Remove samples by their slots; where the factor would lose digits it is computed afresh."""
+        samples = self.require_samples("remove_samples")
+        rows = [samples.row(slot) for slot in slots]
+        samples.discard(slots)
+        self.n_samples -= len(slots)
+        for g, y, weight in rows:
+            root = np.sqrt(weight)
+            if not self.factor.remove_row(root * self._columns(g[None])[0], root * y):
+                self._refactor()
+                return
+
+    def add_terms(self, new: NDArray[np.intp]) -> None:
+        """Add columns to the factor."""
+        if self.factor.singular:
+            self.chosen = np.append(self.chosen, new)
+            self._refactor()
+            return
+        G, Y, weights = self.require_samples("add_terms").all()
+        root = np.sqrt(weights)[:, None]
+        self.factor.add_columns(self._columns(G) * root, Y * root, G[:, new] * root, np.full(len(new), self.alpha))
+        self.chosen = np.append(self.chosen, new)
+
+    def remove_terms(self, old: NDArray[np.intp]) -> None:
+        """Remove columns from the factor."""
+        places = np.flatnonzero(np.isin(self.chosen, old))
+        self.factor.remove_columns(places + self.intercept)
+        self.chosen = np.delete(self.chosen, places)
+
+    def fitted_terms(self) -> FittedTerms:
+        """Return the terms with the weights of the factor; statistics are computed from the samples on first access.
+
+        They belong to the model as it is then: a further update makes another record.
+        """
+        weights = self.factor.weights(free=self.intercept)
+        intercept = weights[0] if self.intercept else np.zeros(self.q)
+        statistics = partial(self.statistics, self.chosen)
+        return FittedTerms(self.candidates, self.chosen, weights[self.intercept :], intercept, statistics)
+
+    def statistics(self, chosen: NDArray[np.intp]) -> FitStatistics:
+        """Solve for some terms afresh on the samples, for standard errors and leave-one-out."""
+        G, Y, weights = self.require_samples("an error bar or leave-one-out residual").all()
+        problem = pose(G[:, chosen], Y, weights, bool(self.intercept))
+        solution = solve_penalised(problem, np.arange(len(chosen)), np.full(len(chosen), self.alpha))
+        residuals = solution.loo / np.sqrt(weights)[:, None]
+        return FitStatistics(problem.rows, solution, problem.G_mean, measure(problem.rows, solution), "gcv", residuals)
+
+    def check_outputs(self, y: NDArray) -> NDArray[np.float64]:
+        """Return targets as columns, as many as the model has outputs."""
+        Y = as_columns(y)
+        if Y.shape[1] != self.q:
+            raise ValueError(
+                f"y must have {self.q} output{'s' * (self.q > 1)}, got {Y.shape[1]}: the model was begun with {self.q}."
+            )
+        return Y
+
+    def require_samples(self, purpose: str) -> Samples:
+        """Return the samples, or raise if they were not kept."""
+        if self.samples is None:
+            raise ValueError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
+        return self.samples
 
     def _refactor(self) -> None:
         """Factor the samples afresh."""
-        G, Y, counts = self._need_samples("factoring afresh").all()
-        root = np.sqrt(counts)[:, None]
-        self._factor = Factor(self._penalties(len(self.support_)), Y.shape[1])
-        self._factor.add_rows(self._columns(G, self.support_) * root, Y * root)
+        G, Y, weights = self.require_samples("factoring afresh").all()
+        root = np.sqrt(weights)[:, None]
+        self.factor = self._empty_factor()
+        self.factor.add_rows(self._columns(G) * root, Y * root)
 
-    def _remove_row(self, g: NDArray, y: NDArray, count: float) -> bool:
-        h = self._columns(g[None], self.support_)[0]
-        return self._factor.remove_row(np.sqrt(count) * h, np.sqrt(count) * y)
+    def _empty_factor(self) -> Factor:
+        penalties = np.append(np.zeros(self.intercept), np.full(len(self.chosen), self.alpha))
+        return Factor(penalties, self.q)
 
-    def _penalties(self, k: int) -> NDArray[np.float64]:
-        return np.append(np.zeros(self._intercept), np.full(k, self._alpha))
+    def _columns(self, G: NDArray) -> NDArray[np.float64]:
+        """Columns of the model: that of the intercept, if any, then those of the terms."""
+        return np.hstack([np.ones((len(G), self.intercept)), G[:, self.chosen]])
 
-    def _columns(self, G: NDArray, terms: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Columns of the model: the intercept's, if any, then the terms'."""
-        ones = np.ones((len(G), self._intercept))
-        return np.hstack([ones, G[:, terms]])
 
-    def _check_outputs(self, y: NDArray) -> NDArray[np.float64]:
-        Y, q = as_columns(y), np.atleast_1d(self._factor.z[:1]).shape[1]
-        if Y.shape[1] != q:
-            raise ValueError(f"y must have {q} output{'s' * (q > 1)}, got {Y.shape[1]}: the model was begun with {q}.")
-        return Y
+class Samples:
+    """A growing table of design rows, targets and weights, in order of arrival, with O(1) removal by value."""
 
-    def _need_samples(self, what: str) -> Samples:
-        check_is_fitted(self)
-        if self._samples is None:
-            raise ValueError(f"{what} needs the samples, got keep_samples=False: fit with keep_samples=True.")
-        return self._samples
+    def __init__(self, p: int, q: int) -> None:
+        self._table = np.empty((0, p + q + 1))
+        self._p = p
+        self._alive = np.empty(0, dtype=bool)
+        self._keys: list[Hashable] = []
+        self._slots: dict[Hashable, list[int]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def all(self) -> tuple[NDArray, NDArray, NDArray]:
+        """Return design rows, targets and weights."""
+        table = self._table[: len(self._keys)][self._alive[: len(self._keys)]]
+        return table[:, : self._p], table[:, self._p : -1], table[:, -1]
+
+    def add(self, keys: Sequence[Hashable], G: NDArray, Y: NDArray, weights: NDArray) -> None:
+        """Append samples."""
+        start = len(self._keys)
+        if start + len(keys) > len(self._table):
+            self._make_room(len(keys))
+            start = len(self._keys)
+        end = start + len(keys)
+        self._table[start:end] = np.hstack([G, Y, weights[:, None]])
+        self._alive[start:end] = True
+        self._keys.extend(keys)
+        for slot, key in enumerate(keys, start):
+            self._slots.setdefault(key, []).append(slot)
+        self._size += len(keys)
+
+    def find(self, keys: Sequence[Hashable]) -> list[int]:
+        """Return the slots of samples, the latest of equal ones first; KeyError has the position of one missing."""
+        found: list[int] = []
+        taken: dict[Hashable, int] = {}
+        for position, key in enumerate(keys):
+            slots = self._slots.get(key, [])
+            taken[key] = taken.get(key, 0) + 1
+            if taken[key] > len(slots):
+                raise KeyError(position)
+            found.append(slots[-taken[key]])
+        return found
+
+    def row(self, slot: int) -> tuple[NDArray, NDArray, float]:
+        """Return design row, target and weight of one sample."""
+        row = self._table[slot]
+        return row[: self._p], row[self._p : -1], float(row[-1])
+
+    def discard(self, slots: Sequence[int]) -> None:
+        """Remove samples."""
+        for slot in slots:
+            key = self._keys[slot]
+            self._slots[key].remove(slot)
+            if not self._slots[key]:
+                del self._slots[key]
+        self._alive[list(slots)] = False
+        self._size -= len(slots)
+
+    def _make_room(self, count: int) -> None:
+        """Compact, then double the capacity: amortised O(1) per sample."""
+        kept = np.flatnonzero(self._alive[: len(self._keys)])
+        capacity = 2 * (len(kept) + count)
+        table, alive = np.empty((capacity, self._table.shape[1])), np.zeros(capacity, dtype=bool)
+        table[: len(kept)], alive[: len(kept)] = self._table[kept], True
+        self._table, self._alive = table, alive
+        self._keys = [self._keys[slot] for slot in kept]
+        self._slots = {}
+        for slot, key in enumerate(self._keys):
+            self._slots.setdefault(key, []).append(slot)
+
+
+def sample_keys(X: Any, Y: NDArray) -> list[Hashable]:
+    """One hashable value per sample: the bytes of numbers, the items of anything else."""
+    table = np.asarray(X)
+    if np.issubdtype(table.dtype, np.number) or table.dtype == bool:
+        table = np.hstack([table.astype(np.float64), Y]) + 0.0  # -0 and 0 are the same value
+        return [row.tobytes() for row in table]
+    return [(tuple(row), target.tobytes()) for row, target in zip(table, Y + 0.0, strict=True)]

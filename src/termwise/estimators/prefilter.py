@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import (
-    Array,
-    as_columns,
-    as_float64,
-    at,
-    evenly,
-    fetch,
-    from_host,
-    is_foreign,
-    namespace,
-    to_host,
-)
+from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_choice, check_foreign, check_number
-from termwise.basis.radial import RadialBasis
-from termwise.estimators.labels import LabelModel
-from termwise.estimators.prefilter_stages import StageOne
-from termwise.estimators.prefilter_swarm import minimise
-from termwise.estimators.prefilter_width import FACTORS, gaussians, standard_error, steady_minimum
-from termwise.estimators.stepped import PathModel
+from termwise._numerics import RATE_TIE
+from termwise.basis.base import InputStatistics
+from termwise.basis.radial import RadialBasis, median_distance
+from termwise.estimators.base import TermModel
+from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.data import Data, DesignData, fit_design, read
+from termwise.execution.forward import select_terms
+from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
-from termwise.linalg.filtered_signal import Prefilter, singular_vectors
+from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
 from termwise.linalg.least_squares import Problem, Rows, measure, pose, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 
-REPRODUCED = 1e-4  # share of the signal's square beyond which further terms only repeat stage one
-LARGEST_LAMBDA_2 = 1.0  # upper end of the swarm's search; leave-one-out does not depend on it
+WIDTH_FACTORS = 2.0 ** np.arange(-2, 2.6, 0.5)  # widths to try, in median distances between samples
 WIDTH_ROWS = 2000  # samples the width is chosen on
-ROUNDING = 1e-12
+MAX_CENTERS = 1000  # beyond, centres are spread over the samples
+MAX_LAMBDA_2 = 1.0  # upper end of the swarm's search; leave-one-out does not depend on it
+MAX_VELOCITY = 0.5  # of a particle, as a share of the search space
+RESTART_SHARE = 0.1  # of it that a particle at rest gets at most, nu in Hong (47)
+REPRODUCED_SHARE = 1e-4  # of the signal's squares: with less unexplained, further terms only repeat stage one
 
 
-class PrefilterClassifier(LabelModel, PathModel):
+class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
     """A small classifier for noisy labels: first filter the noise out of the labels, then fit few terms to the rest.
 
     Stage one sees the labels through the singular vectors of the design matrix and thresholds their coefficients there,
@@ -140,8 +136,7 @@ class PrefilterClassifier(LabelModel, PathModel):
     """
 
     any_library = True
-    _automatic: RadialBasis
-    _stage: StageOne
+    first_stage_: FilteredSignal
 
     def __init__(
         self,
@@ -172,133 +167,249 @@ class PrefilterClassifier(LabelModel, PathModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _remarks(self) -> list[str]:
+    def _basis_prototype(self) -> Any:
+        return RadialBasis() if isinstance(self.basis, str) else self.basis
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,)
+            Classes.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        settings = check_prefilter(self)
+        after_step = step_callback(self, None)
+        data = read(self, X, y, sample_weight, basis=self._basis_prototype(), classify=True)
+        basis = choose_width(self, data, after_step) if isinstance(self.basis, str) else self.basis
+        design = fit_design(self, basis, data)
+        stage = filter_labels(self, design.G, design.Y, design.weights)
+        path = reproduce_signal(self, design, stage, settings, after_step)
+        size = len(path) if self.criterion is None else equivalent_size(path, stage, self.fit_intercept)
+        terms, attributes = cut_second_stage(path, size, stage, design.candidates, self.fit_intercept)
+        terms = design.complete(terms)
+        self._store(
+            terms,
+            first_stage_=stage.active_only(),
+            path_=path,
+            stop_reason_=path.stop_reason,
+            lambda_1_=terms.squeeze(2 * stage.t, axis=0),
+            lambda_2_=terms.squeeze(stage.lambda_2, axis=0),
+            loo_error_rate_=stage.error_rate,
+            sign_violations_=stage.violations,
+            prefiltered_=terms.squeeze(stage.signal, axis=1),
+            **attributes,
+        )
+        end_of_fit(self)
+        return self
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_second_stage(path, k, self.first_stage_, terms.candidates, self.fit_intercept)
+
+    def _summary_lines(self) -> list[str]:
         rates = f"leave-one-out error rate {self.final_error_rate_:.2%}, of stage one {self.loo_error_rate_:.2%}"
         penalties = ", ".join(f"{value:.4g}" for value in np.atleast_1d(self.lambda_1_))
         condition = f"its signs depend on the sample left out for {self.sign_violations_:.0%} of the samples"
         return [rates, f"lambda_1 {penalties}; {condition}"]
 
-    # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _check_params(self) -> None:
-        if isinstance(self.basis, str):
-            check_choice("basis", self.basis, ["auto"], remedy="give 'auto', a transformer, or None for the columns")
-        check_choice("search", self.search, ["exact", "pso"])
-        if self.criterion is not None:
-            check_choice("criterion", self.criterion, ["loo"], remedy="None keeps every term")
-        check_number("tol", self.tol, low=0, below=1, remedy="a share of the largest singular value, such as 0.01")
-        check_number("lambda_2", self.lambda_2, low=0, remedy="0 leaves the signal as it is")
-        for name in ("swarm_size", "swarm_steps"):
-            check_number(name, getattr(self, name), low=1, integer=True, remedy="20 particles and 50 steps do well")
-        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports widths and terms")
-        self._settings().check()
+def check_prefilter(model: PrefilterClassifier) -> Settings:
+    """Validate the parameters; return how the path of stage two grows."""
+    if isinstance(model.basis, str):
+        check_choice("basis", model.basis, ["auto"], remedy="give 'auto', a transformer, or None for the columns")
+    check_choice("search", model.search, ["exact", "pso"])
+    if model.criterion is not None:
+        check_choice("criterion", model.criterion, ["loo"], remedy="None keeps every term")
+    check_number("tol", model.tol, low=0, below=1, remedy="a share of the largest singular value, such as 0.01")
+    check_number("lambda_2", model.lambda_2, low=0, remedy="0 leaves the signal as it is")
+    for name in ("swarm_size", "swarm_steps"):
+        check_number(name, getattr(model, name), low=1, integer=True, remedy="20 particles and 50 steps do well")
+    check_number("verbose", model.verbose, low=0, integer=True, remedy="0 is silent, 1 reports widths and terms")
+    settings = Settings("d_optimal", 0.0, max_terms=model.max_terms, beta=model.beta, fit_intercept=model.fit_intercept)
+    settings.check()
+    return settings
 
-    def _settings(self) -> Settings:
-        return Settings("d_optimal", 0.0, max_terms=self.max_terms, beta=self.beta, fit_intercept=self.fit_intercept)
 
-    def _prototype(self) -> Any:
-        return getattr(self, "_automatic", RadialBasis()) if isinstance(self.basis, str) else self.basis
+# -- the width of the Gaussians ----------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: NDArray, counts: Floats) -> None:
-        """Choose the width of the Gaussians."""
-        if not isinstance(self.basis, str):
-            return
-        used = np.flatnonzero(counts > 0)
-        some = used[evenly(len(used), WIDTH_ROWS)]
-        if is_foreign(X):
-            X = as_float64(check_foreign("X", X, min_samples=2))
-        else:
-            X = check_array(X, dtype=np.float64, ensure_min_samples=2, estimator=self, input_name="X")
-        samples, X, Y = at(X, used), at(X, some), from_host(as_columns(y)[some], X)
-        bases = list(gaussians(samples))
-        rates, squares = np.ones(len(bases)), np.full(len(bases), np.inf)
-        for i, basis in enumerate(bases):
-            stage = self._filter(basis.fit(samples).transform(X), Y, counts[some])
-            rates[i], squares[i] = stage.error_rate, stage.square(Y - stage.residual)
-            if self.verbose:
-                print(f"width {FACTORS[i]:.3g} median distances: leave-one-out error rate {rates[i]:.2%}")
-            if self._after_step():
-                break
-        self._automatic = bases[steady_minimum(rates, squares, float(counts[some].sum()))]
 
-    def _filter(self, G: Array, Y: Array, counts: Floats) -> StageOne:
-        """Stage one on a design matrix."""
-        problem = pose(G, Y, counts, self.fit_intercept)
-        U = singular_vectors(problem.G, self.tol)
-        filters = [Prefilter(U, problem, j) for j in range(Y.shape[1])]
-        found = np.array([self._penalties(one) for one in filters])
-        return StageOne(filters, found[:, 0], found[:, 1], Y, problem.rows.counts)
+def choose_width(model: PrefilterClassifier, data: Data, after_step: Callable[[], bool]) -> RadialBasis:
+    """Return the Gaussians whose width has the smallest leave-one-out error rate of stage one."""
+    used = data.used
+    some = used[evenly(len(used), WIDTH_ROWS)]
+    if is_foreign(data.X):
+        X = as_float64(check_foreign("X", data.X, min_samples=2))
+    else:
+        X = check_array(data.X, dtype=np.float64, ensure_min_samples=2, estimator=model, input_name="X")
+    samples, X, weights = at(X, used), at(X, some), data.weights[some]
+    Y = from_host(as_columns(data.y)[some], X)
+    bases = gaussians_of_all_widths(samples)
+    rates, squares = np.ones(len(bases)), np.full(len(bases), np.inf)
+    for i, basis in enumerate(bases):
+        stage = filter_labels(model, basis.fit(samples).transform(X), Y, weights)
+        rates[i], squares[i] = stage.error_rate, stage.square(Y - stage.residual)
+        if model.verbose:
+            print(f"width {WIDTH_FACTORS[i]:.3g} median distances: leave-one-out error rate {rates[i]:.2%}")
+        if after_step():
+            break
+    return bases[steady_minimum(rates, squares, float(weights.sum()))]
 
-    def _penalties(self, one: Prefilter) -> tuple[float, float]:
-        """Return t and lambda_2."""
-        largest = one.size.max(initial=0.0)
-        if largest <= ROUNDING * np.sqrt(one.n):  # the labels have nothing to do with the design matrix
-            return largest, self.lambda_2
-        if self.search == "exact":
-            return one.best().t, self.lambda_2
-        rng = check_random_state(self.random_state)
-        upper = np.array([2 * one.size[0], LARGEST_LAMBDA_2])
-        best, cost = minimise(lambda x: one.cost(float(x[0]) / 2), upper, self.swarm_size, self.swarm_steps, rng)
-        found = cost < np.inf  # else the swarm has met no threshold that can be trusted
-        return best[0] / 2 if found else one.best().t, best[1]
 
-    def _solve(self, G: Array, Y: Array, counts: Floats) -> None:
-        self._stage = stage = self._filter(G, Y, counts)
-        signal, power, after_step, verbose = stage.signal, stage.power, self._after_step, self.verbose
-        settings = self._settings() if power else replace(self._settings(), max_terms=0)
+def steady_minimum(rates: Floats, squares: Floats, n: float) -> int:
+    """Index of the smallest error rate, where rates that differ by less than a standard error count as equal.
 
-        def callback(path: SelectionPath) -> bool:
-            if verbose:
-                print(f"{len(path):4d}  candidate {path.steps[-1].term:6d}  left {path.steps[-1].sse / power:.3g}")
-            return after_step() or reproduced(path)
+    Among equal rates the smallest squared error decides, which is a finer measure.
+    """
+    equal = rates <= rates.min() + rate_standard_error(rates.min(), n) + RATE_TIE
+    return int(np.argmin(np.where(equal, squares, np.inf)))
 
-        def reproduced(path: SelectionPath) -> bool:
-            return self.criterion is not None and path.steps[-1].sse <= REPRODUCED * power
 
-        self.path_ = grow(G, signal, counts, settings, self._one_output, callback)
-        if reproduced(self.path_) or not power:
-            self.path_.stop_reason = "the signal is reproduced" if power else "the candidates say nothing of the labels"
-        self.stop_reason_ = self.path_.stop_reason
-        self.lambda_1_ = self._squeeze(2 * stage.t, axis=0)
-        self.lambda_2_ = self._squeeze(stage.lambda_2, axis=0)
-        self.loo_error_rate_ = stage.error_rate
-        self.sign_violations_ = stage.violations
-        self.prefiltered_ = self._squeeze(signal, axis=1)
-        self._cut(self._size())
-        self._stage = stage.active_only()
+def gaussians_of_all_widths(X: Array) -> list[RadialBasis]:
+    """Return Gaussians of every width to try, from narrow to wide, one width per input from its standard deviation.
 
-    def _size(self) -> int:
-        """Smallest size that leave-one-out over both stages cannot tell from the best.
+    Standard deviations, median distance and centres come from the distinct samples, so that repeating a sample and
+    giving it the weight two are the same.
+    """
+    seen = InputStatistics.from_samples(X)
+    centers, scale = at(X, seen.rows), np.where(seen.deviations > 0, seen.deviations, 1.0)
+    scaled = centers / from_host(scale, X)
+    distance = median_distance(scaled)
+    if centers.shape[0] > MAX_CENTERS:
+        centers = at(centers, RadialBasis(centers=MAX_CENTERS).fit(scaled).center_rows_)
+    centers = to_host(centers)
+    return [RadialBasis(width=factor * distance * scale, centers=centers) for factor in WIDTH_FACTORS]
 
-        Its squared error is at most a standard error of the difference above the least, and its error rate at most half
-        a standard error above the smallest rate of such sizes.
-        """
-        if self.criterion is None or not len(self.path_):
-            return len(self.path_)
-        stage, rows = self._stage, Rows(self._stage.counts, self.fit_intercept)
-        n, share = rows.n, rows.counts / rows.n
-        data = self.path_.training()
-        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[1:, ...]
-        xp = namespace(scores)
-        squares = xp.mean((stage.labels - scores) ** 2, axis=2)
-        least = squares[int(xp.argmin(squares @ share)), :]
-        more, spread, rates = fetch(*excess(squares, least, share, n), stage.rates(scores))
-        rates = np.where(more > spread + ROUNDING, np.inf, rates)
-        limit = rates.min() + standard_error(rates.min(), n) / 2
-        return 1 + int(np.argmax(rates <= limit + ROUNDING))
 
-    def _cut(self, k: int) -> None:
-        """Settle on the first k terms of the path; residuals are those of the labels."""
-        data, stage = self.path_.training(), self._stage
-        rows = Rows(data.counts, self.fit_intercept)
-        G_mean, Y_mean = from_host(data.G_mean[:k], data.Y), from_host(data.Y_mean, data.Y)
-        problem = Problem(data.columns(k), data.Y, rows, G_mean, Y_mean, owned=True)
-        solution = solve_penalised(problem, np.arange(k), np.zeros(k))
-        root = (rows.counts**0.5)[:, None]
-        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k, ...]
-        fitted = Y_mean + problem.G @ solution.weights / root
-        sse = to_host(rows.counts @ (stage.labels - fitted) ** 2)
-        solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)
-        self.final_error_rate_ = float(stage.rates(scores))
-        criteria = {"loo_error_rate": self.loo_error_rate_} | measure(rows, solution)
-        self._settle(problem, solution, self.path_.terms[:k], problem.G_mean, criteria, "loo_error_rate")
+def rate_standard_error(rate: float, n: float) -> float:
+    """Standard error of an error rate estimated from n samples."""
+    return float(np.sqrt(rate * (1 - rate) / n))
+
+
+# -- stage one: the filtered signal ------------------------------------------------------------------------------------
+
+
+def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Floats) -> FilteredSignal:
+    """Stage one on a design matrix: threshold the labels' coefficients along its singular vectors."""
+    problem = pose(G, Y, weights, model.fit_intercept)
+    U = singular_vectors(problem.G, model.tol)
+    filters = [Prefilter(U, problem, j) for j in range(Y.shape[1])]
+    found = np.array([find_penalties(model, one) for one in filters])
+    return FilteredSignal(filters, found[:, 0], found[:, 1], Y, problem.rows.counts)
+
+
+def find_penalties(model: PrefilterClassifier, one: Prefilter) -> tuple[float, float]:
+    """Return the threshold t and lambda_2 of one output."""
+    largest = one.size.max(initial=0.0)
+    if largest <= RATE_TIE * np.sqrt(one.n):  # labels and design matrix are uncorrelated
+        return largest, model.lambda_2
+    if model.search == "exact":
+        return one.best().t, model.lambda_2
+    rng = check_random_state(model.random_state)
+    upper = np.array([2 * one.size[0], MAX_LAMBDA_2])
+    best, cost = particle_swarm(lambda x: one.cost(float(x[0]) / 2), upper, model.swarm_size, model.swarm_steps, rng)
+    return best[0] / 2 if cost < np.inf else one.best().t, best[1]
+
+
+def particle_swarm(
+    cost: Callable[[Floats], float], upper: Floats, particles: int, iterations: int, rng: np.random.RandomState
+) -> tuple[Floats, float]:
+    """Minimise a cost over the box from 0 to `upper`; return the best position and its cost.
+
+    Particle swarm optimisation with time-varying acceleration, Hong (44) to (48): early on particles follow their own
+    best position, later that of the swarm.
+    """
+    limit = MAX_VELOCITY * upper
+    position = rng.uniform(size=(particles, len(upper))) * upper
+    velocity = np.zeros_like(position)
+    own, own_cost = position.copy(), np.array([cost(x) for x in position])
+    for step in range(iterations):
+        best = own[own_cost.argmin()]
+        progress = step / iterations
+        inertia, to_own, to_best = rng.uniform(), 2.5 - 2 * progress, 0.5 + 2 * progress
+        pull = to_own * (own - position) * rng.uniform(size=position.shape)
+        pull += to_best * (best - position) * rng.uniform(size=position.shape)
+        velocity = np.clip(inertia * velocity + pull, -limit, limit)
+        restart = RESTART_SHARE * limit * rng.uniform(-1, 1, size=position.shape)
+        velocity = np.where(velocity == 0, restart, velocity)
+        position = np.clip(position + velocity, 0, upper)
+        costs = np.array([cost(x) for x in position])
+        better = costs < own_cost
+        own[better], own_cost[better] = position[better], costs[better]
+    return own[own_cost.argmin()], float(own_cost.min())
+
+
+# -- stage two: few terms that reproduce it ----------------------------------------------------------------------------
+
+
+def reproduce_signal(
+    model: PrefilterClassifier,
+    design: DesignData,
+    stage: FilteredSignal,
+    settings: Settings,
+    after_step: Callable[[], bool],
+) -> SelectionPath:
+    """Select terms for the filtered signal by error reduction and D-optimality."""
+    signal, power = stage.signal, stage.power
+    settings = settings if power else replace(settings, max_terms=0)
+
+    def is_reproduced(path: SelectionPath) -> bool:
+        return model.criterion is not None and path.steps[-1].sse <= REPRODUCED_SHARE * power
+
+    def callback(path: SelectionPath) -> bool:
+        if model.verbose:
+            print(f"{len(path):4d}  candidate {path.steps[-1].term:6d}  left {path.steps[-1].sse / power:.3g}")
+        return after_step() or is_reproduced(path)
+
+    path = select_terms(design.G, signal, design.weights, settings, design.candidates.one_output, callback)
+    if not power:
+        path.stop_reason = "the candidates say nothing of the labels"
+    elif is_reproduced(path):
+        path.stop_reason = "the signal is reproduced"
+    return path
+
+
+def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool) -> int:
+    """Smallest size that leave-one-out over both stages does not distinguish from the best.
+
+    Its squared error is at most a standard error of the difference above the minimum, and its error rate at most half
+    a standard error above the smallest rate of such sizes.
+    """
+    if not len(path):
+        return 0
+    rows = Rows(stage.counts, intercept)
+    n, share = rows.n, rows.counts / rows.n
+    training = path.training()
+    scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[1:, ...]
+    xp = namespace(scores)
+    squares = xp.mean((stage.labels - scores) ** 2, axis=2)
+    best = squares[int(xp.argmin(squares @ share)), :]
+    difference, spread, rates = fetch(*excess(squares, best, share, n), stage.rates(scores))
+    rates = np.where(difference > spread + RATE_TIE, np.inf, rates)
+    limit = rates.min() + rate_standard_error(rates.min(), n) / 2
+    return 1 + int(np.argmax(rates <= limit + RATE_TIE))
+
+
+def cut_second_stage(
+    path: SelectionPath, k: int, stage: FilteredSignal, candidates: Candidates, intercept: bool
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Solve for the weights of the first k terms; residuals are those of the labels."""
+    training = path.training()
+    rows, Y = Rows(training.sample_weight, intercept), training.Y
+    G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
+    problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
+    solution = solve_penalised(problem, np.arange(k), np.zeros(k))
+    root = (rows.counts**0.5)[:, None]
+    scores = leave_one_out_scores(stage, rows, training.Z, Y, training.Y_mean)[k, ...]
+    fitted = Y_mean + problem.G @ solution.weights / root
+    sse = to_host(rows.counts @ (stage.labels - fitted) ** 2)
+    solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)
+    criteria = {"loo_error_rate": stage.error_rate} | measure(rows, solution)
+    statistics = FitStatistics(rows, solution, G_mean, criteria, "loo_error_rate", solution.loo / root)
+    terms = FittedTerms.from_solution(candidates, path.terms[:k], Y_mean, statistics)
+    return terms, {"final_error_rate_": float(stage.rates(scores))}

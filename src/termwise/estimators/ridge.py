@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
-from termwise.estimators.model import BatchModel
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import fit_design, read
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
@@ -32,7 +32,7 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
             f"alpha={alpha!r} chose the penalty 0: the model can fit every sample exactly, where this criterion "
             "vanishes whatever the data; alpha='gcv' and alpha='loo' remain meaningful there.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=3,
         )
     return found, alpha
 
@@ -45,7 +45,7 @@ def check_alpha(alpha: Any) -> None:
         check_number("alpha", alpha, low=0, infinite=True, remedy="give a penalty, or 'gcv' to have it chosen")
 
 
-class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
+class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
     """Ridge regression on a basis, with the penalty chosen in closed form.
 
     Minimises `|y - G w|^2 + alpha |w|^2` for the design matrix G of a basis. The penalty is given, or the *global*
@@ -116,16 +116,27 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, BatchModel):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
 
-    def _check_params(self) -> None:
-        check_alpha(self.alpha)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
 
-    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        problem = pose(G, Y, counts, self.fit_intercept)
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        check_alpha(self.alpha)
+        data = read(self, X, y, sample_weight, basis=self.basis)
+        design = fit_design(self, self.basis, data)
+        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
         spectrum = Spectrum(problem)
-        self.alpha_, criterion = resolve_alpha(self.alpha, spectrum)
-        everything: NDArray[np.intp] = np.arange(problem.G.shape[1])
-        solution = spectrum.solution(self.alpha_)
+        alpha, criterion = resolve_alpha(self.alpha, spectrum)
+        solution = spectrum.solution(alpha)
         criteria = measure(problem.rows, solution)
-        for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual freedom needs
-            criteria[name] = float(spectrum.score(name, self.alpha_)[0])
-        self._settle(problem, solution, everything, problem.G_mean, criteria, criterion)
+        for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual degrees of freedom needs
+            criteria[name] = float(spectrum.score(name, alpha)[0])
+        return self._store(design.fitted_terms(problem, solution, criteria, criterion), alpha_=alpha)

@@ -1,17 +1,15 @@
-"""Choosing parameters by the closed-form criterion of each fit: a grid search without cross-validation."""
+"""Grid search by the closed-form criterion of each fit, without cross-validation."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from importlib import import_module
+from collections.abc import Callable
 from numbers import Real
 from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import cpu_count, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import FitFailedWarning
@@ -22,16 +20,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
 from termwise._checks import check_number
-from termwise.deploy.predictor import Predictor
-
-# -- one candidate -----------------------------------------------------------------------------------------------------
+from termwise.estimators.base import Predictor
 
 
 class Outcome(NamedTuple):
-    """What became of a candidate."""
+    """The fit of one candidate."""
 
     estimator: Any  # fitted; None if that failed
     value: float
@@ -40,30 +35,31 @@ class Outcome(NamedTuple):
     error: str
 
     def rank(self) -> tuple[bool, bool, float]:
-        """Key to sort by: the criterion where it is finite, then fits without, then failures."""
+        """Key to sort by: finite criteria first, then fits without one, then failures."""
         finite = bool(np.isfinite(self.value))
         return self.estimator is None, not finite, self.value if finite else 0.0
 
 
-NOBODY = Outcome(None, np.inf, None, 0.0, "")  # whom every fit beats
-
-
 def configure(estimator: Any, params: dict[str, Any]) -> Any:
-    """Return an unfitted copy with these parameters, outer ones first: `basis` is there before `basis__width` is."""
+    """Return an unfitted copy with these parameters."""
     candidate = clone(estimator)
-    for name in sorted(params, key=lambda name: str(name).count("__")):
-        known = candidate.get_params()
-        if name not in known:
-            raise ValueError(
-                f"param_grid must name parameters of the estimator, got {name!r} for {candidate!r}: "
-                f"it has {', '.join(sorted(known))}."
-            )
-        candidate.set_params(**{name: clone(params[name], safe=False)})
-    return candidate
+    try:
+        return candidate.set_params(**{name: clone(value, safe=False) for name, value in params.items()})
+    except (AttributeError, TypeError, ValueError):  # unknown, of a part that is None, or not a string
+        names = ", ".join(sorted(candidate.get_params()))
+        raise ValueError(
+            f"param_grid must name parameters of the estimator, got {', '.join(map(repr, params))} for {candidate!r}: "
+            f"it has {names}."
+        ) from None
 
 
-def judge(fitted: Any) -> tuple[float, int | None]:
-    """Return the criterion and the number of terms, of a pipeline those of its last step."""
+def fit_candidate(estimator: Any, params: dict[str, Any], X: Any, y: Any, fit_params: dict[str, Any]) -> Outcome:
+    """Fit one candidate; of a pipeline the last step has the criterion. A failure is an outcome too."""
+    start = perf_counter()
+    try:
+        fitted = configure(estimator, params).fit(X, y, **fit_params)
+    except ValueError as error:  # NumPy's LinAlgError is one
+        return Outcome(None, np.inf, None, perf_counter() - start, str(error) or repr(error))
     model = fitted[-1] if isinstance(fitted, Pipeline) else fitted
     value = getattr(model, "criterion_value_", None)
     if value is None:
@@ -71,71 +67,11 @@ def judge(fitted: Any) -> tuple[float, int | None]:
             f"estimator must have a criterion_value_ once it is fitted, got {type(model).__name__}, which has none: "
             "use an estimator of termwise, or scikit-learn's GridSearchCV."
         )
-    return float(value), getattr(model, "n_terms_", None)
+    return Outcome(fitted, float(value), getattr(model, "n_terms_", None), perf_counter() - start, "")
 
 
-def fit_candidate(estimator: Any, params: dict[str, Any], X: Any, y: Any, fit_params: dict[str, Any]) -> Outcome:
-    """Fit one candidate; a failure is an outcome too."""
-    start = perf_counter()
-    try:
-        fitted = configure(estimator, params).fit(X, y, **fit_params)
-        value, n_terms = judge(fitted)
-    except ValueError as error:  # NumPy's LinAlgError is one
-        return Outcome(None, np.inf, None, perf_counter() - start, str(error) or repr(error))
-    return Outcome(fitted, value, n_terms, perf_counter() - start, "")
-
-
-# -- all candidates ----------------------------------------------------------------------------------------------------
-
-
-def fit_candidates(tasks: Iterable[tuple], workers: int) -> Iterator[Outcome]:
-    """Yield the outcomes in order, each as soon as it is there."""
-    if workers == 1:
-        yield from (fit_candidate(*task) for task in tasks)
-        return
-    threads = max(1, cpu_count() // workers)
-    run = Parallel(n_jobs=workers, return_as="generator")
-    # Workers may be threads of this process, where limits set and reset by each would get mixed up: this process's
-    # own limits must be the same before the first worker sets them and until the last has reset them.
-    with at_most(threads):
-        yield from run(delayed(fit_limited)(threads, *task) for task in tasks)
-
-
-def fit_limited(threads: int, *task: Any) -> Outcome:
-    """Fit one candidate with a worker's share of the cores."""
-    with at_most(threads):
-        return fit_candidate(*task)
-
-
-def at_most(threads: int) -> AbstractContextManager:
-    """Limit the threads of BLAS and OpenMP; where they are fewer already, they stay."""
-    controller = ThreadpoolController()
-    return controller.limit(limits={pool["prefix"]: min(threads, pool["num_threads"]) for pool in controller.info()})
-
-
-@contextmanager
-def reporting(total: int, verbose: int) -> Iterator[Callable[[dict[str, Any], Outcome], Any]]:
-    """Give a function to call with each outcome: it draws a bar, or prints a line where there is no tqdm."""
-    if not verbose:
-        yield lambda params, outcome: None
-        return
-    try:
-        tqdm = import_module("tqdm.auto").tqdm
-    except ImportError:
-        yield print_line
-        return
-    with tqdm(total=total, desc="candidates") as bar:
-        yield lambda params, outcome: bar.update()
-
-
-def print_line(params: dict[str, Any], outcome: Outcome) -> None:
-    """Print one candidate and what became of it."""
-    result = f"failed: {outcome.error}" if outcome.error else f"criterion {outcome.value:.6g}"
-    print(f"{params}  {outcome.seconds:.2f} s  {result}")
-
-
-def candidates_of(param_grid: Any) -> list[dict[str, Any]]:
-    """Return all combinations in a grid, or raise."""
+def expand_grid(param_grid: Any) -> list[dict[str, Any]]:
+    """Return all combinations of a grid, or raise."""
     requirement = f"param_grid must be a dict of lists or a list of such dicts, got {param_grid!r}"
     try:
         candidates = list(ParameterGrid(param_grid))
@@ -146,7 +82,7 @@ def candidates_of(param_grid: Any) -> list[dict[str, Any]]:
     return candidates
 
 
-def complain(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
+def check_outcomes(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
     """Warn of failures and of criteria that rank nothing; raise if nothing could be fitted."""
     n, failed = len(outcomes), [i for i, outcome in enumerate(outcomes) if outcome.error]
     first = f"the first, {candidates[failed[0]]}, with: {outcomes[failed[0]].error}" if failed else ""
@@ -168,16 +104,16 @@ def tabulate(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> dict[
     """Return the columns of `results_`."""
     table: dict[str, Any] = {"params": candidates}
     for name in sorted({name for params in candidates for name in params}):
-        table[f"param_{name}"] = column([params.get(name, np.ma.masked) for params in candidates])
+        table[f"param_{name}"] = masked_column([params.get(name, np.ma.masked) for params in candidates])
     table["criterion_value"] = np.array([outcome.value for outcome in outcomes])
-    table["n_terms"] = column([np.ma.masked if o.n_terms is None else o.n_terms for o in outcomes])
+    table["n_terms"] = masked_column([np.ma.masked if o.n_terms is None else o.n_terms for o in outcomes])
     table["fit_seconds"] = np.array([outcome.seconds for outcome in outcomes])
     table["error"] = np.array([outcome.error for outcome in outcomes])
     return table
 
 
-def column(values: list[Any]) -> np.ma.MaskedArray:
-    """Return a vector of numbers if these are numbers, else of objects, whatever they are; some may be masked."""
+def masked_column(values: list[Any]) -> np.ma.MaskedArray:
+    """Return a masked array of numbers if all values are numbers, else of objects."""
     mask = [value is np.ma.masked for value in values]
     given = [value for value in values if value is not np.ma.masked]
     numbers = all(isinstance(value, Real) for value in given) and len({isinstance(value, bool) for value in given}) == 1
@@ -187,12 +123,9 @@ def column(values: list[Any]) -> np.ma.MaskedArray:
     return np.ma.MaskedArray(data, mask)
 
 
-# -- the estimator -----------------------------------------------------------------------------------------------------
-
-
 def _model_has(name: str) -> Callable[[Any], bool]:
     def check(search: CriterionSearch) -> bool:
-        getattr(search._model(), name)  # its own error says best why it is not there
+        getattr(getattr(search, "best_estimator_", search.estimator), name)  # raises its own error
         return True
 
     return check
@@ -220,27 +153,25 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     """Search over a grid of parameters, ranking each fit by its own closed-form criterion.
 
     Like scikit-learn's `GridSearchCV`, but each candidate is fitted once, to all the data, and ranked by its
-    `criterion_value_`, the smaller the better. There is no cross-validation and no refit: the best model is one of
-    those fitted. Choosing the width of radial functions is its main use.
+    `criterion_value_`, the smaller the better. There is no cross-validation and no refit. Its main use is the width of
+    radial basis functions.
 
     Parameters
     ----------
     estimator : estimator
         Has a `criterion_value_` once it is fitted, as those of termwise do, or is a pipeline that ends in one. All
-        candidates should be judged by the same criterion: a grid over `alpha="gcv"` and `alpha="loo"` compares apples
-        with oranges.
+        candidates should have the same criterion: a grid over `alpha="gcv"` and `alpha="loo"` has no common scale.
     param_grid : dict of lists, or list of such dicts
         Values to try for each parameter, nested ones as `basis__width`; of a list, each grid in turn.
     n_jobs : int or None, default=None
-        How many candidates to fit at the same time, -1 for one per core; None means 1 unless joblib's `parallel_config`
-        says otherwise. Each worker gets its share of the cores for linear algebra.
+        How many candidates to fit in parallel, -1 for one per core; None means 1 unless in joblib's `parallel_config`.
     verbose : int, default=0
-        1 shows a progress bar, or prints one line per candidate where tqdm is not installed.
+        1 prints one line per candidate.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The best of the fitted candidates; of equals the first.
+        The best of the fitted candidates; ties go to the first.
     best_params_ : dict
         Its parameters.
     best_index_ : int
@@ -260,8 +191,8 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    A candidate whose fit raises ValueError ranks last, after those whose criterion is not finite, and the search goes
-    on; a warning says so at the end. Losers are let go as soon as they have lost: memory does not grow with the grid.
+    A candidate whose fit raises ValueError ranks last, after those whose criterion is not finite, and a warning is
+    raised at the end. Only the best model so far is kept: memory does not grow with the grid.
 
     Examples
     --------
@@ -285,7 +216,7 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
         return get_tags(self.estimator)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Say where metadata such as sample weights go: straight to the estimator."""
+        """Route metadata such as sample weights straight to the estimator."""
         mapping = MethodMapping().add(caller="fit", callee="fit").add(caller="score", callee="score")
         return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
 
@@ -299,20 +230,25 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n,) or (n, q)
             Targets.
         **fit_params : dict
-            Goes to the estimator's `fit` as it is, `sample_weight` for example.
+            Passed to the estimator's `fit`, `sample_weight` for example.
         """
         candidates = self._check()
-        tasks = ((self.estimator, params, X, y, fit_params) for params in candidates)
+        if effective_n_jobs(self.n_jobs) == 1:  # joblib would keep a model longer than it is needed
+            fits = (fit_candidate(self.estimator, params, X, y, fit_params) for params in candidates)
+        else:
+            tasks = (delayed(fit_candidate)(self.estimator, params, X, y, fit_params) for params in candidates)
+            fits = Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
         outcomes: list[Outcome] = []
-        best, index = NOBODY, 0
-        with reporting(len(candidates), self.verbose) as report:
-            for outcome in fit_candidates(tasks, min(effective_n_jobs(self.n_jobs), len(candidates))):
-                if outcome.rank() < best.rank():
-                    best, index = outcome, len(outcomes)
-                outcomes.append(outcome._replace(estimator=None))
-                report(candidates[len(outcomes) - 1], outcome)
-                del outcome  # or the last loser would be there while the next candidate is fitted
-        complain(candidates, outcomes)
+        best, index = Outcome(None, np.inf, None, 0.0, ""), 0
+        for outcome in fits:
+            if outcome.rank() < best.rank():
+                best, index = outcome, len(outcomes)
+            outcomes.append(outcome._replace(estimator=None))
+            if self.verbose:
+                result = f"failed: {outcome.error}" if outcome.error else f"criterion {outcome.value:.6g}"
+                print(f"{candidates[len(outcomes) - 1]}  {outcome.seconds:.2f} s  {result}")
+            del outcome  # or the last model would stay in memory while the next one is fitted
+        check_outcomes(candidates, outcomes)
         self.results_ = tabulate(candidates, outcomes)
         self.best_estimator_, self.best_index_, self.best_params_ = best.estimator, index, candidates[index]
         self.best_criterion_ = self.criterion_value_ = best.value
@@ -329,7 +265,7 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (m,) or (m, q)
             Targets.
         **kwargs : dict
-            What else the estimator's `score` takes, `sample_weight` for example.
+            Passed to the estimator's `score`, `sample_weight` for example.
         """
         check_is_fitted(self)
         return self.best_estimator_.score(X, y, **kwargs)
@@ -338,26 +274,22 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     predict_interval = _delegated("predict_interval", "Intervals for new observations from the best model.")
     predict_proba = _delegated("predict_proba", "Probabilities of the classes from the best model.")
     predict_log_proba = _delegated("predict_log_proba", "Logarithms of the probabilities from the best model.")
-    decision_function = _delegated("decision_function", "Confidence in the classes from the best model.")
+    decision_function = _delegated("decision_function", "Scores of the classes from the best model.")
     transform = _delegated("transform", "Transform inputs with the best model.")
     inverse_transform = _delegated("inverse_transform", "Undo a transformation by the best model.")
     get_support = _delegated("get_support", "Columns that the best model selects.")
     get_feature_names_out = _delegated("get_feature_names_out", "Names of the columns the best model transforms to.")
     summary = _delegated("summary", "Describe the best model in words and numbers.")
     n_terms_ = _attribute("n_terms_", "Number of terms of the best model.")
-
-    @property
-    def predictor_(self) -> Predictor:
-        """The best model without its data, to be saved and exported: a `Predictor`."""
-        check_is_fitted(self)
-        return Predictor.from_estimator(self.best_estimator_)
-
-    classes_ = _attribute("classes_", "The classes the best model knows.")
+    classes_ = _attribute("classes_", "The classes of the best model.")
     n_features_in_ = _attribute("n_features_in_", "Number of columns of the inputs.")
     feature_names_in_ = _attribute("feature_names_in_", "Names of the columns of the inputs, if they have any.")
 
-    def _model(self) -> Any:
-        return getattr(self, "best_estimator_", self.estimator)
+    @property
+    def predictor_(self) -> Predictor:
+        """The best model without its training data, to be saved and exported: a `Predictor`."""
+        check_is_fitted(self)
+        return Predictor.from_estimator(self.best_estimator_)
 
     def _check(self) -> list[dict[str, Any]]:
         """Return the candidates, or raise on the first bad parameter before anything is fitted."""
@@ -370,8 +302,8 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
         remedy = "-1 uses all cores, None leaves it to joblib"
         if self.n_jobs is not None and check_number("n_jobs", self.n_jobs, integer=True, remedy=remedy) == 0:
             raise ValueError(f"n_jobs must be a whole number other than 0, or None, got 0: {remedy}.")
-        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 shows progress")
-        candidates = candidates_of(self.param_grid)
+        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 prints a line per candidate")
+        candidates = expand_grid(self.param_grid)
         for params in candidates:
             configure(estimator, params)
         return candidates

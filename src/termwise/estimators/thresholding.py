@@ -15,28 +15,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg as sla
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
-from termwise.estimators.model import BatchModel
+from termwise._numerics import GAMMA_RATIO_MIN
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import DesignData, fit_design, read
+from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import Problem, Solution, measure, pose, solution_from_factors
 from termwise.linalg.spectrum import decompose
-from termwise.selection.engine import Settings, grow
+from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
-STEEP = 1e-10  # a component with less than this share of the largest gamma swings far out between the samples
-AMPLE = 0.25  # share of the degrees of freedom a stable set may take without a second look
-MOST = 0.5  # share it may take at all: the noise is estimated from the other half
-SCARCE = 0.1  # share that must be left for (21) to say anything
+UNCHECKED_SHARE = 0.25  # share of the degrees of freedom a stable set may take without a look at GCV
+MAX_STABLE_SHARE = 0.5  # share it may take at all: the noise is estimated from the other half
+MIN_RESIDUAL_SHARE = 0.1  # share that must be left for Hagiwara 2011 (21) to be an estimate
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,17 @@ class Components:
         return np.cumsum(parts[::-1], axis=0)[::-1]
 
 
-def eigen(problem: Problem, G: NDArray, Y: NDArray, tol: float, steep: float, most: int | None) -> Components:
+def eigen(problem: Problem, design: DesignData, tol: float, ratio: float, most: int | None) -> Components:
     """Principal components: gamma are the eigenvalues of `G'G`, taken as squares of the singular values of G."""
     rows = problem.rows
     U, s, V = decompose(problem.G, np.sqrt(rows.counts / rows.n) if rows.intercept else None)
-    above = np.flatnonzero(s**2 > max(tol, steep * np.max(s**2, initial=0.0)))[:most]
+    above = np.flatnonzero(s**2 > max(tol, ratio * np.max(s**2, initial=0.0)))[:most]
     U, s = U[:, above], s[above]
     V = problem.G.T @ (U / s) if V is None else V[:, above]
     return Components(problem, U, s**2, V / s, np.arange(len(V)), nested=False)
 
 
-def gram_schmidt(problem: Problem, G: NDArray, Y: NDArray, tol: float, steep: float, most: int | None) -> Components:
+def gram_schmidt(problem: Problem, design: DesignData, tol: float, ratio: float, most: int | None) -> Components:
     """Orthogonalise the column that has most left beside the chosen ones, again and again (section 4.2).
 
     With `G_S = Z R` the components are the columns of Z, and gamma are the squares of the diagonal of R.
@@ -89,9 +91,10 @@ def gram_schmidt(problem: Problem, G: NDArray, Y: NDArray, tol: float, steep: fl
         max_terms=most,
         precompute=False,  # products with G'G would cost the digits that tell small rests apart
         fit_intercept=problem.rows.intercept,
-        min_norm=max(tol, steep * largest),
+        min_norm=max(tol, ratio * largest),
     )
-    path = grow(G.astype(np.float64, copy=False), Y, problem.rows.counts, settings, one_output=False)
+    G = design.G.astype(np.float64, copy=False)
+    path = select_terms(G, design.Y, problem.rows.counts, settings, one_output=False)
     Z, R = path.training().Z, path.training().R
     root = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
     return Components(problem, Z, np.diagonal(R) ** 2, root, path.terms, nested=True)
@@ -100,14 +103,13 @@ def gram_schmidt(problem: Problem, G: NDArray, Y: NDArray, tol: float, steep: fl
 METHODS: dict[str, Callable[..., Components]] = {"eigen": eigen, "gram_schmidt": gram_schmidt}
 
 
-def orthogonalise(
-    method: str, G: NDArray, Y: NDArray, counts: Floats, intercept: bool, tol: float, stable: str
-) -> Components:
+def orthogonalise(design: DesignData, model: OrthogonalThresholdRegressor) -> Components:
     """Find the components a stable set may hold, and no others."""
-    problem = pose(G, Y, counts, intercept)
-    if stable == "all":
-        return METHODS[method](problem, G, Y, tol, 0.0, None)
-    return METHODS[method](problem, G, Y, tol, STEEP, int(MOST * (problem.rows.n - problem.rows.intercept)))
+    problem = pose(design.G, design.Y, design.weights, model.fit_intercept)
+    ratio, most = 0.0, None
+    if model.stable == "auto":
+        ratio, most = GAMMA_RATIO_MIN, int(MAX_STABLE_SHARE * (problem.rows.n - problem.rows.intercept))
+    return METHODS[model.method](problem, design, model.tol, ratio, most)
 
 
 def stable_size(components: Components, stable: str) -> int:
@@ -118,43 +120,39 @@ def stable_size(components: Components, stable: str) -> int:
     least, which is where further components stop telling more than noise does, and takes half of the freedom at most.
     """
     freedom, total = components.freedom, len(components.gammas)
-    if stable == "all" and total <= (1 - SCARCE) * freedom:
+    if stable == "all" and total <= (1 - MIN_RESIDUAL_SHARE) * freedom:
         return total
-    flat = int(np.sum(components.gammas > STEEP * np.max(components.gammas, initial=0.0)))
-    if flat <= AMPLE * freedom:
+    flat = int(np.sum(components.gammas > GAMMA_RATIO_MIN * np.max(components.gammas, initial=0.0)))
+    if flat <= UNCHECKED_SHARE * freedom:
         return flat
-    sizes = np.arange(min(flat, int(MOST * freedom)) + 1)
+    sizes = np.arange(min(flat, int(MAX_STABLE_SHARE * freedom)) + 1)
     rows, sse = components.problem.rows, components.squared_errors().mean(axis=1)
     return int(np.argmin(gcv(sse[sizes], sizes + rows.intercept, rows.n)))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Which of the stable components are kept, and why."""
+def significant_components(
+    components: Components, size: int, threshold: float, keep: str
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Compare the first components with their thresholds; one that is significant for any output is kept.
 
-    noise: Floats  # (q,), sigma^2
-    levels: Floats  # (l, q), theta
-    kept: NDArray[np.intp]
-
-
-def judge(components: Components, size: int, threshold: float, keep: str) -> Verdict:
-    """Compare the components of a stable set with their thresholds; one that is significant for any output is kept."""
-    noise = components.squared_errors()[size] / (components.freedom - size)  # (21)
+    Returns sigma^2 of each output, Hagiwara 2011 (21), the thresholds theta (15) and the indices of those kept.
+    """
+    noise = components.squared_errors()[size] / (components.freedom - size)
     limit = threshold * 2 * noise * np.log(components.problem.rows.n)
     significant = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))
     if keep == "leading":
         significant = np.arange(significant.max(initial=-1) + 1)
-    return Verdict(noise, limit / components.gammas[:size, None], significant)
+    return noise, limit / components.gammas[:size, None], significant
 
 
-def assemble(components: Components, kept: NDArray[np.intp]) -> tuple[NDArray[np.intp], Solution]:
+def solve_components(components: Components, kept: NDArray[np.intp]) -> tuple[NDArray[np.intp], Solution]:
     """Return the columns a model of some components needs, and their weights."""
     size = 0 if not len(kept) else int(kept[-1]) + 1 if components.nested else len(components.support)
     solution = solution_from_factors(components.problem, components.root[:size, kept], components.U[:, kept])
     return components.support[:size], solution
 
 
-class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, BatchModel):
+class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
     """Least squares on orthogonal components, without those that noise explains.
 
     Orthogonalises the columns of the design, never looking at the targets, and compares the coefficient of each
@@ -256,32 +254,48 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, BatchModel)
         self.fit_intercept = fit_intercept
         self.stable = stable
 
-    def _check_params(self) -> None:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs. With a `basis`, whatever that transformer takes.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
         check_choice("method", self.method, METHODS, remedy="'eigen' is the more accurate, 'gram_schmidt' is sparse")
         check_choice("keep", self.keep, ["leading", "significant"], remedy="'leading' has the smaller bias")
         check_number("tol", self.tol, low=0, remedy="1e-10 leaves out what float64 cannot resolve")
         check_number("threshold", self.threshold, low=0, remedy="1 is the level noise stays below")
         check_choice("stable", self.stable, ["auto", "all"], remedy="'auto' leaves enough to estimate the noise from")
-
-    def _solve(self, G: NDArray, Y: NDArray, counts: NDArray[np.float64]) -> None:
-        components = orthogonalise(self.method, G, Y, counts, self.fit_intercept, self.tol, self.stable)
+        data = read(self, X, y, sample_weight, basis=self.basis)
+        design = fit_design(self, self.basis, data)
+        components = orthogonalise(design, self)
         size = stable_size(components, self.stable)
         if self.stable == "all" and size < len(components.gammas):
             left = components.freedom - len(components.gammas)
             warnings.warn(
                 f"tol={self.tol:g} leaves {left:g} of {components.freedom:g} degrees of freedom to estimate the noise "
-                f"from, which is too few: only the {size} leading components were put to the test. Raise tol, or use "
+                f"from, which is too few: only the {size} leading components were tested. Raise tol, or use "
                 "stable='auto' to have this done silently.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=2,
             )
-        verdict = judge(components, size, self.threshold, self.keep)
-        support, solution = assemble(components, verdict.kept)
-        self.n_stable_, self.n_components_ = size, len(verdict.kept)
-        self.gammas_ = components.gammas[:size].copy()
-        self.orthogonal_coef_ = self._squeeze((components.t[:size] / np.sqrt(self.gammas_)[:, None]).T, axis=0)
-        self.thresholds_ = self._squeeze(verdict.levels.T, axis=0)
-        self.stable_noise_variance_ = self._squeeze(verdict.noise, axis=0)
-        problem = components.problem
-        criteria = measure(problem.rows, solution)
-        self._settle(problem, solution, support, problem.G_mean[support], criteria, "bic")
+        noise, thresholds, kept = significant_components(components, size, self.threshold, self.keep)
+        chosen, solution = solve_components(components, kept)
+        gammas = components.gammas[:size].copy()
+        problem = replace(components.problem, G_mean=components.problem.G_mean[chosen])
+        terms = design.fitted_terms(problem, solution, measure(problem.rows, solution), "bic", chosen)
+        return self._store(
+            terms,
+            n_stable_=size,
+            n_components_=len(kept),
+            gammas_=gammas,
+            orthogonal_coef_=terms.squeeze((components.t[:size] / np.sqrt(gammas)[:, None]).T, axis=0),
+            thresholds_=terms.squeeze(thresholds.T, axis=0),
+            stable_noise_variance_=terms.squeeze(noise, axis=0),
+        )

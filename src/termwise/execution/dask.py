@@ -1,20 +1,21 @@
-"""Row blocks on the workers of a Dask cluster.
+"""Rows on the workers of a Dask cluster: chunks of Dask collections, row blocks, and prediction chunk by chunk.
 
-Blocks are the result of a task, and so is what becomes of them: `new, answer = step(old, args)` changes forks and
-leaves the old blocks alone. When a worker is lost, the scheduler knows from which chunks and by which steps its blocks
-came to be, and has them computed again elsewhere. An old block is let go as soon as the new one is there; a fork shares
-the columns of Z with it, so that the memory of the workers grows by what Z needs and no more.
+Blocks are the result of a task, and so are their later states: `new, result = step(old, args)` changes copies and
+leaves the old blocks alone. When a worker is lost, the scheduler recomputes its blocks elsewhere, from the chunks and
+the steps they came from. An old block is released as soon as the new one exists; a copy shares the columns of Z with
+it, so that the memory of the workers grows by what Z needs and no more.
 
-Answers are added up in a tree on the workers: one trip brings the driver one small answer, and takes a few tasks for
-each thread of the workers, however many the chunks. Arguments travel inside of the tasks and never as scattered data,
-which could not be recomputed.
+Results are added up in a tree on the workers: one reduction brings the driver one small result, and takes a few tasks
+for each thread of the workers, however many the chunks. Arguments travel inside of the tasks and never as scattered
+data, which could not be recomputed. Dask is imported when it is first needed.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -25,190 +26,153 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import as_columns, row_blocks
-from termwise._checks import check_some, check_targets, check_total, read_counts
-from termwise.execution.collections import Chunks, cluster, n_rows
-from termwise.execution.local import Executor
-from termwise.selection.blocks import RowBlock
+from termwise._arrays import as_columns, evenly, row_blocks
+from termwise._checks import check_some, check_targets, check_total, import_optional, is_dask, read_counts
+from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.path import CondensedRows
 
-FAN_IN = 16  # answers added up by one task
-LARGE = 1 << 16  # bytes from which arguments are worth a task of their own, rather than a copy in every block's
+FAN_IN = 16  # results added up by one task
+LARGE_ARGUMENTS = 1 << 16  # bytes from which arguments get a task of their own, rather than a copy in every block's
+START_CLUSTER = "from dask.distributed import Client; client = Client()"
 
 
-class Held:
-    """Blocks of one thread of a worker and their last answer, as one result of a task."""
+def cluster() -> Any:
+    """Return the client of the cluster in use."""
+    distributed = import_optional("distributed", "dask", "Dask data")
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise ValueError(
+            "X must not be a Dask collection without a cluster to work on, got no client: start one by "
+            f"`{START_CLUSTER}`, or give X.compute() if it fits into memory."
+        ) from None
 
-    def __init__(self, blocks: list[RowBlock], answer: Any) -> None:
-        self.blocks, self.answer = blocks, answer
+
+# -- chunks of rows ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Rows of inputs, targets and weights, a delayed object or an array for each; None where there are no weights."""
+
+    X: Sequence[Any]
+    y: Sequence[Any]
+    weights: Sequence[Any]
+
+    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Compute `function(X, y, weights, *args)` of every chunk on the cluster; returns futures."""
+        dask = import_optional("dask", "dask", "Dask data")
+        task, shared = dask.delayed(function, pure=False), [dask.delayed(arg, traverse=False) for arg in args]
+        rows = zip(self.X, self.y, self.weights, strict=True)
+        return cluster().compute([task(*row, *shared) for row in rows])
+
+    def gather(self, name: str, function: Callable[[Any], Any]) -> list[Any]:
+        """Compute a function of the inputs, targets or weights of every chunk on the cluster, and fetch the values."""
+        task = import_optional("dask", "dask", "Dask data").delayed(function, pure=False)
+        return cluster().gather(cluster().compute([task(part) for part in getattr(self, name)]))
+
+
+def split_chunks(X: Any, y: Any, sample_weight: Any) -> Chunks:
+    """Split the data into the chunks of rows that X has; X must be a Dask array or data frame."""
+    if not is_dask(X) or getattr(X, "ndim", 0) != 2:
+        raise TypeError(
+            f"X must be a Dask array or data frame of shape (n, d), got {type(X).__name__} of shape "
+            f"{getattr(X, 'shape', None)}: where y or sample_weight is a Dask collection, X must be one too, see "
+            "da.from_array."
+        )
+    chunks, sizes = row_chunks(X), chunk_lengths(X)
+    if sizes is None and not all(part is None or is_dask(part) for part in (y, sample_weight)):
+        sizes = tuple(Chunks(chunks, [], []).gather("X", n_rows))
+    if sample_weight is not None and not is_dask(sample_weight):
+        assert sizes is not None
+        sample_weight = read_counts(sample_weight, sum(sizes))
+    parts = [_split_like(name, part, chunks, sizes) for name, part in (("y", y), ("sample_weight", sample_weight))]
+    return Chunks(chunks, *parts)
+
+
+def _split_like(name: str, part: Any, like: list[Any], sizes: tuple[int, ...] | None) -> Sequence[Any]:
+    """Split targets or weights as X is split."""
+    if part is None:
+        return [None] * len(like)
+    if not is_dask(part):
+        part = np.asarray(part)
+        assert sizes is not None
+        check_consistent_length(range(sum(sizes)), part)
+        return np.split(part, np.cumsum(sizes)[:-1])
+    own = chunk_lengths(part)
+    if own is not None and sizes is not None:
+        check_consistent_length(range(sum(sizes)), range(sum(own)))
+        part = part.rechunk({0: sizes})
+    chunks = row_chunks(part)
+    if len(chunks) != len(like):
+        raise ValueError(
+            f"{name} must have as many chunks of rows as X where their lengths are not known, got {len(chunks)} for "
+            f"{len(like)}: take both from one data frame, or use to_dask_array(lengths=True)."
+        )
+    return chunks
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of an array, a sparse matrix or a data frame."""
+    return int(X.shape[0])
+
+
+def chunk_lengths(X: Any) -> tuple[int, ...] | None:
+    """Numbers of rows of the chunks; None where they are not known, as those of data frames are not."""
+    sizes: Any = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
+    return None if np.isnan(sizes).any() else sizes
+
+
+def row_chunks(X: Any) -> list[Any]:
+    """Chunks of whole rows as delayed objects; columns in several chunks are put into one."""
+    whole = X.rechunk({1: -1}) if X.ndim == 2 and hasattr(X, "numblocks") and X.numblocks[1] > 1 else X
+    return list(np.ravel(whole.to_delayed()))
+
+
+def sample_rows(chunks: Chunks, max_rows: int) -> tuple[Any, Any]:
+    """Fetch about `max_rows` rows of X and y with positive weight, evenly spaced within every chunk."""
+    each = -(-max_rows // len(chunks.X))
+    found = cluster().gather(chunks.map(_spaced_rows, each))
+    Xs, ys = zip(*([pair for pair in found if n_rows(pair[0])] or found[:1]), strict=True)
+    if hasattr(Xs[0], "iloc"):
+        return import_optional("pandas", "dask", "a data frame").concat(Xs), np.concatenate(ys)
+    return np.concatenate([X.toarray() if hasattr(X, "toarray") else X for X in Xs]), np.concatenate(ys)
+
+
+def _spaced_rows(X: Any, y: Any, weights: Any, max_rows: int) -> tuple[Any, Any]:
+    """Return some rows of a chunk with positive weight."""
+    used = np.flatnonzero(read_counts(weights, n_rows(X)))
+    rows = used[evenly(len(used), max_rows)] if len(used) else used
+    return (X.iloc[rows] if hasattr(X, "iloc") else X[rows]), np.asarray(y)[rows]
+
+
+# -- from chunks to blocks ---------------------------------------------------------------------------------------------
+
+
+class WorkerBlocks:
+    """Blocks of one thread of a worker and their last result, as one result of a task."""
+
+    def __init__(self, blocks: list[RowBlock], result: Any) -> None:
+        self.blocks, self.result = blocks, result
 
     def __sizeof__(self) -> int:
-        """Bytes, which the scheduler must know of: it keeps an eye on the memory of the workers."""
+        """Bytes, by which the scheduler tracks the memory of the workers."""
         shapes = [(block.G.nbytes, *block.Y.shape, block.k) for block in self.blocks]
         return object.__sizeof__(self) + int(sum(nbytes + 8 * n * (k + 2 * q + 3) for nbytes, n, q, k in shapes))
 
 
-Parts = list[tuple[Any, ...]]  # for every block what it alone is given: one thing, or nothing
-
-
 @dataclass(frozen=True)
-class Question:
-    """What all blocks are asked, and how answers are put together."""
-
-    function: Callable[..., Any]
-    together: Callable[[list[Any]], Any]  # a sum or a list
-
-    def look(self, held: Held, parts: Parts, args: tuple[Any, ...]) -> Any:
-        """Ask the blocks something that does not change them."""
-        return self._answer(held.blocks, parts, args)
-
-    def step(self, held: Held, parts: Parts, args: tuple[Any, ...]) -> Held:
-        """Let the function change forks of the blocks; those themselves stay as they are."""
-        blocks = [block.fork() for block in held.blocks]
-        return Held(blocks, self._answer(blocks, parts, args))
-
-    def _answer(self, blocks: list[RowBlock], parts: Parts, args: tuple[Any, ...]) -> Any:
-        return self.together([self.function(b, *part, *args) for b, part in zip(blocks, parts, strict=True)])
-
-
-def answer_of(held: Held) -> Any:
-    """Return the answer, which may travel, without the blocks, which should not."""
-    return held.answer
-
-
-def bundle(several: list[Held]) -> Held:
-    """Put blocks together that are in one place: a task for all of them costs as much as one for each."""
-    return Held([block for held in several for block in held.blocks], None)
-
-
-def restricted(held: Held, chosen: NDArray[np.intp]) -> Held:
-    """Return blocks with some of the candidates, and no model."""
-    return Held([block.restricted(chosen) for block in held.blocks], None)
-
-
-def add_up(answers: list[Any]) -> Any:
-    """Sum of some answers."""
-    return reduce(add, answers)
-
-
-def same(args: Any) -> Any:
-    """Return what was given: a task that holds it."""
-    return args
-
-
-class DaskBlocks(Executor):
-    """Blocks held as futures, one for every thread of the workers, each of which has a home."""
-
-    worth_a_call = 1 << 20  # a trip takes as long as this many numbers do: tens of milliseconds
-
-    def __init__(self, chunks: list[Any]) -> None:
-        self.client = cluster()
-        facts: list[Facts] = self.client.gather(self.client.map(answer_of, chunks, pure=False))
-        check_lengths(facts)
-        filled = [i for i, fact in enumerate(facts) if fact.rows]
-        self.lengths = [facts[i].rows for i in filled]
-        self.total = sum(fact.weight for fact in facts)
-        first = facts[filled[0]]
-        self.n_candidates, self.n_outputs, self.one_output = first.p, first.q, first.one_output
-        self.dtype = min((facts[i].dtype for i in filled), key=lambda dtype: dtype.itemsize)
-        self._settle([chunks[i] for i in filled])
-
-    def _settle(self, chunks: list[Any]) -> None:
-        """Bundle the blocks by where they are."""
-        places, threads = self.client.who_has(chunks), self.client.nthreads()
-        there: dict[str | None, list[int]] = {}
-        for i, chunk in enumerate(chunks):
-            there.setdefault(next(iter(places.get(chunk.key, ())), None), []).append(i)
-        shares = [
-            (home, found[i :: threads.get(home, 1)])
-            for home, found in there.items()
-            for i in range(min(threads.get(home, 1), len(found)))
-        ]
-        self.homes, self.members = zip(*shares, strict=True)
-        bundles = [[chunks[i] for i in share] for share in self.members]
-        self.states = self._at_home(bundle, bundles)
-
-    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Ask all blocks and fetch all answers."""
-        found = self.client.gather(self._answers(Question(function, list), None, args))
-        answers = [answer for part in found for answer in part]
-        return [answers[i] for i in np.argsort([i for share in self.members for i in share])]
-
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Ask all blocks and fetch the sum."""
-        return self._total(self._answers(Question(function, add_up), None, args))
-
-    def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
-        """Ask all blocks, each with its own part, and fetch the sum."""
-        return self._total(self._answers(Question(function, add_up), list(parts), args))
-
-    def model_rows(self) -> CondensedRows:
-        """Return as few rows as the model and the targets have columns, with the same products."""
-        R = self.ask(condense).R
-        R = R * np.copysign(1.0, R[:, :1].sum())  # the column of the intercept is positive
-        k = R.shape[1] - self.n_outputs
-        return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)))
-
-    def fork(self) -> Self:
-        """Return the same futures: what they stand for never changes."""
-        return copy.copy(self)
-
-    def restrict(self, chosen: NDArray[np.intp]) -> Self:
-        """Restrict all blocks."""
-        other = copy.copy(self)
-        other.states, other.n_candidates = self._at_home(restricted, self.states, chosen=chosen), len(chosen)
-        return other
-
-    def _answers(self, question: Question, parts: list[Any] | None, args: tuple[Any, ...]) -> list[Any]:
-        """Futures of the answers; the old blocks are let go where the question changes them."""
-        given = self.client.submit(same, args, pure=False) if _size(args) > LARGE else args
-        dealt: list[Parts] = [[() if parts is None else (parts[i],) for i in share] for share in self.members]
-        if not getattr(question.function, "changes", False):
-            return self._at_home(question.look, self.states, dealt, args=given)
-        self.states = self._at_home(question.step, self.states, dealt, args=given)
-        return self._at_home(answer_of, self.states)
-
-    def _at_home(self, task: Callable[..., Any], *columns: list[Any], **options: Any) -> list[Any]:
-        """Futures of a task on every bundle of blocks, done where they are; anywhere, if that worker is lost.
-
-        Left alone, the scheduler would move blocks rather than let a worker wait for another one.
-        """
-        how = {"allow_other_workers": True, "pure": False, **options}
-        rows = zip(self.homes, *columns, strict=True)
-        return [self.client.submit(task, *row, workers=home, **how) for home, *row in rows]
-
-    def _total(self, answers: list[Any]) -> Any:
-        """Sum of the answers, by a tree of tasks."""
-        while len(answers) > 1:
-            groups = [answers[i : i + FAN_IN] for i in range(0, len(answers), FAN_IN)]
-            answers = [self.client.submit(add_up, group, pure=False) for group in groups]
-        return answers[0].result()
-
-
-def _size(args: Any) -> int:
-    """Bytes of arguments, those of arrays within records and tuples included."""
-    if isinstance(args, tuple):
-        return sum(_size(part) for part in args)
-    if hasattr(args, "__dict__"):
-        return sum(_size(part) for part in vars(args).values())
-    return int(getattr(args, "nbytes", sys.getsizeof(args)))
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Reading:
+class ChunkReader:
     """How the rows of a chunk become a block."""
 
     input_name: str = "G"
-    estimator: str | None = None  # that messages name
+    estimator: str | None = None  # named by messages
     basis: Any = None  # fitted, evaluated on every chunk
     targets: Callable[[Any], NDArray[np.float64]] = check_targets
     reserve: int = 64
 
     def design(self, X: Any) -> Any:
-        """Evaluate the basis, if there is one, and check what comes out."""
+        """Evaluate the basis, if there is one, and check the design matrix."""
         name = self.input_name if self.basis is None else f"The design matrix of {type(self.basis).__name__}"
         G = check_array(
             X if self.basis is None else self.basis.transform(X),
@@ -221,11 +185,11 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of a chunk once it is read."""
+class ChunkSummary:
+    """Sizes of a chunk after reading."""
 
     given: int  # rows
-    rows: int = 0  # that count
+    rows: int = 0  # with positive weight
     weight: float = 0.0
     p: int = 0
     q: int = 0
@@ -233,37 +197,68 @@ class Facts:
     dtype: Any = None
 
 
-def read_block(X: Any, y: Any, weights: Any, reading: Reading) -> Held:
-    """Check the rows of a chunk and make a block of those that count."""
+def read_block(X: Any, y: Any, weights: Any, reader: ChunkReader) -> WorkerBlocks:
+    """Check the rows of a chunk and make a block of those with positive weight."""
     check_consistent_length(X, y)
-    counts = read_counts(weights, n_rows(X))
-    if not len(counts):
-        return Held([], Facts(0))
-    G, y, used = reading.design(X), reading.targets(y), counts > 0
+    sample_weight = read_counts(weights, n_rows(X))
+    if not len(sample_weight):
+        return WorkerBlocks([], ChunkSummary(0))
+    G, y, used = reader.design(X), reader.targets(y), sample_weight > 0
     if not used.any():
-        return Held([], Facts(len(counts)))
+        return WorkerBlocks([], ChunkSummary(len(used)))
     Y = as_columns(y)
     if not used.all():
-        G, Y, counts = G[used], Y[used], counts[used]
-    facts = Facts(len(used), len(Y), float(counts.sum()), G.shape[1], Y.shape[1], y.ndim == 1, G.dtype)
-    return Held([RowBlock(G, Y, counts, reading.reserve)], facts)
+        G, Y, sample_weight = G[used], Y[used], sample_weight[used]
+    total = float(sample_weight.sum())
+    summary = ChunkSummary(len(used), len(Y), total, G.shape[1], Y.shape[1], y.ndim == 1, G.dtype)
+    return WorkerBlocks([RowBlock(G, Y, sample_weight, reader.reserve)], summary)
 
 
-def check_lengths(facts: list[Facts]) -> None:
-    """Raise unless all chunks together have enough rows that count."""
-    rows = sum(fact.given for fact in facts)
-    check_array(np.broadcast_to(0.0, (rows, 1)), ensure_min_samples=2)
-    total = np.array([fact.weight for fact in facts])
-    check_some(total)
-    check_total(total)
+# -- tasks, run by the workers -----------------------------------------------------------------------------------------
 
 
-def dask_blocks(chunks: Chunks, reading: Reading) -> DaskBlocks:
-    """Have the workers read their chunks."""
-    return DaskBlocks(chunks.map(read_block, reading))
+@dataclass(frozen=True)
+class BlockFunction:
+    """A function of a block, and how its results are combined: added up or listed."""
+
+    function: Callable[..., Any]
+    combine: Callable[[list[Any]], Any]
+
+    def read(self, held: WorkerBlocks, parts: list[tuple[Any, ...]], args: tuple[Any, ...]) -> Any:
+        """Call it on the blocks, which it does not change."""
+        pairs = zip(held.blocks, parts, strict=True)
+        return self.combine([self.function(block, *part, *args) for block, part in pairs])
+
+    def step(self, held: WorkerBlocks, parts: list[tuple[Any, ...]], args: tuple[Any, ...]) -> WorkerBlocks:
+        """Call it on copies of the blocks, which it changes."""
+        changed = WorkerBlocks([block.copy() for block in held.blocks], None)
+        changed.result = self.read(changed, parts, args)
+        return changed
 
 
-# -- the end of a path -------------------------------------------------------------------------------------------------
+def result_of(held: WorkerBlocks) -> Any:
+    """Return the result, which may travel, without the blocks, which should not."""
+    return held.result
+
+
+def bundle(several: list[WorkerBlocks]) -> WorkerBlocks:
+    """Put blocks of one place together: a task for all of them costs as much as one for each."""
+    return WorkerBlocks([block for held in several for block in held.blocks], None)
+
+
+def restricted(held: WorkerBlocks, chosen: NDArray[np.intp]) -> WorkerBlocks:
+    """Return blocks with some of the candidates, and no model."""
+    return WorkerBlocks([block.restricted(chosen) for block in held.blocks], None)
+
+
+def add_up(results: list[Any]) -> Any:
+    """Sum of results."""
+    return reduce(add, results)
+
+
+def identity(args: Any) -> Any:
+    """Return the argument: a task that holds it."""
+    return args
 
 
 @dataclass(frozen=True)
@@ -273,15 +268,136 @@ class Triangle:
     R: NDArray[np.float64]
 
     def __add__(self, other: Triangle) -> Triangle:
-        return triangle(np.vstack([self.R, other.R]))
-
-
-def triangle(rows: NDArray[np.float64]) -> Triangle:
-    """Triangular factor of some rows."""
-    return Triangle(np.asarray(np.linalg.qr(rows, mode="r")))
+        return Triangle(np.asarray(np.linalg.qr(np.vstack([self.R, other.R]), mode="r")))
 
 
 def condense(block: RowBlock) -> Triangle:
     """Triangular factor of `[Z, Y]` on the rows of a block, from one tile after the other."""
     tiles = row_blocks(len(block.Y), 8 * (block.k + block.Y.shape[1]))
-    return reduce(add, (triangle(np.hstack([block.Z[rows], block.Y[rows]])) for rows in tiles))
+    factors = (np.linalg.qr(np.hstack([block.Z[rows], block.Y[rows]]), mode="r") for rows in tiles)
+    return reduce(add, (Triangle(np.asarray(R)) for R in factors))
+
+
+# -- the executor ------------------------------------------------------------------------------------------------------
+
+
+class DaskBlocks(Executor):
+    """Blocks held as futures, one for every thread of the workers, each of which stays on its worker."""
+
+    min_work = 1 << 20  # a reduction takes tens of milliseconds, in which this many entries are processed
+
+    def __init__(self, chunks: Chunks, reader: ChunkReader) -> None:
+        self.client, blocks = cluster(), chunks.map(read_block, reader)
+        summaries: list[ChunkSummary] = self.client.gather(self.client.map(result_of, blocks, pure=False))
+        check_array(np.broadcast_to(0.0, (sum(chunk.given for chunk in summaries), 1)), ensure_min_samples=2)
+        weights = np.array([chunk.weight for chunk in summaries])
+        check_some(weights)
+        check_total(weights)
+        filled = [i for i, chunk in enumerate(summaries) if chunk.rows]
+        self.lengths, self.total = [summaries[i].rows for i in filled], sum(chunk.weight for chunk in summaries)
+        first = summaries[filled[0]]
+        self.n_candidates, self.n_outputs, self.one_output = first.p, first.q, first.one_output
+        self.dtype = min((summaries[i].dtype for i in filled), key=lambda dtype: dtype.itemsize)
+        self._bundle([blocks[i] for i in filled])
+
+    def _bundle(self, blocks: list[Any]) -> None:
+        """Bundle the blocks by the worker they are on."""
+        places, threads = self.client.who_has(blocks), self.client.nthreads()
+        there: dict[str | None, list[int]] = {}
+        for i, block in enumerate(blocks):
+            there.setdefault(next(iter(places.get(block.key, ())), None), []).append(i)
+        shares = [
+            (worker, found[i :: threads.get(worker, 1)])
+            for worker, found in there.items()
+            for i in range(min(threads.get(worker, 1), len(found)))
+        ]
+        self.workers, self.members = zip(*shares, strict=True)
+        self.states = self._submit(bundle, [[blocks[i] for i in share] for share in self.members])
+
+    def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
+        """Call the function on all blocks and fetch all results."""
+        found = self.client.gather(self._results(BlockFunction(function, list), parts, args))
+        results = [result for part in found for result in part]
+        return [results[i] for i in np.argsort([i for share in self.members for i in share])]
+
+    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
+        """Call the function on all blocks and fetch the sum of the results, by a tree of tasks."""
+        results = self._results(BlockFunction(function, add_up), parts, args)
+        while len(results) > 1:
+            groups = [results[i : i + FAN_IN] for i in range(0, len(results), FAN_IN)]
+            results = [self.client.submit(add_up, group, pure=False) for group in groups]
+        return results[0].result()
+
+    def model_rows(self) -> CondensedRows:
+        """Return as few rows as the model and the targets have columns, with the same products."""
+        R = self.reduce(condense).R
+        R = R * np.copysign(1.0, R[:, :1].sum())  # the column of the intercept is positive
+        k = R.shape[1] - self.n_outputs
+        return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)))
+
+    def copy(self) -> Self:
+        """Return the same futures, whose values never change."""
+        return copy.copy(self)
+
+    def restrict(self, chosen: NDArray[np.intp]) -> Self:
+        """Restrict all blocks."""
+        other = copy.copy(self)
+        other.states, other.n_candidates = self._submit(restricted, self.states, chosen=chosen), len(chosen)
+        return other
+
+    def _results(self, call: BlockFunction, parts: Iterable[Any] | None, args: tuple[Any, ...]) -> list[Any]:
+        """Futures of the results; the old blocks are released where the function changes them."""
+        given = self.client.submit(identity, args, pure=False) if _nbytes(args) > LARGE_ARGUMENTS else args
+        each: list[tuple[Any, ...]] = [()] * len(self.lengths) if parts is None else [(part,) for part in parts]
+        shares = [[each[i] for i in share] for share in self.members]
+        if not getattr(call.function, "mutates", False):
+            return self._submit(call.read, self.states, shares, args=given)
+        self.states = self._submit(call.step, self.states, shares, args=given)
+        return self._submit(result_of, self.states)
+
+    def _submit(self, task: Callable[..., Any], *columns: list[Any], **options: Any) -> list[Any]:
+        """Futures of a task on every bundle of blocks, run on its worker; on any, if that worker is lost.
+
+        Otherwise the scheduler would move blocks rather than wait for a worker.
+        """
+        how = {"allow_other_workers": True, "pure": False, **options}
+        rows = zip(self.workers, *columns, strict=True)
+        return [self.client.submit(task, *row, workers=worker, **how) for worker, *row in rows]
+
+
+def _nbytes(args: Any) -> int:
+    """Bytes of arguments, those of arrays within records and tuples included."""
+    if isinstance(args, tuple):
+        return sum(_nbytes(part) for part in args)
+    if hasattr(args, "__dict__"):
+        return sum(_nbytes(part) for part in vars(args).values())
+    return int(getattr(args, "nbytes", sys.getsizeof(args)))
+
+
+# -- prediction --------------------------------------------------------------------------------------------------------
+
+
+def map_rows(function: Callable[[Any], Any], X: Any, width: int | None) -> Any:
+    """Return a Dask array of a function of every chunk of rows, with that many columns; None for a vector."""
+    dask, array = (import_optional(name, "dask", "Dask data") for name in ("dask", "dask.array"))
+    shape = () if width is None else (width,)
+    dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    shared = dask.delayed(function, traverse=False)
+    chunks, sizes = row_chunks(X), chunk_lengths(X) or itertools.repeat(np.nan)
+    parts = [
+        array.from_delayed(dask.delayed(_evaluate_chunk)(shared, chunk, shape, dtype), (size, *shape), dtype)
+        for chunk, size in zip(chunks, sizes, strict=False)
+    ]
+    return array.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def _evaluate_chunk(function: Callable[[Any], Any], X: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Evaluate a function of the rows of a chunk, which may be empty."""
+    return np.asarray(function(X), dtype=dtype) if n_rows(X) else np.empty((0, *shape), dtype=dtype)
+
+
+def without_rows(X: Any) -> Any:
+    """Return a table with the columns of X and without rows, for validation."""
+    if hasattr(X, "columns"):
+        return import_optional("pandas", "dask", "a data frame").DataFrame(columns=X.columns)
+    return np.empty((0, *X.shape[1:]))

@@ -1,14 +1,8 @@
-"""Where the row blocks live: the map and the reduction, and nothing else.
-
-The driver asks all blocks the same question, a function of a block with small arguments (see `blocks`), and gets the
-sum of their answers. Another executor may keep blocks elsewhere: a block that a function marked by `changes` has gone
-over takes the place of the old one, in whatever way blocks are held.
-"""
+"""Row blocks in this process: in memory, on a device, or in a file."""
 
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import add
@@ -17,145 +11,100 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, is_foreign, namespace, worth_a_call
+from termwise._arrays import Array, namespace
 from termwise._memory import budget
-from termwise.design.file_blocks import FileBlock, Reader
-from termwise.design.files import RowFile
-from termwise.selection.blocks import RowBlock
+from termwise.design.files import BlockReader, FileBlock, RowFile
+from termwise.execution.cuda_graphs import caches_directions, device_block, launcher_for, min_work
+from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.path import ModelRows
 
-KEPT = (8, 64)  # columns of a file that are kept, at least and at most
-OWN_NUMBERS = 16  # for every row, besides the model's columns: targets, residuals, what is computed from them
-
-
-class Executor(ABC):
-    """Row blocks somewhere; the shape of the problem is known without asking them."""
-
-    n_candidates: int
-    n_outputs: int
-    dtype: np.dtype  # of G
-    lengths: Sequence[int]  # rows of every block
-    keeps_directions: bool = True  # whether columns are dear enough for those of runners-up to be kept
-    worth_a_call: int  # row numbers times candidates so few that verifying less at a time would save nothing
-    sole: RowBlock | None = None  # the one block there is, if it is on a device, which is best told much at a time
-
-    @abstractmethod
-    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Answers of all blocks to `function(block, *args)`, in the order of the rows."""
-
-    @abstractmethod
-    def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
-        """Sum of the answers to `function(block, part, *args)`, every block with a part of its own."""
-
-    @abstractmethod
-    def model_rows(self) -> ModelRows:
-        """Return what is as long as the rows, at the end of a path, or something that fetches it when it is wanted."""
-
-    @abstractmethod
-    def fork(self) -> Self:
-        """Return the same rows in blocks that can change while these stay as they are."""
-
-    @abstractmethod
-    def restrict(self, chosen: NDArray[np.intp]) -> Self:
-        """Return the same rows with some of the candidates, and no model."""
-
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Sum of the answers to `function(block, *args)`."""
-        return reduce(add, self.each(function, *args))
-
-    def expect(self, likely: Callable[[], NDArray[np.intp]]) -> None:  # noqa: B027 - most have no use for it
-        """Hear of candidates whose columns may be asked for soon, the likeliest first, to keep them if that pays."""
-
-    def cut(self, rows: NDArray) -> list[NDArray]:
-        """Cut something as long as the rows into parts to deal to the blocks."""
-        return np.split(rows, np.cumsum(self.lengths)[:-1])
+CACHED_COLUMNS = (8, 64)  # of a file, at least and at most
+ENTRIES_PER_ROW = 16  # besides the model's columns: targets, residuals, temporaries
 
 
 class LocalBlocks(Executor):
     """Blocks in this process, changed in place."""
 
     def __init__(self, blocks: Sequence[RowBlock]) -> None:
-        self.blocks = blocks
-        self.worth_a_call = worth_a_call(blocks[0].Y)
-        self.keeps_directions = not is_foreign(blocks[0].Y)
-        self.n_candidates, self.n_outputs = blocks[0].G.shape[1], blocks[0].Y.shape[1]
-        self.dtype = blocks[0].G.dtype
+        self.blocks, first = blocks, blocks[0]
+        self.n_candidates, self.n_outputs, self.dtype = first.G.shape[1], first.Y.shape[1], first.G.dtype
         self.lengths = [block.Y.shape[0] for block in blocks]
-        self.sole = blocks[0] if len(blocks) == 1 and is_foreign(blocks[0].Y) else None
+        self.min_work, self.caches_directions = min_work(first.Y), caches_directions(first.Y)
+        self.device_block = device_block(blocks)
+        self.launcher = first.launcher if self.device_block is not None else first.launcher.fresh()
 
-    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Ask one block after the other."""
-        return [function(block, *args) for block in self.blocks]
+    def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
+        """Call the function on one block after the other."""
+        return list(self._results(function, args, parts))
 
-    def deal(self, function: Callable[..., Any], parts: Iterable[Any], *args: Any) -> Any:
-        """Ask one block after the other, each with its own part."""
-        return reduce(add, (function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)))
+    def _results(self, function: Callable[..., Any], args: Any, parts: Iterable[Any] | None) -> Iterable[Any]:
+        if parts is None:
+            return (function(block, *args) for block in self.blocks)
+        return (function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True))
 
-    def fork(self) -> Self:
-        """Fork all blocks."""
-        return type(self)([block.fork() for block in self.blocks])
+    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
+        """Add up on the way: a file has many blocks."""
+        return reduce(add, self._results(function, args, parts))
 
-    def restrict(self, chosen: NDArray[np.intp]) -> Self:
-        """Restrict all blocks."""
-        return type(self)([block.restricted(chosen) for block in self.blocks])
+    def copy(self) -> Self:
+        """Copy all blocks."""
+        return type(self)([block.copy() for block in self.blocks])
+
+    def restrict(self, chosen: NDArray[np.intp]) -> LocalBlocks:
+        """Restrict all blocks; the few columns of a file are kept in memory."""
+        return LocalBlocks([block.restricted(chosen) for block in self.blocks])
 
     def model_rows(self) -> ModelRows:
-        """Return Z, Y and the counts as they are: views where there is one block."""
-        Zs, Ys, counts = zip(*self.each(RowBlock.model), strict=True)
+        """Return Z, Y and the sample weights: views where there is one block."""
+        Zs, Ys, weights = zip(*self.map(RowBlock.model), strict=True)
         if len(Zs) == 1:
-            return ModelRows(Zs[0], Ys[0], counts[0])
+            return ModelRows(Zs[0], Ys[0], weights[0])
         xp = namespace(Ys[0])
-        return ModelRows(xp.concat(Zs), xp.concat(Ys), xp.concat(counts))
+        return ModelRows(xp.concat(Zs), xp.concat(Ys), xp.concat(weights))
 
 
 class FileBlocks(LocalBlocks):
-    """Blocks whose rows of G are in a file: any question that looks at G is one pass over it, in order."""
+    """Blocks whose rows of G are in a file: a function that reads G is one pass over it, in order."""
 
-    def __init__(self, source: RowFile, Y: NDArray, counts: NDArray, reserve: int) -> None:
+    def __init__(self, source: RowFile, Y: NDArray, sample_weight: NDArray, reserve: int) -> None:
         n = len(Y)
-        left = budget() - 8 * n * (reserve + OWN_NUMBERS)
-        kept = int(np.clip(left // 4 // (n * source.dtype.itemsize), *KEPT))
-        self.reader = reader = Reader(source, min(kept, source.shape[1]))
-        self._room = np.empty((reserve, n))  # of all blocks, so that the end of a path need not copy
+        left = budget() - 8 * n * (reserve + ENTRIES_PER_ROW)
+        cached = int(np.clip(left // 4 // (n * source.dtype.itemsize), *CACHED_COLUMNS))
+        self.reader = reader = BlockReader(source, min(cached, source.shape[1]))
+        self._Zt = np.empty((reserve, n))  # of all blocks, so that the end of a path need not copy
         blocks = []
         for i, length in enumerate(reader.lengths):
             if length:
                 rows = slice(reader.offsets[i], reader.offsets[i + 1])
-                blocks.append(RowBlock(FileBlock(reader, i), Y[rows], counts[rows], 0))
-                blocks[-1]._Zt = self._room[:, rows]
+                blocks.append(RowBlock(FileBlock(reader, i), Y[rows], sample_weight[rows], 0))
+                blocks[-1].Zt = self._Zt[:, rows]
         super().__init__(blocks)
 
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Add up on the way: there are many blocks."""
-        return reduce(add, (function(block, *args) for block in self.blocks))
+    def prefetch(self, likely: Callable[[], NDArray[np.intp]]) -> None:
+        """Cache the columns in the next pass: they would cost a pass of their own."""
+        self.reader.prefetch(likely())
 
-    def expect(self, likely: Callable[[], NDArray[np.intp]]) -> None:
-        """Keep the columns when the rows come by next: they would cost a pass of their own."""
-        self.reader.want(likely())
-
-    def fork(self) -> Self:
-        """Fork all blocks; they go on reading the same file."""
+    def copy(self) -> Self:
+        """Copy all blocks; they go on reading the same file."""
         other = copy.copy(self)
-        other.blocks = [block.fork() for block in self.blocks]
+        other.blocks = [block.copy() for block in self.blocks]
         return other
 
-    def restrict(self, chosen: NDArray[np.intp]) -> Any:
-        """Keep the few columns in memory."""
-        return LocalBlocks([block.restricted(chosen) for block in self.blocks])
-
     def model_rows(self) -> ModelRows:
-        """Return what the blocks have shared all along."""
-        if any(block._Zt.base is not self._room for block in self.blocks):
+        """Return the memory that the blocks share, without copying Z."""
+        if any(block.Zt.base is not self._Zt for block in self.blocks):
             return super().model_rows()
-        _, Ys, counts = zip(*self.each(RowBlock.model), strict=True)
-        return ModelRows(self._room[: self.blocks[0].k].T, np.concatenate(Ys), np.concatenate(counts))
+        _, Ys, weights = zip(*self.map(RowBlock.model), strict=True)
+        return ModelRows(self._Zt[: self.blocks[0].k].T, np.concatenate(Ys), np.concatenate(weights))
 
 
-def local_blocks(G: Any, Y: Array, counts: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
-    """Cut the rows into blocks of this process."""
+def local_blocks(G: Any, Y: Array, sample_weight: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
+    """Split the rows into blocks of this process."""
     if isinstance(G, RowFile):
-        return FileBlocks(G, Y, counts, reserve)
+        return FileBlocks(G, Y, sample_weight, reserve)
     n = Y.shape[0]
     step = block_rows or n
-    cuts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
-    return LocalBlocks([RowBlock(G[rows, :], Y[rows, :], counts[rows], reserve) for rows in cuts])
+    slices = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    return LocalBlocks(
+        [RowBlock(G[rows, :], Y[rows, :], sample_weight[rows], reserve, launcher_for(Y)) for rows in slices]
+    )

@@ -1,1 +1,1 @@
-"""What a fitted model does: effects, diagnostics, plots and the HTML report."""
+"""Explanations of a fitted model: effects, diagnostics, plots and the HTML report."""

@@ -1,4 +1,4 @@
-"""A model taken apart: what each input, and each pair of inputs, adds to the prediction."""
+"""Main effects and interactions: the exact additive decomposition of a model, or its partial dependence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -19,36 +18,41 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from termwise._arrays import densify, is_foreign, to_host
+from termwise._arrays import densify, evenly, is_foreign, rows_of, to_host
 from termwise._checks import check_number, check_table
-from termwise.basis import AnovaBasis, SmoothBasis, TableEncoder, UnionBasis
-from termwise.estimators.model import TermModel
+from termwise.basis import AnovaBasis, LagBasis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.encoder import is_frame
+from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
-Floats = NDArray[np.float64]
-Terms = AnovaBasis | SmoothBasis | UnionBasis  # bases that may have functions of few inputs only
 Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their categories if they have some
 
-# Steps that change the unit of each column on its own: effects are shown in the units before them.
+# Scalers of single columns: effects are shown in the units before them.
 SCALERS = (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler)
 DECILES = np.arange(0.1, 0.95, 0.1)
+MAX_EFFECTS = 36  # in the metadata
+CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
+EFFECT_ROWS = 5000  # samples over which effects are centred
+PARTIAL_INPUTS = 60  # partial dependence on more inputs than this takes too long
+PARTIAL_ROWS = 150  # samples it is averaged over
+PARTIAL_GRID = 24  # values of an input
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What one input, or two together, add to the prediction.
+    """Main effect of an input, or joint effect of two, on the prediction.
 
     Attributes
     ----------
     inputs : tuple of str
         Names of the one or two inputs.
     values : tuple of ndarrays
-        Where each input was evaluated: ascending numbers, or categories.
+        Grid of each input: ascending numbers, or categories.
     effect : ndarray of shape (m,) or (m1, m2)
-        What is added there.
+        Contribution to the prediction on the grid.
     strength : float
-        Standard deviation of the effect, over `X` if that was given, over the values otherwise.
+        Standard deviation of the effect, over `X` if that was given, over the grid otherwise.
     deciles : tuple of ndarrays
         Deciles of each input in `X`; empty without `X` and for categories.
     """
@@ -60,214 +64,252 @@ class Effect:
     deciles: tuple[Floats, ...]
 
 
-class Input(NamedTuple):
-    """An input as it is drawn, and the columns it stands for."""
+class InputGrid(NamedTuple):
+    """Grid of an input, and the encoded columns it consists of."""
 
     name: str
     columns: list[int]
-    values: NDArray  # (m,), where it is evaluated
-    codes: Floats  # (m, number of columns), the columns there
+    values: NDArray  # (m,)
+    codes: Floats  # (m, number of columns), the values as encoded columns
     deciles: Floats
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A model taken apart: `head` makes columns of a table, `scalers` change their units, the terms are of few each."""
+def input_grids(blocks: Blocks, ends: Floats, size: int, U: Floats | None) -> list[InputGrid]:
+    """Grids of all inputs, between the lowest and highest values of the columns in the two rows of `ends`."""
+    grids, start = [], 0
+    for name, categories in blocks:
+        columns = list(range(start, start + (1 if categories is None else len(categories))))
+        start += len(columns)
+        deciles = np.empty(0)
+        if categories is None:
+            values = np.linspace(ends[0, columns[0]], ends[1, columns[0]], size)
+            codes = values[:, None]
+            deciles = deciles if U is None else np.quantile(U[:, columns[0]], DECILES)
+        else:
+            values = np.fromiter(categories, dtype=object, count=len(categories))
+            codes = np.eye(len(categories))
+        grids.append(InputGrid(name, columns, values, codes, deciles))
+    return grids
 
-    model: TermModel
-    head: list[Any]
-    scalers: list[Any]
-    basis: Terms | None  # of the chosen terms; None if they are columns
-    weights: Floats
-    intercept: float
+
+# -- exact effects -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AdditiveDecomposition:
+    """A model as a sum of functions of one or two inputs: `prediction = offset + sum of the effects`.
+
+    The first `n_encoders` steps of the model turn a table into the inputs; scalers and the basis follow.
+    """
+
+    resolved: ResolvedModel
+    output: int
+    n_encoders: int
+    basis: AnovaBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
     blocks: Blocks
 
     @classmethod
-    def of(cls, model: Any, output: int | None) -> Self:
-        """Find the parts of a fitted model."""
-        if not isinstance(model, TermModel):
-            raise TypeError(
-                f"estimator must be a fitted estimator of termwise, got {model!r}: of a pipeline give the last step."
-            )
-        check_is_fitted(model)
-        if not model.n_terms_:
+    def from_model(cls, resolved: ResolvedModel, output: int | None) -> Self:
+        """Decompose a model, or raise unless each of its terms is a function of one or two inputs."""
+        if not len(resolved.chosen):
             raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
-        k = check_output(output, len(np.atleast_1d(to_host(model.intercept_))))
-        basis = model.basis_
-        steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
-        steps = [step for step in steps if step is not None and step != "passthrough"]
-        terms = steps.pop().take(model._chosen) if steps and isinstance(steps[-1], Terms) else None
-        cut = len(steps)
-        while cut and isinstance(steps[cut - 1], SCALERS):
-            cut -= 1
-        head, scalers = steps[:cut], steps[cut:]
-        check_separable(terms, head)
-        weights, intercept = np.atleast_2d(to_host(model.weights_))[k], np.atleast_1d(to_host(model.intercept_))[k]
-        return cls(model, head, scalers, terms, weights, float(intercept), name_inputs(model, head, [*scalers, terms]))
+        output = check_output(output, len(resolved.intercept))
+        steps, basis = list(resolved.steps), None
+        if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis | UnionBasis):
+            basis = steps.pop().take(resolved.chosen)
+        n_encoders = len(steps)
+        while n_encoders and isinstance(steps[n_encoders - 1], SCALERS):
+            n_encoders -= 1
+        opaque = basis is None and n_encoders and not isinstance(steps[n_encoders - 1], TableEncoder)
+        inseparable = [steps[n_encoders - 1]] if opaque else functions_of_many(basis)
+        if inseparable:
+            raise ValueError(
+                "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
+                f"{type(inseparable[0]).__name__}, which take all inputs together: the effect of single inputs cannot "
+                "be separated. See averages over the other inputs with scikit-learn's PartialDependenceDisplay."
+            )
+        return cls(resolved, output, n_encoders, basis, name_inputs(resolved, n_encoders))
 
     def effects(self, X: Any, grid: int) -> tuple[list[Effect], float]:
-        """Return all effects, the strongest first, and what they are added to."""
-        U = None if X is None else self._columns(X)
-        inputs = self._inputs(U, grid)
-        samples = None if U is None else self._evaluate(U, np.arange(len(self.weights)))
-        effects, offset = [], self.intercept
+        """All effects, the strongest first, and the offset they are added to."""
+        U, weights = None if X is None else self._encode(X), self.resolved.weights[self.output]
+        grids = input_grids(self.blocks, self._ranges(U), grid, U)
+        samples = None if U is None else self.resolved.evaluate(U, self.n_encoders)
+        effects, offset = [], float(self.resolved.intercept[self.output])
         for key, terms in self._groups().items():
-            pair, weights = [inputs[k] for k in key], self.weights[terms]
-            heights = self._evaluate(mesh(key, inputs), terms) @ weights
-            reference = heights if samples is None else samples[:, terms] @ weights
+            pair = [grids[k] for k in key]
+            heights = self.resolved.evaluate(mesh(key, grids), self.n_encoders, terms) @ weights[terms]
+            reference = heights if samples is None else samples[:, terms] @ weights[terms]
             center = float(reference.mean())
-            heights = (heights - center).reshape([len(i.values) for i in pair])
-            names, values, deciles = zip(*((i.name, i.values, i.deciles) for i in pair), strict=True)
+            heights = (heights - center).reshape([len(one.values) for one in pair])
+            names, values, deciles = zip(*((one.name, one.values, one.deciles) for one in pair), strict=True)
             effects.append(Effect(names, values, heights, float(reference.std()), deciles))
             offset += center
         return sorted(effects, key=lambda effect: -effect.strength), offset
 
-    def pick(self, effects: list[Effect], inputs: Iterable[Any]) -> list[Effect]:
-        """Return the effects asked for, in that order."""
-        known = {frozenset(effect.inputs): effect for effect in effects}
+    def select(self, effects: list[Effect], inputs: Iterable[Any]) -> list[Effect]:
+        """Effects of the inputs and pairs named, in that order."""
+        by_inputs = {frozenset(effect.inputs): effect for effect in effects}
         names: dict[Any, Any] = {k: name for k, (name, _) in enumerate(self.blocks)}
-        chosen = []
+        selected = []
         for item in [inputs] if isinstance(inputs, str) else inputs:
             wanted = frozenset(names.get(i, i) for i in (item if isinstance(item, tuple | list) else [item]))
-            if wanted not in known:
-                there = ", ".join(" and ".join(effect.inputs) for effect in effects)
+            if wanted not in by_inputs:
+                available = ", ".join(" and ".join(effect.inputs) for effect in effects)
                 raise ValueError(
                     f"inputs must be inputs, or pairs, that the terms of the model are of, got {item!r}: it has "
-                    f"effects of {there}."
+                    f"effects of {available}."
                 )
-            chosen.append(known[wanted])
-        return chosen
+            selected.append(by_inputs[wanted])
+        return selected
 
     def _groups(self) -> dict[tuple[int, ...], NDArray[np.intp]]:
         """Positions of the terms of each input and each pair."""
-        widths = [1 if kinds is None else len(kinds) for _, kinds in self.blocks]
-        owner = np.append(np.repeat(np.arange(len(widths)), widths), -1)  # of each column; the last for none
+        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
+        owner = np.append(np.repeat(np.arange(len(sizes)), sizes), -1)  # input of each column; the last for none
+        columns = one_column_each(self.resolved.chosen) if self.basis is None else columns_of(self.basis)
         groups: dict[tuple[int, ...], list[int]] = {}
-        for term, columns in enumerate(self._term_columns()):
-            groups.setdefault(tuple(sorted(set(owner[columns].tolist()) - {-1})), []).append(term)
+        for term, pair in enumerate(columns):
+            groups.setdefault(tuple(sorted(set(owner[pair].tolist()) - {-1})), []).append(term)
         return {key: np.array(terms) for key, terms in groups.items()}
 
-    def _term_columns(self) -> NDArray[np.intp]:
-        """The column, or two, of each term; -1 for none."""
-        return alone(self.model._chosen) if self.basis is None else inputs_of(self.basis)
-
-    def _columns(self, X: Any) -> Floats:
-        """Columns of a table, in the units they are drawn in."""
+    def _encode(self, X: Any) -> Floats:
+        """Encoded columns of a table, in the units they are drawn in."""
         X = check_table(to_host(X) if is_foreign(X) else X)
-        validate_data(self.model, X, skip_check_array=True, reset=False)
-        for step in self.head:
+        validate_data(self.resolved.model, X, skip_check_array=True, reset=False)
+        for step in self.resolved.steps[: self.n_encoders]:
             X = step.transform(X)
         return check_array(densify(X), dtype=np.float64)
 
-    def _evaluate(self, U: Floats, terms: NDArray[np.intp]) -> Floats:
-        """Some terms as functions of the columns."""
-        with warnings.catch_warnings():  # the columns are in order, even if the steps know them by name
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            for scaler in self.scalers:
-                U = densify(scaler.transform(U))
-            return U[:, self.model._chosen[terms]] if self.basis is None else self.basis.take(terms).transform(U)
-
-    def _inputs(self, U: Floats | None, grid: int) -> list[Input]:
-        """Find the values of each input to evaluate it at."""
-        low, high = self._ranges(U)
-        inputs, start = [], 0
-        for name, kinds in self.blocks:
-            columns = list(range(start, start + (1 if kinds is None else len(kinds))))
-            start += len(columns)
-            if kinds is None:
-                j = columns[0]
-                deciles = np.empty(0) if U is None else np.quantile(U[:, j], DECILES)
-                values = np.linspace(low[j], high[j], grid)
-                inputs.append(Input(name, columns, values, values[:, None], deciles))
-            else:
-                values = np.fromiter(kinds, dtype=object, count=len(kinds))
-                inputs.append(Input(name, columns, values, np.eye(len(kinds)), np.empty(0)))
-        return inputs
-
     def _ranges(self, U: Floats | None) -> Floats:
-        """Lowest and highest value of each column, in two rows."""
-        ends = self._known_ranges() if U is None else np.array([U.min(axis=0), U.max(axis=0)])
-        return ends + np.where(ends[0] == ends[1], [[-0.5], [0.5]], 0.0)  # a picture needs some room
-
-    def _known_ranges(self) -> Floats:
-        """What the basis knows of the samples it was fitted to."""
-        ends = np.empty((2, 0))
-        if self.basis is not None:
-            ends = ranges_of(self.basis)
-            with warnings.catch_warnings():  # what a scaler cannot undo comes back as NaN, which is looked for below
+        """Lowest and highest value of each column, of the samples U or of those that the basis was fitted to."""
+        if U is not None:
+            ends = np.array([U.min(axis=0), U.max(axis=0)])
+        elif self.basis is not None:
+            basis = self.basis
+            while isinstance(basis, UnionBasis):  # its bases are fitted to the same inputs
+                basis = basis.bases_[0]
+            ends = basis.ranges_
+            with warnings.catch_warnings():  # values without an inverse are NaN, checked below
                 warnings.simplefilter("ignore")
-                for scaler in reversed(self.scalers):
+                for scaler in reversed(self.resolved.steps[self.n_encoders : -1]):
                     ends = scaler.inverse_transform(ends)
-        if self.basis is None or not np.isfinite(ends).all():
+        if (U is None and self.basis is None) or not np.isfinite(ends).all():
             raise ValueError(
                 "X must be given for this model, got None: it does not know the ranges of its inputs. The samples it "
                 "was fitted to will do."
             )
-        return np.sort(ends, axis=0)
+        ends = np.sort(ends, axis=0)
+        return ends + np.where(ends[0] == ends[1], [[-0.5], [0.5]], 0.0)  # constant columns need an axis too
 
 
-def mesh(key: tuple[int, ...], inputs: list[Input]) -> Floats:
-    """Rows of columns with all values of some inputs combined, and one value of the others, which does not matter."""
-    places = np.meshgrid(*(np.arange(len(inputs[k].values)) for k in key), indexing="ij")
-    rows = np.tile(np.concatenate([i.codes[0] for i in inputs]), (places[0].size, 1))
+def mesh(key: tuple[int, ...], grids: list[InputGrid]) -> Floats:
+    """Rows of encoded columns: all combinations of the values of some inputs, one arbitrary value of the others."""
+    places = np.meshgrid(*(np.arange(len(grids[k].values)) for k in key), indexing="ij")
+    rows = np.tile(np.concatenate([grid.codes[0] for grid in grids]), (places[0].size, 1))
     for k, place in zip(key, places, strict=True):
-        rows[:, inputs[k].columns] = inputs[k].codes[place.ravel()]
+        rows[:, grids[k].columns] = grids[k].codes[place.ravel()]
     return rows
 
 
-def check_output(output: int | None, count: int) -> int:
-    """Return which output is meant."""
-    if output is None and count == 1:
+def check_output(output: int | None, n_outputs: int) -> int:
+    """Validate the index of an output; None will do if there is only one."""
+    if output is None and n_outputs == 1:
         return 0
-    return int(check_number("output", output, low=0, below=count, integer=True, remedy="say which output to draw"))
+    return int(check_number("output", output, low=0, below=n_outputs, integer=True, remedy="say which output to draw"))
 
 
-def check_separable(terms: Terms | None, head: list[Any]) -> None:
-    """Raise unless every term is a function of one input or two."""
-    opaque = terms is None and head and not isinstance(head[-1], TableEncoder)
-    mixed = head[-1:] if opaque else mixed_in(terms)
-    if mixed:
-        raise ValueError(
-            "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
-            f"{type(mixed[0]).__name__}, which take all inputs together: the effect of single inputs cannot be "
-            "separated. See averages over the other inputs with scikit-learn's PartialDependenceDisplay."
-        )
-
-
-def mixed_in(basis: Any) -> list[Any]:
-    """Return what of a basis has functions of more than two inputs."""
+def functions_of_many(basis: Any) -> list[Any]:
+    """Bases, of those in a union, that have functions of more than two inputs."""
     if isinstance(basis, UnionBasis):
-        return [mixed for part in basis.bases_ for mixed in mixed_in(part)]
+        return [found for part in basis.bases_ for found in functions_of_many(part)]
     few = isinstance(basis, SmoothBasis) and ((basis.columns_ >= 0).all() or np.count_nonzero(basis.relevance_) <= 2)
     return [] if basis is None or few or isinstance(basis, AnovaBasis) else [basis]
 
 
-def inputs_of(basis: Any) -> NDArray[np.intp]:
-    """The input, or two, of each function of a basis, (p, 2); -1 for none."""
+def columns_of(basis: Any) -> NDArray[np.intp]:
+    """Columns that each function of a basis depends on, (p, 2); -1 for none."""
     if isinstance(basis, UnionBasis):
-        return np.vstack([inputs_of(part) for part in basis.bases_])[basis.places_]
+        return np.vstack([columns_of(part) for part in basis.bases_])[basis.places_]
     if isinstance(basis, AnovaBasis):
         return basis.inputs_
-    of_all = np.append(np.flatnonzero(basis.relevance_), [-1, -1])[:2]  # of all Gaussians, if there are any
-    return np.where(basis.columns_[:, None] < 0, of_all, alone(basis.columns_))
+    gaussian = np.append(np.flatnonzero(basis.relevance_), [-1, -1])[:2]  # the same for all Gaussians
+    return np.where(basis.columns_[:, None] < 0, gaussian, one_column_each(basis.columns_))
 
 
-def alone(columns: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Columns of which each is all that a function is of, (p, 2)."""
+def one_column_each(columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Columns of functions of a single input, (p, 2)."""
     return np.column_stack([columns, np.full(len(columns), -1)])
 
 
-def ranges_of(basis: Any) -> Floats:
-    """Lowest and highest value of each input of a basis, which the bases of a union share."""
-    return ranges_of(basis.bases_[0]) if isinstance(basis, UnionBasis) else basis.ranges_
-
-
-def name_inputs(model: TermModel, head: list[Any], tail: list[Any]) -> Blocks:
-    """Name the inputs, which are what `head` yields, and the categories of those that have some."""
+def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:
+    """Names of the encoded inputs, and the categories of those that have some."""
+    model, steps = resolved.model, resolved.steps
     names: ArrayLike = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-    for step, following in zip(head, [*head[1:], *tail], strict=False):
-        if step is head[-1] and isinstance(step, TableEncoder):
+    for k, step in enumerate(steps[:n_encoders]):
+        if k == n_encoders - 1 and isinstance(step, TableEncoder):
             return step.blocks(names)
         nameless = not hasattr(step, "get_feature_names_out")
-        names = [f"x{j}" for j in range(following.n_features_in_)] if nameless else step.get_feature_names_out(names)
+        names = [f"x{j}" for j in range(steps[k + 1].n_features_in_)] if nameless else step.get_feature_names_out(names)
     return [(str(name), None) for name in np.asarray(names, dtype=object)]
+
+
+# -- partial dependence ------------------------------------------------------------------------------------------------
+
+
+def partial_dependence(resolved: ResolvedModel, X: Any) -> list[list[Effect]]:
+    """Centred partial dependence of every output on each input, for models whose terms cannot be separated.
+
+    scikit-learn's function of that name takes neither polars frames nor inputs of several columns (one-hot codes).
+    """
+    first = resolved.steps[0] if resolved.steps else None
+    if X is None or isinstance(first, LagBasis) or X.shape[1] > PARTIAL_INPUTS:
+        return []
+    X = X if is_frame(X) else densify(X)
+    encoder = first if isinstance(first, TableEncoder) else TableEncoder().fit(X)
+    U = encoder.transform(X)
+    rows, effects = U[evenly(len(U), PARTIAL_ROWS)], []
+    for grid in input_grids(encoder.blocks(), np.array([U.min(axis=0), U.max(axis=0)]), PARTIAL_GRID, U):
+        means = []
+        for code in grid.codes:
+            moved = rows.copy()
+            moved[:, grid.columns] = code
+            G = resolved.evaluate(moved, int(encoder is first)).astype(np.float64)
+            means.append((G @ resolved.weights.T + resolved.intercept).mean(axis=0))
+        heights = np.array(means)
+        effects.append(
+            [Effect((grid.name,), (grid.values,), h - h.mean(), float(h.std()), (grid.deciles,)) for h in heights.T]
+        )
+    return effects
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+
+
+def effects_metadata(resolved: ResolvedModel, X: Any) -> tuple[list[Metadata], str]:
+    """The strongest effects on every output as plain data; where there are no exact ones, averages, and the reason."""
+    X = None if X is None else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
+    kind, reason, by_inputs = "exact", "", []
+    try:
+        for output in range(len(resolved.intercept)):
+            model = AdditiveDecomposition.from_model(resolved, output)
+            curves = [effect for effect in model.effects(X, CURVE_GRID)[0] if len(effect.inputs) == 1]
+            surfaces = [effect for effect in model.effects(X, SURFACE_GRID)[0] if len(effect.inputs) == 2]
+            by_inputs.append({effect.inputs: effect for effect in curves + surfaces})
+        effects = [[of_output[inputs] for of_output in by_inputs] for inputs in by_inputs[0]]
+    except ValueError as error:
+        kind, reason = "average", str(error)
+        effects = partial_dependence(resolved, X) if len(resolved.chosen) else []
+    effects.sort(key=lambda outputs: -max(effect.strength for effect in outputs))
+    return [
+        {
+            "kind": kind,
+            "inputs": list(outputs[0].inputs),
+            "values": [to_plain(v) if v.dtype == object else round_significant(v) for v in outputs[0].values],
+            "categories": [v.dtype == object for v in outputs[0].values],
+            "effect": [round_significant(effect.effect, 4) for effect in outputs],
+            "strength": [round_significant(effect.strength, 4) for effect in outputs],
+            "deciles": [round_significant(v, 4) for v in outputs[0].deciles],
+        }
+        for outputs in effects[:MAX_EFFECTS]
+    ], reason

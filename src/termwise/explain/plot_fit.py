@@ -1,46 +1,257 @@
-"""`FitDisplay`: what a model makes of its inputs, drawn the way their number allows."""
+"""`ShapeDisplay` and `FitDisplay`: plots of the fitted function, by its effects and next to the samples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, r2_score
-from sklearn.pipeline import Pipeline
 
 from termwise._arrays import as_columns, densify, to_host
-from termwise._checks import check_number
+from termwise._checks import check_number, import_optional
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.encoder import is_frame
-from termwise.explain.comparison import in_this_process
-from termwise.explain.effects import SCALERS, check_output
-from termwise.explain.plot_style import BLACK, BLUE, COLOURS, GREY, MARKERS, SKY, VERMILION, new_axes, plain, tidy
-from termwise.explain.resolve import Unwrapped, first_step, unwrap
+from termwise.estimators.base import TermModel
+from termwise.explain.effects import SCALERS, AdditiveDecomposition, Effect, check_output
+from termwise.explain.plot_criteria import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREY,
+    SKY,
+    VERMILION,
+    escape,
+    hide_spines,
+    new_axes,
+)
+from termwise.explain.resolve import ResolvedModel, as_numpy, resolve
 
-LEVELS = 16  # of a filled contour
-MANY = 400  # samples from which on points are drawn small
-ROOM = 0.05  # around the samples, as a share of their range
+EFFECT_LEVELS, FIT_LEVELS = 20, 16  # of filled contours
+DIVERGING = "PuOr"  # orange below zero, purple above, as in the HTML report
+MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+MANY_SAMPLES = 400  # above which points are small
+MARGIN = 0.05  # around the samples, as a share of their range
+
+
+class ShapeDisplay:
+    """Main effects and interactions of a model: the effect of each input, and of each pair of inputs.
+
+    A model whose terms are functions of one or two inputs is a sum of curves and surfaces, exactly and without
+    averaging: `prediction = offset + sum of the effects`. Make it with `from_estimator`.
+
+    Parameters
+    ----------
+    effects : list of Effect
+        One `Effect` per panel, with `inputs`, `values`, `effect` and `strength`.
+    offset : float
+        Constant that the effects are added to.
+    n_effects : int
+        Number of effects of the model.
+    label : str, default="effect"
+        Label of the axis of effects.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : ndarray of matplotlib Axes
+        One per effect drawn.
+
+    See Also
+    --------
+    sklearn.inspection.PartialDependenceDisplay : Averages over the other inputs, for any model.
+
+    Notes
+    -----
+    Every effect is centred, over the samples of `X` if they are given, over the grid otherwise, and `offset` is the
+    rest: with `X` it is the mean prediction over `X`. Curves share one scale, each surface has its own. Surfaces extend
+    into corners where there may be no samples.
+
+    Terms of a pair belong to the pair as a whole: the surface of `x0 * x1` includes what a functional ANOVA would
+    attribute to `x0` or `x1` alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import AnovaBasis, ForwardRegressor, ShapeDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(300, 5))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=300)
+    >>> model = ForwardRegressor(AnovaBasis(), max_terms=4).fit(X, y)
+    >>> display = ShapeDisplay.from_estimator(model, X)
+    >>> [effect.inputs for effect in display.effects]
+    [('x0',), ('x1', 'x2')]
+    >>> display.axes_[1].get_xlabel(), display.axes_[1].get_ylabel()
+    ('x1', 'x2')
+    """
+
+    figure_: Any
+    axes_: NDArray[np.object_]
+
+    def __init__(self, effects: Sequence[Effect], *, offset: float, n_effects: int, label: str = "effect") -> None:
+        self.effects = list(effects)
+        self.offset = offset
+        self.n_effects = n_effects
+        self.label = label
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+        output: int | None = None,
+        max_effects: int = 9,
+        grid: int = 60,
+        ax: Any = None,
+    ) -> Self:
+        """Compute the effects of a fitted model and draw them, the strongest first.
+
+        Parameters
+        ----------
+        estimator : fitted estimator of termwise, or `CriterionSearch` of one
+            Its terms must be functions of one or two inputs: those of an `AnovaBasis`, or columns. Before them may come
+            any transformers; the inputs are their outputs, in the units before a scaler of scikit-learn, and all
+            columns that `TableEncoder` makes of a categorical variable are one input.
+        X : data frame or array-like of shape (n, d), default=None
+            Samples, such as those of the fit: inputs are drawn over their range, with ticks at their deciles, and
+            effects are centred over them. By default inputs are drawn over the range they had in the fit, as stored
+            by the basis, and effects are centred over that.
+        inputs : list of str or int, or pairs of them, default=None
+            Which effects to draw, by name or position of the inputs, in this order; a pair is a tuple. By default all.
+        output : int, default=None
+            Which output, or column of the decision function, if there are several.
+        max_effects : int, default=9
+            How many effects to draw if `inputs` is None.
+        grid : int, default=60
+            Number of values of each numeric input.
+        ax : matplotlib Axes or array of them, default=None
+            Axes, one per effect; by default those of a new figure.
+        """
+        check_number("grid", grid, low=2, integer=True, remedy="60 values make a smooth curve")
+        model = getattr(estimator, "best_estimator_", estimator)
+        if not isinstance(model, TermModel):
+            raise TypeError(
+                f"estimator must be a fitted estimator of termwise, got {model!r}: of a pipeline give the last step."
+            )
+        decomposition = AdditiveDecomposition.from_model(resolve(model, "ShapeDisplay"), output)
+        effects, offset = decomposition.effects(X, grid)
+        drawn = effects if inputs is None else decomposition.select(effects, inputs)
+        label = "effect" if output is None else f"effect on output {output}"
+        display = cls(drawn, offset=offset, n_effects=len(effects), label=label)
+        return display.plot(ax, max_effects=max_effects if inputs is None else len(drawn))
+
+    def plot(self, ax: Any = None, *, max_effects: int = 9) -> Self:
+        """Draw the first effects.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or array of them, default=None
+            Axes, one per effect; by default those of a new figure.
+        max_effects : int, default=9
+            How many effects to draw.
+        """
+        check_number("max_effects", max_effects, low=1, integer=True, remedy="draw at least one effect")
+        drawn = self.effects[:max_effects]
+        self.axes_ = self._new_axes(len(drawn)) if ax is None else np.ravel(np.asarray(ax, dtype=object))
+        if len(self.axes_) != len(drawn):
+            raise ValueError(
+                f"ax must have one Axes per effect, {len(drawn)} in all, got {len(self.axes_)}: give as many, set "
+                "max_effects, or leave it out for a new figure."
+            )
+        self.figure_ = self.axes_[0].figure
+        curves = [effect.effect for effect in drawn if len(effect.inputs) == 1]
+        limit = max((float(np.abs(curve).max()) or 1.0 for curve in curves), default=1.0)
+        for axes, effect in zip(self.axes_, drawn, strict=True):
+            if len(effect.inputs) == 1:
+                draw_main_effect(axes, effect, limit, self.label)
+            else:
+                draw_interaction(axes, effect, self.label)
+        return self
+
+    def _new_axes(self, count: int) -> NDArray[np.object_]:
+        """Axes of a new figure, as square as possible, at most three in a row."""
+        pyplot = import_optional("matplotlib.pyplot", "plots", "ShapeDisplay")
+        wide = min(3, int(np.ceil(np.sqrt(count))))
+        high = -(-count // wide)
+        figure = pyplot.figure(figsize=(1.2 + 3.2 * wide, 0.5 + 2.6 * high), layout="constrained")
+        shown = "all effects" if count == self.n_effects else f"effects ({count} of {self.n_effects} shown)"
+        figure.suptitle(f"prediction = {self.offset:.3g} + the sum of {shown}", fontsize="medium")
+        return np.array([figure.add_subplot(high, wide, k + 1) for k in range(count)], dtype=object)
+
+
+def draw_main_effect(axes: Any, effect: Effect, limit: float, label: str) -> None:
+    """Draw the effect of one input, a curve over numbers, bars over categories, with the same limits as all others."""
+    (values,), (deciles,) = effect.values, effect.deciles
+    axes.axhline(0, color=GREY, linewidth=0.8, zorder=0)
+    if values.dtype == object:
+        axes.bar(range(len(values)), effect.effect, color=BLUE, width=0.6)
+        label_categories(axes.xaxis, values)
+        if sum(len(str(value)) for value in values) > 25:  # long names would overlap
+            axes.tick_params(axis="x", rotation=30)
+    else:
+        axes.plot(values, effect.effect, color=BLUE, linewidth=1.8)
+        axes.vlines(deciles, 0, 0.04, transform=axes.get_xaxis_transform(), color="0.3", linewidth=0.8)
+        axes.set_xlim(values[0], values[-1])
+    axes.set_ylim(-1.08 * limit, 1.08 * limit)
+    hide_spines(axes)
+    axes.set_xlabel(escape(effect.inputs[0]))
+    axes.set_ylabel(label)
+
+
+def draw_interaction(axes: Any, effect: Effect, label: str) -> None:
+    """Draw the effect of two inputs, contours over numbers, stripes over categories, with a colour scale of its own."""
+    (x, y), (x_name, y_name), heights = effect.values, effect.inputs, effect.effect.T
+    limit = float(np.abs(heights).max()) or 1.0
+    if x.dtype == object and y.dtype != object:
+        x, y, x_name, y_name, heights = y, x, y_name, x_name, heights.T
+    if y.dtype == object:
+        places = [np.arange(len(v)) if v.dtype == object else v for v in (x, y)]
+        colours = axes.pcolormesh(*places, heights, cmap=DIVERGING, vmin=-limit, vmax=limit, shading="nearest")
+        for axis, values in ((axes.xaxis, x), (axes.yaxis, y)):
+            if values.dtype == object:
+                label_categories(axis, values)
+    else:
+        levels = np.linspace(-limit, limit, EFFECT_LEVELS + 1)
+        colours = axes.contourf(x, y, heights, levels=levels, cmap=DIVERGING)
+        axes.contour(x, y, heights, levels=levels[::4], colors="0.3", linewidths=0.4, linestyles="solid")
+    axes.set_xlabel(escape(x_name))
+    axes.set_ylabel(escape(y_name))
+    ticks = import_optional("matplotlib.ticker", "plots", "ShapeDisplay").MaxNLocator(5)
+    axes.figure.colorbar(colours, ax=axes, label=label, ticks=ticks)
+
+
+def label_categories(axis: Any, categories: NDArray) -> None:
+    """Write the categories along an axis."""
+    axis.set_ticks(range(len(categories)), [escape(str(category)) for category in categories])
+
+
+# -- fits --------------------------------------------------------------------------------------------------------------
 
 
 class FitDisplay:
-    """The fit of a model beside the samples.
+    """The fit of a model and the samples.
 
-    What is drawn depends on the model: of one input the curve with an interval and the centres of its radial functions;
-    of two inputs a map, with decisions and mistakes for classes; of a `LagBasis` the series with its one-step and
-    free-run forecasts; of more inputs observed against predicted values, or classes. Make it with `from_estimator`.
+    The kind of plot depends on the model: for one input the curve with prediction intervals and the centres of its
+    radial functions; for two inputs a surface, or decision regions with the misclassified samples; for a `LagBasis` the
+    series with its one-step and free-run predictions; for more inputs observed against predicted values, or the
+    confusion matrix. Make it with `from_estimator`.
 
     Parameters
     ----------
     kind : {"curve", "surface", "decisions", "series", "observed", "classes"}
-        What is drawn.
+        Kind of plot.
     data : dict
-        The numbers drawn; which ones depends on the kind.
+        The numbers drawn; the keys depend on the kind.
 
     Attributes
     ----------
     figure_, ax_ : matplotlib Figure, Axes
-        What was drawn in.
+        The figure and its axes.
 
     See Also
     --------
@@ -84,25 +295,30 @@ class FitDisplay:
         X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q)
             Samples to draw, such as those of the fit.
         coverage : float, default=0.9
-            Of the interval around a curve.
+            Coverage of the interval around a curve.
         output : int, default=None
             Which output, if there are several.
         grid : int, default=200
-            Values of each input at which a curve or a map is evaluated.
+            Number of values of each input at which a curve or a surface is evaluated.
         ax : matplotlib Axes, default=None
-            Where to draw; by default in a new figure.
+            Axes to draw in; by default those of a new figure.
         """
         check_number("grid", grid, low=2, integer=True, remedy="200 values make a smooth curve")
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 draws 90 % intervals")
-        parts = unwrap(estimator, "FitDisplay")
-        y = in_this_process(y)
+        resolved = resolve(estimator, "FitDisplay")
         names = [str(name) for name in X.columns] if is_frame(X) else [f"x{j}" for j in range(np.shape(X)[1])]
-        if parts.task == "classification":
-            found = decisions(parts, X, y, grid) if len(names) == 2 else classes(parts, X, y)
+        if resolved.classes is not None:
+            kind, data = classification_fit(resolved, X, as_numpy(y), grid)
         else:
-            j = check_output(output, parts.outputs)
-            found = regression(parts, X, as_columns(y)[:, j], j, coverage, grid)
-        kind, data = found
+            output = check_output(output, len(resolved.intercept))
+            kind, data = regression_fit(resolved, X, as_columns(as_numpy(y))[:, output], output, grid)
+        if kind == "curve":
+            table = resolved.preprocess(like(X, data["x"][:, None]))
+            data |= {"coverage": coverage, "interval": None}
+            with suppress(ValueError):  # the model has not stored its samples
+                ends = resolved.model.predict_interval(table, coverage=coverage)
+                lower, upper = (as_columns(as_numpy(end))[:, output] for end in ends)
+                data["interval"] = lower, upper
         return cls(kind, {"names": names, **data}).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -111,205 +327,166 @@ class FitDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default in a new figure.
+            Axes to draw in; by default those of a new figure.
         """
         size = (8.0, 3.6) if self.kind == "series" else (6.4, 4.4) if self.kind == "curve" else (6.0, 4.8)
         self.ax_ = new_axes("FitDisplay", size=size)[0] if ax is None else ax
         self.figure_ = self.ax_.figure
-        DRAWERS[self.kind](self.ax_, self.data)
+        draw = {
+            "curve": draw_curve,
+            "surface": draw_surface,
+            "decisions": draw_decisions,
+            "series": draw_series,
+            "observed": draw_observed,
+            "classes": draw_classes,
+        }
+        draw[self.kind](self.ax_, self.data)
         return self
 
 
-# -- computing ---------------------------------------------------------------------------------------------------------
-
-Found = tuple[str, dict[str, Any]]
-
-
-def regression(parts: Unwrapped, X: Any, y: NDArray, j: int, coverage: float, grid: int) -> Found:
-    """What to draw of a regression."""
-    if isinstance(first_step(parts.model), LagBasis):
-        return "series", series(parts, X, y)
-    predicted = column(parts.given.predict(X), j)
+def regression_fit(resolved: ResolvedModel, X: Any, y: NDArray, output: int, grid: int) -> tuple[str, dict[str, Any]]:
+    """Kind of plot and its numbers for one output of a regression."""
+    predict = resolved.given.predict
+    predicted = as_columns(as_numpy(predict(X)))[:, output]
+    lags = resolved.steps[0] if resolved.steps else None
+    if isinstance(lags, LagBasis):
+        free_run = lags.free_run(resolved.given, X)
+        return "series", {"observed": y, "one_step": predicted, "free_run": free_run, "start": lags.max_lag_}
     if np.shape(X)[1] > 2:
         return "observed", {"observed": y, "predicted": predicted, "r2": r2_score(y, predicted)}
-    table = numbers(X)
-    places = [spaced(values, grid) for values in table.T]
-    shared = {"inputs": table, "observed": y, "centers": centers_of(parts)}
-    if table.shape[1] == 1:
-        rows = like(X, places[0][:, None])
-        return "curve", {**shared, "x": places[0], "curve": column(parts.given.predict(rows), j),
-                         "interval": interval(parts, rows, j, coverage), "coverage": coverage}  # fmt: skip
-    mesh = np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
-    heights = column(parts.given.predict(like(X, mesh)), j).reshape(len(places[1]), len(places[0]))
-    return "surface", {**shared, "x": places[0], "y": places[1], "heights": heights}
+    table, places, mesh = grid_over(X, grid)
+    heights = as_columns(as_numpy(predict(like(X, mesh))))[:, output]
+    data = {"inputs": table, "observed": y, "centers": centers_of(resolved), "x": places[0]}
+    if len(places) == 1:
+        return "curve", {**data, "curve": heights}
+    return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
 
 
-def series(parts: Unwrapped, X: Any, y: NDArray) -> dict[str, Any]:
-    """A series with what is predicted of it from measured and from predicted past values."""
-    lags = first_step(parts.model)
-    simulated = lags.free_run(parts.given, X)
-    return {"observed": y, "one_step": column(parts.given.predict(X), 0), "free_run": simulated, "start": lags.max_lag_}
-
-
-def decisions(parts: Unwrapped, X: Any, y: NDArray, grid: int) -> Found:
-    """Classes over the plane, and the samples with theirs."""
-    table = numbers(X)
-    places = [spaced(values, grid) for values in table.T]
-    mesh = np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
-    known = list(parts.model.classes_)
-    areas = np.searchsorted(parts.model.classes_, in_this_process(parts.given.predict(like(X, mesh))))
+def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -> tuple[str, dict[str, Any]]:
+    """Kind of plot and its numbers for a classifier."""
+    classes, predicted = resolved.classes, as_numpy(resolved.given.predict(X))
+    assert classes is not None
+    names = [str(one) for one in classes]
+    if np.shape(X)[1] != 2:
+        return "classes", {"counts": confusion_matrix(y, predicted, labels=classes), "classes": names}
+    table, places, mesh = grid_over(X, grid)
+    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(like(X, mesh))))
     return "decisions", {
         "inputs": table,
-        "observed": np.searchsorted(parts.model.classes_, y),
-        "predicted": np.searchsorted(parts.model.classes_, in_this_process(parts.given.predict(X))),
-        "classes": [str(one) for one in known],
-        "centers": centers_of(parts),
+        "observed": np.searchsorted(classes, y),
+        "predicted": np.searchsorted(classes, predicted),
+        "classes": names,
+        "centers": centers_of(resolved),
         "x": places[0],
         "y": places[1],
-        "areas": areas.reshape(len(places[1]), len(places[0])),
+        "areas": regions.reshape(len(places[1]), len(places[0])),
     }
 
 
-def classes(parts: Unwrapped, X: Any, y: NDArray) -> Found:
-    """How often each class is taken for each."""
-    counts = confusion_matrix(y, in_this_process(parts.given.predict(X)), labels=parts.model.classes_)
-    return "classes", {"counts": counts, "classes": [str(one) for one in parts.model.classes_]}
-
-
-def interval(parts: Unwrapped, X: Any, j: int, coverage: float) -> tuple[NDArray, NDArray] | None:
-    """Ends of the interval of new observations; None where the model has not kept what it takes."""
-    try:
-        lower, upper = parts.model.predict_interval(parts.inputs(X), coverage=coverage)
-    except ValueError:
-        return None
-    return column(lower, j), column(upper, j)
-
-
-def centers_of(parts: Unwrapped) -> NDArray[np.float64]:
-    """Centres of the chosen radial functions in the units of the inputs, as far as these can be told."""
-    basis = parts.model._chosen_basis if parts.model.basis_ is not None else None
-    steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
-    before = [step for _, step in parts.front.steps] if parts.front is not None else []
-    *scalers, last = [step for step in [*before, *steps] if step is not None and step != "passthrough"] or [None]
-    known = radial_parts(last) if all(isinstance(step, SCALERS) for step in scalers) else []
-    none = np.empty((0, parts.model.n_features_in_))
-    centers = np.vstack([none, *(np.asarray(to_host(part.centers_), dtype=np.float64) for part in known)])
-    centers = centers[np.isfinite(centers).all(axis=1)]
-    for scaler in reversed(scalers):
-        centers = scaler.inverse_transform(centers) if len(centers) else centers
-    return centers
-
-
-def radial_parts(basis: Any) -> list[Any]:
-    """What of a basis has functions around centres."""
-    if isinstance(basis, UnionBasis):
-        return [found for part in basis.bases_ for found in radial_parts(part)]
-    return [basis] if isinstance(basis, RadialBasis | SmoothBasis) else []
-
-
-def column(values: Any, j: int) -> NDArray:
-    """One output of predictions."""
-    return as_columns(in_this_process(values))[:, j]
-
-
-def numbers(X: Any) -> NDArray[np.float64]:
-    """Inputs as an array."""
-    return np.asarray(densify(X.to_numpy() if is_frame(X) else in_this_process(X)), dtype=np.float64)
-
-
-def spaced(values: NDArray, grid: int) -> NDArray[np.float64]:
-    """Values over a range, and a little beyond."""
-    low, high = values.min(), values.max()
-    room = ROOM * (high - low) or 0.5
-    return np.linspace(low - room, high + room, grid)
+def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray], NDArray]:
+    """One or two inputs as an array, a grid of each over its range and a margin, and all combinations as rows."""
+    table = np.asarray(densify(X.to_numpy() if is_frame(X) else as_numpy(X)), dtype=np.float64)
+    places = []
+    for values in table.T:
+        margin = MARGIN * np.ptp(values) or 0.5
+        places.append(np.linspace(values.min() - margin, values.max() + margin, size))
+    return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
 
 
 def like(X: Any, rows: NDArray) -> Any:
-    """Rows as a frame with the columns of X where that is one."""
+    """Rows as a frame with the columns of X, if that is one."""
     if not is_frame(X):
         return rows
     return type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else type(X)(rows, schema=list(X.columns))
 
 
-# -- drawing -----------------------------------------------------------------------------------------------------------
+def centers_of(resolved: ResolvedModel) -> NDArray[np.float64]:
+    """Centres of the chosen radial functions in the units of the inputs; none where these cannot be recovered."""
+    before = [] if resolved.preprocessing is None else [step for _, step in resolved.preprocessing.steps]
+    *scalers, last = [step for step in before if step is not None and step != "passthrough"] + (
+        resolved.steps or [None]
+    )
+    bases = [last.take(resolved.chosen)] if isinstance(last, RadialBasis | SmoothBasis | UnionBasis) else []
+    while any(isinstance(basis, UnionBasis) for basis in bases):
+        bases = [part for basis in bases for part in (basis.bases_ if isinstance(basis, UnionBasis) else [basis])]
+    radial = [to_host(basis.centers_) for basis in bases if isinstance(basis, RadialBasis | SmoothBasis)]
+    centers = np.vstack([np.empty((0, resolved.model.n_features_in_)), *radial])
+    centers = centers[np.isfinite(centers).all(axis=1)]
+    if not len(centers) or not all(isinstance(step, SCALERS) for step in scalers):
+        return centers[:0]
+    for scaler in reversed(scalers):
+        centers = scaler.inverse_transform(centers)
+    return centers
 
 
 def draw_curve(axes: Any, data: dict[str, Any]) -> None:
-    """One input: the curve, the interval, the samples, the centres."""
-    x = data["inputs"][:, 0]
+    """One input: fitted curve, prediction intervals, samples, centres."""
+    x, centers = data["inputs"][:, 0], data["centers"]
     if data["interval"] is not None and np.isfinite(data["interval"]).all():
-        label = f"{100 * data['coverage']:.0f} % of new samples"
+        label = f"{100 * data['coverage']:.0f} % prediction interval"
         axes.fill_between(data["x"], *data["interval"], color=SKY, alpha=0.25, linewidth=0, label=label)
-    axes.scatter(
-        x, data["observed"], s=12 if len(x) > MANY else 22, color="0.35", alpha=0.6, linewidth=0, label="samples"
-    )
+    size = 12 if len(x) > MANY_SAMPLES else 22
+    axes.scatter(x, data["observed"], s=size, color="0.35", alpha=0.6, linewidth=0, label="samples")
     axes.plot(data["x"], data["curve"], color=BLUE, linewidth=2, label="fit")
-    if len(data["centers"]):
-        place = axes.get_xaxis_transform()
-        axes.plot(data["centers"][:, 0], np.full(len(data["centers"]), 0.02), "^", color=VERMILION, transform=place,
-                  markersize=8, clip_on=False, zorder=4, markeredgecolor="white", label="centres")  # fmt: skip
+    if len(centers):
+        axes.plot(centers[:, 0], np.full(len(centers), 0.02), "^", color=VERMILION, markersize=8, clip_on=False,
+                  transform=axes.get_xaxis_transform(), markeredgecolor="white", label="centres", zorder=4)  # fmt: skip
     axes.set_xlim(data["x"][0], data["x"][-1])
-    axes.set_xlabel(plain(data["names"][0]))
+    axes.set_xlabel(escape(data["names"][0]))
     axes.set_ylabel("target")
-    tidy(axes)
+    hide_spines(axes)
     axes.legend(frameon=False, fontsize="small")
 
 
 def draw_surface(axes: Any, data: dict[str, Any]) -> None:
-    """Two inputs: filled contours, the samples, the centres."""
-    colours = axes.contourf(data["x"], data["y"], data["heights"], levels=LEVELS, cmap="cividis")
+    """Two inputs: filled contours of the fit, samples, centres."""
+    colours = axes.contourf(data["x"], data["y"], data["heights"], levels=FIT_LEVELS, cmap="cividis")
     axes.contour(data["x"], data["y"], data["heights"], levels=colours.levels[::2], colors="white", linewidths=0.4)
-    small = 5 if len(data["inputs"]) > MANY else 12
-    axes.scatter(*data["inputs"].T, s=small, color="white", edgecolor="0.2", linewidth=0.4, label="samples")
-    draw_centers(axes, data["centers"])
+    size = 5 if len(data["inputs"]) > MANY_SAMPLES else 12
+    axes.scatter(*data["inputs"].T, s=size, color="white", edgecolor="0.2", linewidth=0.4, label="samples")
     axes.figure.colorbar(colours, ax=axes, label="fit")
-    name_axes(axes, data)
-    axes.legend(fontsize="small", loc="upper right", framealpha=0.85)
+    finish_plane(axes, data)
 
 
 def draw_decisions(axes: Any, data: dict[str, Any]) -> None:
-    """Two inputs and classes: who gets which part of the plane, and which samples are on a side that is not theirs."""
-    names, areas, total = data["classes"], data["areas"], len(data["observed"])
+    """Two inputs and classes: decision regions, samples, centres, a circle around misclassified samples."""
+    names, total = data["classes"], len(data["observed"])
     levels = np.arange(len(names) + 1) - 0.5
     shades = [COLOURS[k % len(COLOURS)] for k in range(len(names))]
-    axes.contourf(data["x"], data["y"], areas, levels=levels, colors=shades, alpha=0.18)
-    axes.contour(data["x"], data["y"], areas, levels=levels[1:-1], colors="0.25", linewidths=0.9)
-    wrong = data["observed"] != data["predicted"]
-    small = 9 if total > MANY else 22
+    axes.contourf(data["x"], data["y"], data["areas"], levels=levels, colors=shades, alpha=0.18)
+    axes.contour(data["x"], data["y"], data["areas"], levels=levels[1:-1], colors="0.25", linewidths=0.9)
+    size = 9 if total > MANY_SAMPLES else 22
     for k, name in enumerate(names):
-        own = data["observed"] == k
-        axes.scatter(*data["inputs"][own].T, s=small, marker=MARKERS[k % len(MARKERS)], color=shades[k], linewidth=0,
-                     alpha=0.85, label=plain(name))  # fmt: skip
-    axes.scatter(*data["inputs"][wrong].T, s=4 * small, facecolor="none", edgecolor=BLACK, linewidth=1.0,
-                 label=f"in a wrong class: {wrong.sum()} of {total}")  # fmt: skip
-    draw_centers(axes, data["centers"])
-    name_axes(axes, data)
-    axes.legend(fontsize="small", framealpha=0.85)
+        own = data["inputs"][data["observed"] == k]
+        axes.scatter(*own.T, s=size, marker=MARKERS[k % len(MARKERS)], color=shades[k], linewidth=0, alpha=0.85,
+                     label=escape(name))  # fmt: skip
+    wrong = data["observed"] != data["predicted"]
+    axes.scatter(*data["inputs"][wrong].T, s=4 * size, facecolor="none", edgecolor=BLACK, linewidth=1.0,
+                 label=f"misclassified: {wrong.sum()} of {total}")  # fmt: skip
+    finish_plane(axes, data)
 
 
-def draw_centers(axes: Any, centers: NDArray) -> None:
-    """Mark centres in the plane."""
-    if len(centers):
-        axes.scatter(*centers.T, s=55, marker="X", color=VERMILION, edgecolor="white", linewidth=0.8, label="centres")
-
-
-def name_axes(axes: Any, data: dict[str, Any]) -> None:
-    """Name the two inputs."""
+def finish_plane(axes: Any, data: dict[str, Any]) -> None:
+    """Mark the centres in the plane of two inputs, label its axes, add the legend."""
+    if len(data["centers"]):
+        axes.scatter(*data["centers"].T, s=55, marker="X", color=VERMILION, edgecolor="white", linewidth=0.8,
+                     label="centres")  # fmt: skip
     axes.set_xlim(data["x"][0], data["x"][-1])
     axes.set_ylim(data["y"][0], data["y"][-1])
-    axes.set_xlabel(plain(data["names"][0]))
-    axes.set_ylabel(plain(data["names"][1]))
+    axes.set_xlabel(escape(data["names"][0]))
+    axes.set_ylabel(escape(data["names"][1]))
+    axes.legend(fontsize="small", loc="best" if "areas" in data else "upper right", framealpha=0.85)
 
 
 def draw_series(axes: Any, data: dict[str, Any]) -> None:
-    """Draw a series and its two forecasts."""
+    """A time series, its one-step and its free-run predictions."""
     time, start = np.arange(len(data["observed"])), data["start"]
-    axes.plot(time, data["observed"], color="0.35", linewidth=2.2, alpha=0.6, label="measured")
+    axes.plot(time, data["observed"], color="0.35", linewidth=2.2, alpha=0.6, label="observed")
     axes.plot(time[start:], data["one_step"][start:], color=BLUE, linewidth=1.2, label="one step ahead")
     axes.plot(time[start:], data["free_run"][start:], color=VERMILION, linewidth=1.2, linestyle="--", label="free run")
     axes.set_xlabel("time")
     axes.set_ylabel("series")
-    tidy(axes)
+    hide_spines(axes)
     axes.legend(frameon=False, fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
@@ -317,36 +494,26 @@ def draw_observed(axes: Any, data: dict[str, Any]) -> None:
     """Observed against predicted values."""
     both = np.concatenate([data["observed"], data["predicted"]])
     axes.plot([both.min(), both.max()], [both.min(), both.max()], color=GREY, linewidth=1)
-    small = 8 if len(data["observed"]) > MANY else 18
-    axes.scatter(data["predicted"], data["observed"], s=small, color=BLUE, alpha=0.5, linewidth=0)
+    size = 8 if len(data["observed"]) > MANY_SAMPLES else 18
+    axes.scatter(data["predicted"], data["observed"], s=size, color=BLUE, alpha=0.5, linewidth=0)
     axes.set_xlabel("predicted")
     axes.set_ylabel("observed")
     axes.set_title(f"$R^2$ = {data['r2']:.3f} on these samples", fontsize="medium")
-    tidy(axes)
+    hide_spines(axes)
 
 
 def draw_classes(axes: Any, data: dict[str, Any]) -> None:
-    """How often each class was taken for each."""
-    counts, names = data["counts"], [plain(name) for name in data["classes"]]
+    """Confusion matrix, shaded by the share of each row."""
+    counts, names = data["counts"], [escape(name) for name in data["classes"]]
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.2)
     for i, j in np.ndindex(counts.shape):
         wrong = i != j and counts[i, j] > 0
-        dark = shares[i, j] > 0.7
-        axes.text(j, i, counts[i, j], ha="center", va="center", weight="bold" if wrong else "normal",
-                  color="white" if dark else VERMILION if wrong else "0.2")  # fmt: skip
+        colour = "white" if shares[i, j] > 0.7 else VERMILION if wrong else "0.2"
+        weight = "bold" if wrong else "normal"
+        axes.text(j, i, counts[i, j], ha="center", va="center", weight=weight, color=colour)
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("observed class")
-    axes.set_title(f"{np.trace(counts)} of {counts.sum()} right", fontsize="medium")
-
-
-DRAWERS = {
-    "curve": draw_curve,
-    "surface": draw_surface,
-    "decisions": draw_decisions,
-    "series": draw_series,
-    "observed": draw_observed,
-    "classes": draw_classes,
-}
+    axes.set_title(f"{np.trace(counts)} of {counts.sum()} correct", fontsize="medium")

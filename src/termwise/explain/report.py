@@ -1,22 +1,45 @@
-"""The page: a template, a style sheet and a script, with the facts inside."""
+"""The HTML report: one self-contained page about a fitted model, from a template, a style sheet and scripts."""
 
 from __future__ import annotations
 
 import json
 import os
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
+
+from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
-from termwise.diagnostics import facts as collect_facts
-from termwise.explain.frozen import on_data, predictor_facts
-from termwise.explain.report_view import NAMES, view
+from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
+from termwise.explain.diagnostics import facts as collect_facts
+from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
 
-SCRIPTS = ["core.js", "path.js", "shown.js"]
+SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
-OPTIONAL = ["path", "fit", "confusion", "penalty"]
+OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effects"]
+MISCLASSIFICATION = "leave-one-out misclassification rate"
+NAMES = CRITERION_NAMES | {"loo_error": MISCLASSIFICATION, "loo_error_rate": MISCLASSIFICATION}
+METRICS = {"R2": "R²", "accuracy": "accuracy"}
+DICTIONARIES = {
+    "linear": "linear terms",
+    "additive": "linear terms and bumps of single inputs",
+    "pairs": "linear terms and bumps of single inputs, and their pairwise products",
+    "smooth": "Gaussians of all inputs, and linear terms",
+    "relevant": "Gaussians with ARD relevances (inverse length-scales), and linear terms",
+    "columns": "columns of the table",
+}
+TARGETS = {
+    "ridge": "distilled from a ridge fit, both stages",
+    "pooled": "distilled from a stacked ensemble, all stages",
+}
+MAX_CANDIDATES = 20  # of a search, in the table of its results
+EXPONENT_FROM = 1e6  # numbers from here on have an exponent
+MINUS = "\u2212"
 
 
 def render(
@@ -27,24 +50,25 @@ def render(
     y: Any = None,
     title: str | None = None,
 ) -> str:
-    """Write a page about a fitted model: how good it is, its terms, the path they were chosen on, what inputs do.
+    """Render an HTML page about a fitted model: its scores, path, terms, effects and residuals.
 
     Parameters
     ----------
     model : fitted estimator of termwise, `CriterionSearch`, pipeline that ends in one, or `Predictor`
-        What the page is about.
+        The model.
     facts : dict, default=None
-        What `termwise.diagnostics.facts` has collected; by default it is asked, or what the predictor carries is taken.
+        Diagnostics from `termwise.diagnostics.facts`; by default they are collected, or those stored in the predictor
+        are used.
     X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q), default=None
         For an estimator without `facts`, the samples of its fit, for observed values and effects. Otherwise any
-        samples: how good the model is on them is added.
+        samples: the score of the model on them is added.
     title : str, default=None
         Title of the page.
 
     Returns
     -------
     html : str
-        The page. It holds everything it needs and asks nothing of the network.
+        The page. It is self-contained and loads nothing from the network.
 
     Examples
     --------
@@ -56,46 +80,45 @@ def render(
     True
     """
     jinja2 = import_optional("jinja2", "report", "A report")
-    told, data = what_to_tell(model, facts, X, y)
-    folder, markup = files("termwise.explain") / "page", import_optional("markupsafe", "report", "A report").Markup
-    parts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *SCRIPTS)}
-    script = '(() => {\n"use strict";\n' + "".join(parts[name] for name in SCRIPTS) + "})();"
-    strict = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    return strict.from_string(parts["page.html"]).render(
-        title=title or title_of(told["model"]),
-        facts=dict.fromkeys(OPTIONAL) | told,
-        data=data,
-        view=view(told, data),
-        css=markup(parts["page.css"]),
-        js=markup(script),
-        facts_json=markup(safe_json({"facts": told, "data": data, "names": NAMES})),
-    )
-
-
-def what_to_tell(model: Any, facts: dict[str, Any] | None, X: Any, y: Any) -> tuple[dict[str, Any], Any]:
-    """Return the facts of a model, and how good it is on other data if such are given."""
-    frozen = isinstance(model, Predictor)
-    if facts is None and frozen:
-        facts = predictor_facts(model) if model.facts is None else model.facts
+    markup = import_optional("markupsafe", "report", "A report").Markup
+    if facts is None and isinstance(model, Predictor):
+        facts = predictor_metadata(model) if model.facts is None else model.facts
+    data = None
     if facts is None:
-        return collect_facts(model, X, y), None
-    missing = [key for key in REQUIRED if key not in facts]
-    if missing:
+        facts = collect_facts(model, X, y)
+    elif missing := [key for key in REQUIRED if key not in facts]:
         raise ValueError(
             f"facts must be what termwise.diagnostics.facts collects, got a dict without {', '.join(missing)}: "
             "leave it out to have them collected."
         )
-    return facts, None if X is None or y is None else on_data(model, X, y)
-
-
-def title_of(model: dict[str, Any]) -> str:
-    """Title of a page that has none."""
-    terms = f"{model['n_terms']} term{'' if model['n_terms'] == 1 else 's'}"
-    return f"{model['target']} in {terms}" if model["target"] else f"A model of {terms}"
+    elif X is not None and y is not None:
+        data = scores_on_data(model, X, y)
+    folder = files("termwise.explain") / "page"
+    parts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *SCRIPTS)}
+    strict = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    strict.filters |= {"short": short, "counted": counted, "per_cent": per_cent, "score": score}
+    all_keys = dict.fromkeys(OPTIONAL) | facts
+    terms = counted(facts["model"]["n_terms"], "term")
+    page_title = f"{facts['model']['target']} in {terms}" if facts["model"]["target"] else f"A model of {terms}"
+    return strict.from_string(parts["page.html"]).render(
+        title=title or page_title,
+        facts=all_keys,
+        data=data,
+        sections=sections(all_keys, data),
+        headline=headline(facts["model"]),
+        cards=cards(facts),
+        bars=bars(facts),
+        trials=trials_table(facts),
+        notes=notes(facts),
+        metrics=METRICS,
+        css=markup(parts["page.css"]),
+        js=markup('(() => {\n"use strict";\n' + "".join(parts[name] for name in SCRIPTS) + "})();"),
+        facts_json=markup(safe_json({"facts": facts, "data": data, "names": NAMES})),
+    )
 
 
 def safe_json(value: Any) -> str:
-    """JSON that nothing in it can end the script element of, whatever names people give their columns."""
+    """JSON in which no string, such as the name of a column, can end the script element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -105,16 +128,16 @@ def safe_json(value: Any) -> str:
 def write_report(
     model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, title: str | None = None
 ) -> None:
-    """Write a page about a fitted model to a file.
+    """Write an HTML page about a fitted model to a file.
 
     Parameters
     ----------
     model : fitted estimator of termwise, `CriterionSearch`, pipeline that ends in one, or `Predictor`
-        What the page is about.
+        The model.
     path : str or path-like
-        Where to write it. The page is written beside it and renamed, so that there is never half of one.
+        File to write. The page is written to a temporary file and renamed, so that no partial page is left behind.
     X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q), default=None
-        For an estimator, the samples of its fit; for a predictor any samples. See `termwise.explain.report.render`.
+        For an estimator, the samples of its fit; for a predictor any samples. See `termwise.report.render`.
     title : str, default=None
         Title of the page.
 
@@ -132,3 +155,197 @@ def write_report(
     ['diabetes.html']
     """
     write_atomically(path, render(model, X=X, y=y, title=title))
+
+
+# -- predictors and other samples --------------------------------------------------------------------------------------
+
+
+def predictor_metadata(predictor: Predictor) -> Metadata:
+    """Metadata of a predictor saved without that of its fit: its terms and weights."""
+    classes, q = predictor.classes, len(predictor.intercept)
+    outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
+    if classes is not None:
+        outputs = [str(one) for one in (classes if q > 1 else classes[-1:])]
+    unknown = ["n", "n_candidates", "dictionary", "alpha", "dof", "noise", "stop_reason", "target", "criterion"]
+    return {
+        "model": {
+            **dict.fromkeys(unknown),
+            "class": "Predictor",
+            "task": predictor.task,
+            "d": len(predictor.inputs),
+            "n_terms": predictor.n_terms,
+            "outputs": outputs,
+            "classes": None if classes is None else [str(one) for one in classes],
+            "intercept": round_significant(predictor.intercept),
+        },
+        "scores": {"held_out": None},
+        "baselines": [],
+        "criteria": [],
+        "terms": [
+            {"name": name, "weight": round_significant(weight), "std_error": None}
+            for name, weight in zip(predictor.term_names, predictor.weights.T, strict=True)
+        ],
+        "effects": [],
+        "no_effects": "",
+        "notes": ["The predictor was saved without metadata of its fit."],
+        "reproduce": 'import termwise\n\nmodel = termwise.load_predictor("model.json")\nmodel.predict(X)',
+        "versions": {"termwise": version("termwise")},
+    }
+
+
+def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
+    """Score of a model or predictor on any samples, with observed and predicted values."""
+    y, predicted = as_numpy(y), as_numpy(model.predict(X))
+    classes = getattr(model, "classes", getattr(model, "classes_", None))
+    if classes is not None:
+        labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
+        confusion = confusion_metadata(y, predicted, labels, "data")
+        accuracy = float(accuracy_score(y, predicted))
+        return {"metric": "accuracy", "value": accuracy, "n": len(y), "confusion": confusion}
+    Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
+    return {
+        "metric": "R2",
+        "value": float(r2_score(Y, F)),
+        "n": len(y),
+        "rmse": round_significant(np.sqrt(np.mean((Y - F) ** 2))),
+        "fit": fit_metadata(rows, Y, F[rows], None),
+        "confusion": None,
+    }
+
+
+# -- numbers as text ---------------------------------------------------------------------------------------------------
+
+
+def short(value: float | None, digits: int = 4) -> str:
+    """A number with some significant digits, without an exponent unless it is very large or very small."""
+    if value is None:
+        return "?"
+    if not isinstance(value, int):
+        value = float(f"{value:.{digits}g}")
+        value = int(value) if value.is_integer() and abs(value) < EXPONENT_FROM else value
+    return (f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}").replace("-", MINUS)
+
+
+def counted(number: int, what: str) -> str:
+    """A number and a noun, in the plural where needed."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def per_cent(share: float | None) -> str:
+    """A share in per cent."""
+    return "?" if share is None else f"{100 * share:.1f}\u00a0%".replace("-", MINUS)
+
+
+def score(value: float, metric: str) -> str:
+    """A score: accuracies in per cent, others with three decimals."""
+    return per_cent(value) if metric == "accuracy" else f"{round(value, 3) + 0.0:.3f}".replace("-", MINUS)
+
+
+# -- content of the page -----------------------------------------------------------------------------------------------
+
+
+def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
+    """Headings of the sections of the page, by their anchors."""
+    averages = facts["effects"] and facts["effects"][0].get("kind") == "average"
+    interactions = any(len(effect["inputs"]) == 2 for effect in facts["effects"])
+    effects = "Partial dependence" if averages else "Main effects and interactions" if interactions else "Main effects"
+    residuals = facts["fit"] and facts["model"]["n_terms"]  # those of a mean are of no interest
+    headings = {
+        "quality": facts["scores"].get("held_out") and "Held-out performance and baselines",
+        "data": data and "Performance on these data",
+        "path": facts["path"] and "Error along the path",
+        "terms": "Terms and weights",
+        "effects": facts["effects"] and effects,
+        "fit": (facts["confusion"] and "Confusion matrix") or (residuals and "Observed and predicted values"),
+        "penalty": facts["penalty"] and "Error along the penalty",
+        "tried": (facts["trials"] and "Dictionaries compared") or (facts["search"] and "Parameter search"),
+        "notes": "Notes",
+    }
+    return {anchor: heading for anchor, heading in headings.items() if heading}
+
+
+def headline(model: Metadata) -> str:
+    """Description of the model in one sentence."""
+    target = f"the classes of {model['target'] or 'y'}" if model["classes"] else model["target"] or "y"
+    text = f"{model['class']}: {target} from {counted(model['d'], 'input')} by {counted(model['n_terms'], 'term')}"
+    if model["n_candidates"] is None:
+        return f"{text}."
+    dictionary = "; ".join(DICTIONARIES.get(name, name) for name in model["dictionary"].split(" and "))
+    if model["n_terms"] < model["n_candidates"]:
+        text += f", selected from {counted(model['n_candidates'], 'candidate')}"
+    samples = "" if model["n"] is None else f", fitted to {short(model['n'])} samples"
+    return f"{text} ({dictionary}){samples}."
+
+
+def cards(facts: Metadata) -> list[tuple[str, str, str]]:
+    """Name, value and explanation of the most important numbers."""
+    model, scores, found = facts["model"], facts["scores"], []
+    if held_out := scores.get("held_out"):
+        metric, value = held_out["metric"], held_out["value"]
+        found.append((f"held-out {METRICS.get(metric, metric)}", score(value, metric), f"{held_out['n']:,} samples"))
+    errors = {trial["name"]: trial["error"] for trial in facts.get("trials", [])}.get(model.get("trial"), [])
+    if not model["classes"] and model["n_terms"] < len(errors) and errors[model["n_terms"]] is not None:
+        found.append(("cross-validated R²", score(1 - errors[model["n_terms"]], "R2"), "of the whole procedure"))
+    for key, metric in (("loo_r2", "R2"), ("loo_accuracy", "accuracy")):
+        if scores.get(key) is not None:
+            found.append((f"leave-one-out {METRICS[metric]}", score(scores[key], metric), "given the terms"))
+    candidates = "" if model["n_candidates"] is None else f"of {counted(model['n_candidates'], 'candidate')}"
+    found.append(("terms", short(model["n_terms"]), candidates))
+    if model["dof"] is not None:
+        penalty = "one penalty per weight" if model["alpha"] is None else f"penalty {short(model['alpha'], 2)}"
+        target = (model.get("trial") or "").rpartition(", ")[-1]
+        found.append(("effective parameters", short(model["dof"], 3), TARGETS.get(target, penalty)))
+    if model["noise"] is not None and not model["classes"]:
+        found.append(("noise", short(model["noise"], 3), "standard deviation"))
+    return found
+
+
+def bars(facts: Metadata) -> list[dict[str, Any]]:
+    """Held-out scores of the model and the baselines, as lengths and as text."""
+    model, held_out = facts["model"], facts["scores"].get("held_out")
+    if not held_out:
+        return []
+    own = {"title": model["class"], "score": held_out["value"], "terms": model["n_terms"]}
+    rows = [own, *facts["baselines"]]
+    longest = max(1.0 if held_out["metric"] in METRICS else 0.0, *(row["score"] for row in rows)) or 1.0
+    return [
+        {
+            "title": row.get("title") or row["name"],
+            "own": row is own,
+            "width": f"{100 * max(row['score'], 0.0) / longest:.2f}",
+            "value": score(row["score"], held_out["metric"]),
+            "terms": counted(row["terms"], "term"),
+        }
+        for row in rows
+    ]
+
+
+def trials_table(facts: Metadata) -> dict[str, Any] | None:
+    """Dictionaries that were cross-validated, or candidates of a search, the best first."""
+    if facts.get("trials"):
+        rows = []
+        for trial in facts["trials"]:
+            error, size = min((error, size) for size, error in enumerate(trial["error"]) if error is not None)
+            chosen = "chosen" if trial["name"] == facts["model"].get("trial") else ""
+            rows.append([trial["name"], f"{error:.3f}", str(size), chosen])
+        return {"head": ["dictionary", "least error", "terms", ""], "rows": sorted(rows, key=lambda row: row[1])}
+    if facts.get("search"):
+        ranked = sorted(facts["search"]["rows"], key=lambda row: (row["value"] is None, row["value"] or 0.0))
+        rows = []
+        for row in ranked[:MAX_CANDIDATES]:
+            params = ", ".join(f"{key} = {value}" for key, value in row["params"].items())
+            rows.append([params, short(row["value"]), short(row["terms"])])
+        return {"head": ["parameters", "criterion", "terms"], "rows": rows}
+    return None
+
+
+def notes(facts: Metadata) -> list[str]:
+    """Notes on the data and the fit."""
+    model, found = facts["model"], list(facts["notes"])
+    if model["stop_reason"] and not model.get("trial"):  # those end soon after the size found by cross-validation
+        found.append(f"The path ended: {model['stop_reason']}.")
+    if facts.get("no_effects") and not facts["effects"] and model["n_terms"]:
+        found.append("Main effects are not shown: terms depend on several inputs jointly.")
+    scores = {NAMES.get(name, name): value for name, value in facts["scores"].items() if isinstance(value, int | float)}
+    estimates = [f"{name} {short(value)}" for name, value in scores.items() if not name.startswith("loo_")]
+    return [*found, f"Error estimates: {', '.join(estimates)}."] if estimates else found

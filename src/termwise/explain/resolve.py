@@ -1,81 +1,260 @@
-"""A fitted estimator however it is wrapped: the model itself, and what comes before it."""
+"""A fitted estimator resolved into numbers: its terms and weights, and its criteria along the path and the penalty."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import to_host
-from termwise.estimators.labels import LabelModel
-from termwise.estimators.model import Record, TermModel
+from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
+from termwise._numerics import SPECTRUM_PLOT_FLOOR
+from termwise.basis.base import restrict
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import code_known_labels
+from termwise.linalg.criteria import CRITERIA, misclassified
+from termwise.linalg.least_squares import pose
+from termwise.linalg.spectrum import Spectrum
+from termwise.selection.path import SIZES, tcr_thresholds
+
+Floats = NDArray[np.float64]
+Metadata = dict[str, Any]
+
+SIGNIFICANT_DIGITS = 6  # of the numbers in metadata
+MAX_SIZES, MIN_SIZES = 60, 12  # sizes of the path whose weights are computed; fewer for many samples and terms
+SIZES_FLOPS = 2e9  # budget for those weights, a second or two
+PENALTIES = 121  # values of alpha at which criteria are computed
+PENALTY_DECADES = 2.0  # by which they reach beyond the eigenvalues, on either side
+CRITERION_NAMES = {
+    "cv": "cross-validation",
+    "loo": "leave-one-out",
+    "gcv": "GCV",
+    "uev": "UEV",
+    "fpe": "FPE",
+    "bic": "BIC",
+    "one_se": "one standard error",
+    "tcr": "TCR",
+    "tcr_sequential": "TCR, sequential",
+}
 
 
-class Unwrapped(NamedTuple):
-    """A model, and the fitted steps in front of it where it is the end of a pipeline."""
+@dataclass(frozen=True)
+class ResolvedModel:
+    """A fitted model of termwise and what explanations read of it, as NumPy arrays.
 
-    model: Any  # TermModel
-    front: Any | None  # Pipeline
-    given: Any  # the estimator as it was given
+    k is the number of chosen terms, q that of outputs. What depends on the samples of the fit is None if the model has
+    not stored them.
+    """
 
-    def inputs(self, X: Any) -> Any:
-        """What the model itself is given for the inputs X."""
-        return X if self.front is None or X is None else self.front.transform(X)
+    given: Any  # the estimator as passed: the model, a search or a pipeline
+    model: Any  # the estimator of termwise
+    preprocessing: Pipeline | None  # fitted steps in front of the model
+    classes: NDArray | None
+    steps: list[Any]  # fitted transformers of the model's basis; the last one yields all candidates
+    chosen: NDArray[np.intp]  # (k,)
+    weights: Floats  # (q, k)
+    intercept: Floats  # (q,)
+    n_candidates: int
+    two_stage: bool  # whether the terms were selected on a fitted signal instead of the targets
+    n_samples: float | None  # sum of the weights of the samples
+    sample_weight: Floats | None  # of the samples with positive weight
+    std_errors: Floats | None  # (q, k)
+    loo_residuals: Floats | None  # (n, q)
 
-    @property
-    def task(self) -> str:
-        """Regression or classification."""
-        return "classification" if isinstance(self.model, LabelModel) else "regression"
+    def preprocess(self, X: Any) -> Any:
+        """Inputs of the model itself."""
+        return X if self.preprocessing is None or X is None else self.preprocessing.transform(X)
 
-    @property
-    def outputs(self) -> int:
-        """Number of outputs."""
-        return len(np.atleast_1d(to_host(self.model.intercept_)))
+    def evaluate(self, U: Any, start: int, terms: Any = slice(None)) -> Floats:
+        """Some of the chosen terms, (m, k), from the output of the first `start` steps."""
+        *steps, last = self.steps[start:] or [None]
+        with warnings.catch_warnings():  # columns are in order, also for steps fitted to named ones
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            for step in steps:
+                U = step.transform(U)
+            if hasattr(last, "take"):
+                return to_host(last.take(self.chosen[terms]).transform(U))
+            return to_host(densify(U if last is None else last.transform(U)))[:, self.chosen[terms]]
+
+    def term_names(self, candidates: NDArray[np.intp]) -> list[str]:
+        """Names of some candidate terms."""
+        if self.model.basis_ is None:
+            names = getattr(self.model, "feature_names_in_", None)
+            return [f"x{j}" if names is None else str(names[j]) for j in candidates]
+        basis = restrict(self.model.basis_, candidates)
+        if hasattr(basis, "get_feature_names_out"):
+            return [str(name) for name in basis.get_feature_names_out()]
+        return [f"term{j}" for j in candidates]
+
+    def weights_of_samples(self, n: int) -> Floats:
+        """Weights of n samples; ones where samples of weight zero were left out of the fit."""
+        assert self.sample_weight is not None
+        return self.sample_weight if len(self.sample_weight) == n else np.ones(n)
 
 
-def unwrap(estimator: Any, caller: str) -> Unwrapped:
-    """Find the fitted model in an estimator, a search or a pipeline."""
-    given = estimator
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    front = None
-    if isinstance(estimator, Pipeline):
-        front, estimator = (estimator[:-1] if len(estimator) > 1 else None), estimator[-1]
-        estimator = getattr(estimator, "best_estimator_", estimator)
-    if not isinstance(estimator, TermModel):
+def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
+    """Find the fitted model in an estimator, a search or a pipeline, and read all that explanations use of it."""
+    model, preprocessing = getattr(estimator, "best_estimator_", estimator), None
+    if isinstance(model, Pipeline):
+        preprocessing, model = (model[:-1] if len(model) > 1 else None), model[-1]
+        model = getattr(model, "best_estimator_", model)
+    if not isinstance(model, TermModel):
         raise TypeError(
-            f"estimator must be a fitted estimator of termwise, or a pipeline that ends in one, got {given!r}: "
+            f"estimator must be a fitted estimator of termwise, or a pipeline that ends in one, got {estimator!r}: "
             f"{caller} reads its terms and weights."
         )
-    check_is_fitted(estimator)
-    return Unwrapped(estimator, front, given)
-
-
-def record_of(model: TermModel) -> Record | None:
-    """What is known beside the weights; None if the model has not kept its samples."""
-    try:
-        return model._record().on_host()
-    except ValueError:
-        return None
-
-
-def standard_errors(model: TermModel) -> NDArray[np.float64] | None:
-    """Standard errors of the weights, (q, k), where they are known."""
-    record = record_of(model)
-    if record is None:
-        return None
-    return np.sqrt(np.outer(model.noise_variance_, to_host(record.solution.unit_variances())))
-
-
-def leave_one_out(model: TermModel) -> NDArray[np.float64] | None:
-    """Leave-one-out residuals, (n, q), where they are known."""
-    record = record_of(model)
-    return None if record is None or record.residuals is None else to_host(record.residuals)
-
-
-def first_step(model: TermModel) -> Any:
-    """Return the first transformer of the model's basis; None if there is none."""
+    check_is_fitted(model)
     basis = model.basis_
-    return basis.steps[0][1] if isinstance(basis, Pipeline) else basis
+    steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
+    statistics = std_errors = None
+    with suppress(ValueError):  # the samples were not stored
+        statistics = model.fitted_terms_.statistics.on_host()
+        std_errors = model.fitted_terms_.standard_errors()
+    return ResolvedModel(
+        given=estimator,
+        model=model,
+        preprocessing=preprocessing,
+        classes=getattr(model, "classes_", None),
+        steps=[step for step in steps if step is not None and step != "passthrough"],
+        chosen=to_host(model.support_),
+        weights=np.atleast_2d(to_host(model.weights_)),
+        intercept=np.atleast_1d(to_host(model.intercept_)),
+        n_candidates=int(getattr(model, "n_candidates_", model.coef_.shape[-1])),
+        two_stage=getattr(model, "first_stage_", None) is not None,
+        n_samples=None if statistics is None else statistics.rows.n,
+        sample_weight=None if statistics is None else statistics.rows.counts,
+        std_errors=std_errors,
+        loo_residuals=None if statistics is None else statistics.residuals,
+    )
+
+
+# -- criteria along the path -------------------------------------------------------------------------------------------
+
+
+def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata:
+    """Criteria at every size of a path, the size each of them selects, and the weights at some sizes.
+
+    With the labels y, the leave-one-out misclassification rate is among the criteria. Where the model of a size is not
+    the one on the path (another penalty, another target), criteria are those of that model.
+    """
+    model, path, names = resolved.model, resolved.model.path_, resolved.term_names(resolved.model.path_.terms)
+    sizes = [size_metadata(model.at(k), y) for k in evaluated_sizes(model)] if hasattr(model, "at") else []
+    rows = path_rows(path, names)
+    refitted = resolved.two_stage or getattr(model, "refit_alpha", None) is not None
+    if refitted:
+        rows = [{**rows[size["size"]], **size["criteria"], "alpha": size["alpha"]} for size in sizes]
+    if resolved.two_stage:  # cost reductions are those of the first stage's signal
+        rows = [{k: v for k, v in row.items() if k not in ("reduction", "threshold", "loo_se")} for row in rows]
+    error_rates = {size["size"]: size["criteria"].get("loo_error") for size in sizes}
+    for row in rows:
+        if error_rates.get(row["size"]) is not None:
+            row["loo_error"] = error_rates[row["size"]]
+    if hasattr(model, "trials_"):  # errors as a share of the variance, here in units of the other criteria
+        errors, variance = model.trials_[chosen_trial(model)], rows[0]["uev"] * (1 - 1 / path.n_samples)
+        for row in rows:
+            if row["size"] < len(errors):
+                row["cv"] = round_significant(errors[row["size"]] * variance)
+    criteria = [name for name in ("cv", *CRITERIA, "loo_error") if any(name in row for row in rows)]
+    choices = {}
+    for name in criteria:
+        candidates = [row for row in rows if row.get(name) is not None and (row["size"] or path.fit_intercept)]
+        if candidates:
+            choices[name] = min((row[name], row["size"]) for row in candidates)[1]
+    if len(path) and not refitted:
+        choices |= {name: path.choose(name) for name in SIZES}
+    return {"criteria": criteria, "choices": choices, "path": rows, "path_terms": names, "sizes": sizes}
+
+
+def path_rows(path: Any, names: list[str]) -> list[Metadata]:
+    """Criteria of each size, the term added there, its cost reduction and that expected of noise (TCR)."""
+    rows: list[Metadata] = []
+    thresholds = tcr_thresholds(path) if len(path) else np.empty(0)
+    for k, step in enumerate(path.steps):
+        values = {name: round_significant(getattr(step, name)) for name in (*CRITERIA, "loo_se", "dof", "alpha")}
+        rows.append({"size": k, "term": names[k - 1] if k else None, **values})
+        if k:
+            reductions = {"reduction": step.reduction, "threshold": thresholds[k - 1]}
+            rows[k] |= {name: round_significant(value) for name, value in reductions.items()}
+    return rows
+
+
+def evaluated_sizes(model: Any) -> list[int]:
+    """Sizes whose weights are computed: all of a short path, some of a long one, always that of the model."""
+    longest = len(model.path_)
+    affordable = int(SIZES_FLOPS / max(1.0, model.path_.n_samples * longest**2))
+    return sorted({*evenly(longest + 1, max(MIN_SIZES, min(MAX_SIZES, affordable))).tolist(), model.n_terms_})
+
+
+def size_metadata(model: Any, y: NDArray | None) -> Metadata:
+    """Weights, standard errors and criteria of a model at one size of its path."""
+    resolved = resolve(model)
+    criteria = {name: round_significant(value) for name, value in model.criteria_.items()}
+    if y is not None and resolved.classes is not None and resolved.loo_residuals is not None:
+        Y, weight = as_columns(code_known_labels(resolved.classes, y)), resolved.weights_of_samples(len(y))
+        wrong = misclassified(Y - resolved.loo_residuals, Y)
+        criteria["loo_error"] = round_significant(weight @ wrong / weight.sum())
+    return {
+        "size": model.n_terms_,
+        "weights": round_significant(resolved.weights),
+        "std_errors": None if resolved.std_errors is None else round_significant(resolved.std_errors),
+        "intercept": round_significant(resolved.intercept),
+        "dof": round_significant(model.effective_dof_),
+        "alpha": round_significant(getattr(model, "alpha_", np.nan)),
+        "criteria": criteria,
+    }
+
+
+def chosen_trial(model: Any) -> str:
+    """Title of the chosen trial among `trials_`."""
+    return model.dictionary_ if model.target_ == "data" else f"{model.dictionary_}, {model.target_}"
+
+
+# -- criteria along the penalty ----------------------------------------------------------------------------------------
+
+
+def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray) -> dict[str, list[float]]:
+    """Every criterion of a ridge regression at many penalties, from the samples of the fit."""
+    model = resolved.model
+    G = np.asarray(densify(X if model.basis_ is None else model.basis_.transform(X)), dtype=np.float64)
+    spectrum = Spectrum(pose(G, as_columns(y), resolved.weights_of_samples(len(y)), model.fit_intercept))
+    mu = spectrum.mu[spectrum.mu > 0]
+    ends = np.log10([max(mu.min(), SPECTRUM_PLOT_FLOOR * mu.max()), mu.max()]) if len(mu) else np.array([-3.0, 3.0])
+    if 0 < model.alpha_ < np.inf:
+        ends = np.append(ends, np.log10(model.alpha_))
+    alphas = np.logspace(ends.min() - PENALTY_DECADES, ends.max() + PENALTY_DECADES, PENALTIES)
+    _, residual_dof = spectrum.moments(alphas)
+    curves = {name: spectrum.score(name, alphas) for name in CRITERIA}
+    numbers = {"alpha": alphas, "dof": spectrum.problem.rows.n - residual_dof, **curves}
+    return {name: round_significant(values) for name, values in numbers.items()}
+
+
+# -- plain data --------------------------------------------------------------------------------------------------------
+
+
+def as_numpy(values: Any) -> NDArray:
+    """Targets or predictions of any array library as a NumPy array."""
+    return np.asarray(to_host(values) if is_foreign(values) else values)
+
+
+def round_significant(values: ArrayLike, digits: int = SIGNIFICANT_DIGITS) -> Any:
+    """Numbers as floats, or nested lists of them, with some significant digits; None where one is not finite."""
+    round_one = np.vectorize(lambda value: float(f"{value:.{digits - 1}e}"), otypes=[np.float64])
+    return to_plain(round_one(np.asarray(as_numpy(values), dtype=np.float64)))
+
+
+def to_plain(value: Any) -> Any:
+    """Any value as JSON can hold it: numbers as they are, None for those that are not finite, strings for the rest."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if value is None or isinstance(value, str | bool | int) else str(value)

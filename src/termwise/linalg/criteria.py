@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, at_least, is_foreign, put
+from termwise._arrays import Array, at_least, is_foreign, namespace, put
+from termwise._numerics import SCORE_ZERO
 
 Numbers = Any  # floats or arrays that broadcast against each other
 
@@ -42,6 +43,17 @@ def excess(squares: Array, best: Array, share: Array, n: float) -> tuple[Array, 
     more = squares - best
     mean = more @ share
     return mean, (at_least(more**2 @ share - mean**2, 0.0) / n) ** 0.5
+
+
+def misclassified(scores: Array, Y: Array) -> Array:
+    """Whether scores (..., n, q) put samples with labels Y (n, q), coded -1 and +1, into the wrong class.
+
+    The score has the wrong sign, or the largest score is that of another class.
+    """
+    if Y.shape[1] == 1:
+        return ((scores >= -SCORE_ZERO) != (Y > 0))[..., 0]
+    xp = namespace(scores)
+    return xp.argmax(scores, axis=-1) != xp.argmax(Y, axis=-1)
 
 
 def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> Any:

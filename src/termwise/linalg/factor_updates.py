@@ -19,9 +19,9 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
-SAFE_GAP = 1e-4  # removing a row loses about eps / gap
-DEPENDENT = 1e-12  # a column with less than this share of its length left beside those before it follows from them
-BLOCK = 16  # columns a Householder block takes: the fastest for one row and for thousands
+from termwise._numerics import DOWNDATE_GAP_MIN, FACTOR_COLUMN_MIN
+
+HOUSEHOLDER_BLOCK = 16  # columns a Householder block takes: the fastest for one row and for thousands
 
 
 class Factor:
@@ -45,7 +45,7 @@ class Factor:
     def singular(self) -> bool:
         """Whether the data and the penalties leave some weight undetermined."""
         R = self.R
-        return bool(np.any(np.diagonal(R) ** 2 <= DEPENDENT**2 * np.einsum("ij,ij->j", R, R)))
+        return bool(np.any(np.diagonal(R) ** 2 <= FACTOR_COLUMN_MIN**2 * np.einsum("ij,ij->j", R, R)))
 
     def weights(self, free: int = 0) -> NDArray[np.float64]:
         """Solve `R w = z`.
@@ -54,7 +54,7 @@ class Factor:
         """
         if not self.singular:
             return dtrtrs(self.R, self.z)[0]
-        last = np.linalg.lstsq(self.R[free:, free:], self.z[free:], rcond=DEPENDENT)[0]
+        last = np.linalg.lstsq(self.R[free:, free:], self.z[free:], rcond=FACTOR_COLUMN_MIN)[0]
         first = np.linalg.lstsq(self.R[:free, :free], self.z[:free] - self.R[:free, free:] @ last)[0]
         return np.vstack([first, last])
 
@@ -63,7 +63,7 @@ class Factor:
         k, size = self.rows.shape
         square = np.zeros((size, size), order="F")
         square[:k] = self.rows
-        square = dtpqrt(0, min(BLOCK, size), square, np.hstack([H, Y]), overwrite_a=1)[0]
+        square = dtpqrt(0, min(HOUSEHOLDER_BLOCK, size), square, np.hstack([H, Y]), overwrite_a=1)[0]
         self.rows = square[:k]
 
     def remove_row(self, h: NDArray, y: NDArray) -> bool:
@@ -72,7 +72,7 @@ class Factor:
             return False
         q = dtrtrs(self.R, h, trans=1)[0]
         gap = 1 - q @ q
-        if gap < SAFE_GAP:
+        if gap < DOWNDATE_GAP_MIN:
             return False
         t = gap + np.append(np.cumsum(q[::-1] ** 2)[::-1], 0.0)  # t_0 = 1, ..., t_k = gap
         later = np.zeros_like(self.rows)

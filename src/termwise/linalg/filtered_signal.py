@@ -26,8 +26,10 @@ An intercept is one more direction, `z_0 = 1/sqrt(n)`, exempt from lambda_1. Wei
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,25 +51,23 @@ from termwise._arrays import (
     total,
     zeros,
 )
-from termwise.estimators.labels import ZERO
+from termwise._numerics import GRAM_SINGULAR_MIN, LEVERAGE_GAP_MIN, RATE_TIE, ROOT_GAP_MIN, SCORE_ZERO
+from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import Problem
-from termwise.selection.blocks import NO_GAP
+from termwise.linalg.two_stage import Change
 
 Floats = NDArray[np.float64]
 
-GRAM_SAFE = 1e-5  # relative singular values above this keep six digits and more when they are squared
-NARROW = 1e-9  # pieces narrower than this share of |g_1| lie between roots that differ by rounding
-INSIDE = 1e-3  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
-MOST = 1 / 3  # share of the samples for which (34) may fail
+INTERIOR_SHARE = 1e-3  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
+MAX_VIOLATIONS = 1 / 3  # share of the samples for which (34) may fail
 CHUNK, DEVICE_CHUNK = 1 << 17, 1 << 24  # numbers of an array in the sweep, of which there are ten at a time
-EQUAL = 1e-12  # rates that differ by less do so by rounding
 
 
 def singular_vectors(G: Array, tol: float) -> Array:
     """Left singular vectors of G, of singular values above `tol` times the largest, and above rounding."""
     xp, (n, p) = namespace(G), G.shape
     tol = max(tol, max(n, p) * np.finfo(np.float64).eps)
-    if tol < GRAM_SAFE:
+    if tol < GRAM_SINGULAR_MIN:
         U, s, _ = xp.linalg.svd(G, full_matrices=False)
         s = to_host(s)
         return U[:, : int(np.sum(s > tol * s.max(initial=0.0)))]
@@ -90,7 +90,7 @@ class Piece:
     @property
     def t(self) -> float:
         """Largest t of the piece, but for rounding."""
-        return self.high - INSIDE * (self.high - self.low)
+        return self.high - INTERIOR_SHARE * (self.high - self.low)
 
 
 class Prefilter:
@@ -134,12 +134,12 @@ class Prefilter:
     def rate(self, t: float) -> float:
         """J: share of leave-one-out errors, (24) with (37); a sample that only itself determines counts as one."""
         h = self.leverage(t)
-        return self._share((self.y * (self.signal(t) + ZERO) < h) | (h > 1 - NO_GAP))
+        return self._share((self.y * (self.signal(t) + SCORE_ZERO) < h) | (h > 1 - LEVERAGE_GAP_MIN))
 
     def residual(self, t: float, lambda_2: float = 0.0) -> Array:
         """Leave-one-out residuals (33)."""
         shrink = 1 / (1 + lambda_2)
-        gap = at_least(1 - shrink * self.leverage(t), NO_GAP)
+        gap = at_least(1 - shrink * self.leverage(t), LEVERAGE_GAP_MIN)
         return (self.y - shrink * self.signal(t)) / gap
 
     def violations(self, t: float, lambda_2: float = 0.0) -> float:
@@ -157,7 +157,7 @@ class Prefilter:
     def cost(self, t: float) -> float:
         """J where it can be trusted, else infinite: what a search has to minimise."""
         m = self.active(t)
-        return self.rate(t) if m and t > NARROW * self.size[0] and self.trusts(m) else np.inf
+        return self.rate(t) if m and t > ROOT_GAP_MIN * self.size[0] and self.trusts(m) else np.inf
 
     # -- over all t ----------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,8 @@ class Prefilter:
     def _holds(self, m: int) -> bool:
         if m not in self._trust:
             high, low = float(self.size[m - 1]), float(self.floor[m - 1])
-            self._trust[m] = bool(high - low > NARROW * self.size[0]) and self.violations((high + low) / 2) <= MOST
+            wide = bool(high - low > ROOT_GAP_MIN * self.size[0])
+            self._trust[m] = wide and self.violations((high + low) / 2) <= MAX_VIOLATIONS
         return self._trust[m]
 
     @cached_property
@@ -184,7 +185,7 @@ class Prefilter:
         """Return the piece with the smallest J in a trusted interval; of equals that of the largest t."""
         rate, low, high, m = self.sweep()
         xp = namespace(rate)
-        left = xp.round(rate / EQUAL)
+        left = xp.round(rate / RATE_TIE)
         i = least = int(xp.argmin(left))
         while float(left[i]) < np.inf and not self._holds(int(m[i])):
             left = put(left, m == m[i], np.inf)
@@ -196,7 +197,7 @@ class Prefilter:
         """Return J, the ends and m of every piece, going down in t, in chunks of intervals."""
         xp, n = namespace(self.V), self.V.shape[0]
         step = max(1, (DEVICE_CHUNK if is_foreign(self.V) else CHUNK) // n)
-        reach, slope = self.y * (self.mean + ZERO), zeros((n,), self.V)
+        reach, slope = self.y * (self.mean + SCORE_ZERO), zeros((n,), self.V)
         h = slope + self.h0
         parts = []
         for first in range(0, len(self.g), step):  # an interval is a row, a sample a column
@@ -209,11 +210,11 @@ class Prefilter:
             leverages = running_sums(V * V, axis=0) + h
             reach, slope, h = reaches[-1, :], slopes[-1, :], leverages[-1, :]
             leverages = self.single * leverages
-            alone = leverages > 1 - NO_GAP  # wrong whatever t is
+            alone = leverages > 1 - LEVERAGE_GAP_MIN  # wrong whatever t is
             margins, slopes = put(reaches - leverages, alone, -1.0), put(slopes, alone, 0.0)
             parts.append(self._pieces(margins, slopes, low, high, first + 1))
         rate, low, high, m = (xp.concat(arrays) for arrays in zip(*parts, strict=True))
-        wide = xp.nonzero(high - low > NARROW * float(self.size[0]))[0]
+        wide = xp.nonzero(high - low > ROOT_GAP_MIN * float(self.size[0]))[0]
         return at(rate, wide), at(low, wide), at(high, wide), at(m, wide)
 
     def _pieces(
@@ -239,3 +240,77 @@ class Prefilter:
         before = at(turned, xp.searchsorted(interval, every))  # up to the beginning of each interval
         errors = turned + at(as_float64(wrong) @ self.counts - before, interval)
         return errors / self.n, xp.concat([upper[1:], low[-1, :]]), upper, interval + first
+
+
+@dataclass(frozen=True)
+class FilteredSignal:
+    """The prefiltered signals of all outputs with what leaving a sample out does to them.
+
+    What is as long as the samples is where these are, what is as long as the outputs in this process.
+    """
+
+    filters: list[Prefilter]
+    t: Floats  # (q,) thresholds, lambda_1 / 2
+    lambda_2: Floats  # (q,)
+    labels: Array  # (n, q), -1 and +1
+    counts: Array
+
+    @property
+    def signal(self) -> Array:
+        """`y_pre`, (n, q)."""
+        return self._columns(lambda f, t, lambda_2: f.signal(t) / (1 + lambda_2))
+
+    @property
+    def power(self) -> float:
+        """Sum of the squares of `y_pre`, less its mean where there is an intercept, averaged over the outputs."""
+        less = self.signal - from_host(self.level, self.labels)
+        return float(self.counts @ namespace(less).mean(less**2, axis=1))
+
+    @property
+    def level(self) -> Floats:
+        """Mean of `y_pre`, (q,), where there is an intercept, else zero."""
+        return np.array([f.mean for f in self.filters]) / (1 + self.lambda_2)
+
+    @property
+    def residual(self) -> Array:
+        """Leave-one-out residuals, (n, q)."""
+        return self._columns(lambda f, t, lambda_2: f.residual(t, lambda_2))
+
+    def change(self, j: int) -> Change:
+        """What leaving a sample out does to a signal, along its active singular vectors."""
+        one, t, lambda_2 = self.filters[j], float(self.t[j]), float(self.lambda_2[j])
+        V = one.V[:, : one.active(t)]
+        less = one.single * one.residual(t, lambda_2) / (1 + lambda_2)
+        return Change(less * one.h0, V, V * less[:, None])
+
+    @property
+    def violations(self) -> float:
+        """Share of the samples for which (34) fails, averaged over the outputs."""
+        return float(np.mean(self._each(lambda f, t, lambda_2: f.violations(t, lambda_2))))
+
+    @property
+    def error_rate(self) -> float:
+        """Share of leave-one-out errors: J, or with several classes that of the largest output."""
+        if len(self.filters) == 1:
+            return self.filters[0].rate(float(self.t[0]))
+        return float(self.rates(self.labels - self.residual))
+
+    def rates(self, scores: Array) -> Array:
+        """Share of samples that scores (..., n, q) put into the wrong class."""
+        return as_float64(misclassified(scores, self.labels)) @ self.counts / total(self.counts)
+
+    def square(self, scores: Array) -> float:
+        """Mean squared error of scores."""
+        squares = namespace(scores).mean((self.labels - scores) ** 2, axis=1)
+        return float(self.counts @ squares) / total(self.counts)
+
+    def active_only(self) -> FilteredSignal:
+        """The same without the directions that are not active, which only a search needs."""
+        return replace(self, filters=self._each(lambda f, t, lambda_2: f.first(f.active(t))))
+
+    def _columns(self, function: Callable[[Prefilter, float, float], Array]) -> Array:
+        return namespace(self.labels).stack(self._each(function), axis=1)
+
+    def _each(self, function: Callable[[Prefilter, float, float], Any]) -> list[Any]:
+        """Answers for every output, its penalties given."""
+        return list(map(function, self.filters, self.t.tolist(), self.lambda_2.tolist()))

@@ -37,10 +37,8 @@ from termwise._arrays import (
     triangle,
     zeros,
 )
+from termwise._numerics import FREEDOM_MIN, LEVERAGE_GAP_MIN
 from termwise.linalg.criteria import CRITERIA, uev
-from termwise.selection.blocks import NO_GAP
-
-NO_FREEDOM = 1e-8  # share of the degrees of freedom below which the residual says nothing about the noise
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
     Where the gap has rounded to zero, nothing but the row itself determines some weight and the quotient is noise; the
     prediction without it is then taken to be the mean.
     """
-    stuck = gap <= NO_GAP
+    stuck = gap <= LEVERAGE_GAP_MIN
     return namespace(gap).where(stuck[:, None], Y, residual / put(gap, stuck, 1.0)[:, None])
 
 
@@ -185,7 +183,7 @@ def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:
 
     A fit that leaves no degrees of freedom says nothing about the noise; its leave-one-out error stands in.
     """
-    if solution.freedom > NO_FREEDOM * rows.n:
+    if solution.freedom > FREEDOM_MIN * rows.n:
         return uev(solution.sse, rows.n - solution.freedom, rows.n)
     return to_host(column_squares(solution.loo)) / rows.n
 

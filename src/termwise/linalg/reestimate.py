@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +15,8 @@ from termwise._checks import check_bool, check_choice, check_counts, check_numbe
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
 
-# The last factor of the four formulas in Orr A.10, as functions of n and dof.
-FACTORS = {
+# The last factor of the four formulas in Orr A.10.
+FACTORS: dict[str, Callable[[float, float, float], float]] = {
     "gcv": lambda n, dof, freedom: 1 / freedom,
     "uev": lambda n, dof, freedom: 1 / (2 * freedom),
     "fpe": lambda n, dof, freedom: n / (freedom * (n + dof)),
@@ -50,22 +51,22 @@ def reestimate_alpha(
     y : array-like of shape (n,) or (n, q)
         Targets.
     alpha : float, default=1.0
-        Where to start, > 0.
+        Start of the iteration, > 0.
     criterion : {"gcv", "uev", "fpe", "bic"}, default="gcv"
         Criterion whose stationary point is sought. There is no such formula for leave-one-out.
     fit_intercept : bool, default=True
         Whether the model has an unpenalised intercept.
     sample_weight : array-like of shape (n,), default=None
-        How often each sample counts.
+        Weights of the samples, which mean repetitions.
     tol : float, default=1e-8
         Relative change of alpha at which to stop.
     max_iter : int, default=10000
-        Most iterations; 1 makes a single re-estimation, with no word about convergence.
+        Maximum number of iterations; 1 makes a single re-estimation, without a warning about convergence.
 
     Returns
     -------
     alpha : float
-        The fixed point; 0 or infinity where the iteration runs off.
+        The fixed point; 0 or infinity where the iteration diverges.
 
     Examples
     --------
@@ -87,8 +88,12 @@ def reestimate_alpha(
     check_total(counts)
     used = counts > 0
     spectrum = Spectrum(pose(design[used], Y[used], counts[used], fit_intercept))
+    n, mu, t2 = spectrum.problem.rows.n, spectrum.mu, np.mean(spectrum.t**2, axis=1)
     for _ in range(max_iter):
-        previous, alpha = alpha, reestimate(spectrum, criterion, alpha)
+        sse, freedom = (float(moment[0]) for moment in spectrum.moments(alpha))
+        trace = float(np.sum(mu / (mu + alpha) ** 2))
+        curvature = float(np.sum(t2 * mu / (mu + alpha) ** 3))
+        previous, alpha = alpha, reestimate(sse, trace, curvature, n, freedom, criterion)
         if not 0 < alpha < np.inf or abs(alpha - previous) <= tol * previous:
             return alpha
     if max_iter > 1:
@@ -101,12 +106,18 @@ def reestimate_alpha(
     return alpha
 
 
-def reestimate(spectrum: Spectrum, criterion: str, alpha: float) -> float:
-    """One application of (6.5) or of its variants in A.10."""
-    n, mu, t2 = spectrum.problem.rows.n, spectrum.mu, np.mean(spectrum.t**2, axis=1)
-    sse, freedom = (float(moment[0]) for moment in spectrum.moments(alpha))
-    trace = np.sum(mu / (mu + alpha) ** 2)  # trace(A^-1 - alpha A^-2)
-    curvature = np.sum(t2 * mu / (mu + alpha) ** 3)  # w' A^-1 w
+def reestimate(sse: float, trace: float, curvature: float, n: float, freedom: float, criterion: str = "gcv") -> float:
+    """One application of Orr (6.5), or of its variants in A.10; infinite without curvature.
+
+    Parameters
+    ----------
+    sse : sum of squared errors.
+    trace : `trace(A^-1 - alpha A^-2)`.
+    curvature : `w' A^-1 w`.
+    n : number of samples.
+    freedom : `n - dof`.
+    criterion : the criterion whose stationary point is sought.
+    """
     if curvature == 0:
         return np.inf
     return float(sse * trace / curvature * FACTORS[criterion](n, n - freedom, freedom))

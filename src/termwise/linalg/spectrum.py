@@ -39,18 +39,20 @@ from termwise._arrays import (
     to_host,
     total,
 )
+from termwise._numerics import (
+    EXACT_ROW,
+    GRAM_EIGENVALUE_MIN,
+    LEVERAGE_GAP_MIN,
+    RESOLVED_RATIO,
+    ROUGH_EIGENVALUE_MIN,
+)
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import Problem, Solution
-from termwise.selection.blocks import NO_GAP
 
-GRAM_RANGE = 1e-6  # smallest ratio of eigenvalues for which forming G'G keeps ten digits
-ROUGH = 1e-10  # ratio of eigenvalues below which a rough look leaves a direction out
-STEP = 0.5  # every psi is a logistic curve of unit width in log alpha: half of that shows every minimum
+GRID_STEP = 0.5  # in log alpha: every psi is a logistic curve of unit width, so half of that shows every minimum
 ZOOMS = 3  # each narrows a bracket four times
-POLISH = 3  # Newton steps after that, by central differences of NUDGE
-NUDGE = 1e-4
-ROUNDING = 1e-13  # a row whose gap and residual are both below this is fitted exactly
-RESOLVED = 1e-10  # below this share of the largest, the rounding of G shows in its singular values
+NEWTON_STEPS = 3  # after that, by central differences
+DIFFERENCE_STEP = 1e-4  # in log alpha: the error of a second difference is about eps / step^2 = 1e-8
 
 
 class Spectrum:
@@ -66,13 +68,13 @@ class Spectrum:
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
         rest, gap0 = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
-        fitted = xp.all(xp.abs(rest) <= ROUNDING * xp.max(xp.abs(Y), axis=0), axis=1)
-        exact = (gap0 < ROUNDING) & fitted
+        fitted = xp.all(xp.abs(rest) <= EXACT_ROW * xp.max(xp.abs(Y), axis=0), axis=1)
+        exact = (gap0 < EXACT_ROW) & fitted
         self.gap0, self.rest = put(gap0, exact, 0.0), put(rest, exact[:, None], 0.0)
         self.t, self.rest_squares = to_host(t), to_host(column_squares(self.rest))
         self.single = rows.single / rows.counts
         self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
-        self.interpolates = self.freedom0 < NO_GAP * rows.n
+        self.interpolates = self.freedom0 < LEVERAGE_GAP_MIN * rows.n
 
     @property
     def floor(self) -> float:
@@ -80,7 +82,7 @@ class Spectrum:
 
         Columns of very different size are no such case: what counts is whether they are nearly dependent.
         """
-        resolved = RESOLVED * self.s.max(initial=0.0)
+        resolved = RESOLVED_RATIO * self.s.max(initial=0.0)
         if self.s.min(initial=np.inf) > resolved or _independent(self.problem.G, len(self.s)):
             return 0.0
         return float(resolved**2)
@@ -144,7 +146,7 @@ class Spectrum:
         """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
         gap = self.gap0 + self.single * ((self.U * self.U) @ self._here(psi))
         errors = self.rest + self.U @ self._here(psi[:, None] * self.t)
-        stuck = np.flatnonzero(to_host(gap) < (NO_GAP if not psi.any() else np.finfo(np.float64).tiny))
+        stuck = np.flatnonzero(to_host(gap) < (LEVERAGE_GAP_MIN if not psi.any() else np.finfo(np.float64).tiny))
         if len(stuck):
             U = at(self.U, stuck)
             gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._here(held)))
@@ -195,9 +197,9 @@ def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, N
     e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
     if rough:
-        rank = int(np.sum(mu > ROUGH * mu.max(initial=0.0)))
+        rank = int(np.sum(mu > ROUGH_EIGENVALUE_MIN * mu.max(initial=0.0)))
         mu, E = mu[:rank], E[:, :rank]
-    if rank and (rough or mu[-1] > GRAM_RANGE * mu[0]):
+    if rank and (rough or mu[-1] > GRAM_EIGENVALUE_MIN * mu[0]):
         s = np.sqrt(mu)
         return (G @ E / from_host(s, G), s, contiguous(E)) if p <= n else (contiguous(E), s, None)
     U, s, Vt = xp.linalg.svd(G, full_matrices=False)
@@ -234,7 +236,7 @@ def _independent(G: Array, rank: int) -> bool:
     norms = column_squares(G) ** 0.5
     unit, (n, p) = G / put(norms, norms <= 0, 1.0), G.shape
     mu = to_host(namespace(G).linalg.eigvalsh(unit.T @ unit if p <= n else unit @ unit.T))[::-1][:rank]
-    return bool(mu[-1] > GRAM_RANGE**2 * mu[0])
+    return bool(mu[-1] > GRAM_EIGENVALUE_MIN**2 * mu[0])
 
 
 def best_alpha(spectrum: Spectrum, criterion: str) -> float:
@@ -247,7 +249,7 @@ def best_alpha(spectrum: Spectrum, criterion: str) -> float:
         return np.inf
     floor = spectrum.floor
     low, high = np.log(max(spectrum.mu.min() * 1e-5, floor)), np.log(spectrum.mu.max() * 1e5)
-    grid = np.linspace(high, low, int((high - low) / STEP) + 2)
+    grid = np.linspace(high, low, int((high - low) / GRID_STEP) + 2)
     values = spectrum.score(criterion, np.exp(grid))
     dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
     minima = _minima(lambda x: spectrum.score(criterion, np.exp(x)), grid[dips + 1], grid[dips - 1])
@@ -264,9 +266,9 @@ def _minima(f: Callable[[NDArray], NDArray], left: NDArray, right: NDArray) -> N
         best = f(points[:, 1:-1].ravel()).reshape(len(left), 7).argmin(axis=1) + 1
         left, right = points[every, best - 1], points[every, best + 1]
     x = (left + right) / 2
-    for _ in range(POLISH if len(left) else 0):
-        below, here, above = f(np.concatenate([x - NUDGE, x, x + NUDGE])).reshape(3, -1)
+    for _ in range(NEWTON_STEPS if len(left) else 0):
+        below, here, above = f(np.concatenate([x - DIFFERENCE_STEP, x, x + DIFFERENCE_STEP])).reshape(3, -1)
         bend = below - 2 * here + above
-        step = NUDGE * (above - below) / (2 * np.where(bend > 0, bend, np.inf))
+        step = DIFFERENCE_STEP * (above - below) / (2 * np.where(bend > 0, bend, np.inf))
         x = np.clip(x - step, left, right)
     return x

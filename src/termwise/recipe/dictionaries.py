@@ -1,141 +1,209 @@
-"""The dictionaries the flagship chooses from, simplest first."""
+"""The dictionaries of candidate functions that the recipe chooses from, simplest first: one record for each.
+
+A new dictionary is one more record of `DICTIONARIES`: validation, cross-validation and the choice of a model read the
+registry, and its texts are for reports and the command line.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from termwise._arrays import as_columns, different_rows, evenly
-from termwise._numerics import CONSTANT_TOLERANCE
+from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, SmoothBasis
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
+from termwise.recipe.settings import RecipeSettings
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-DICTIONARIES: dict[str, Basis] = {
-    "linear": AnovaBasis(n_centers=0, order=1),
-    "additive": AnovaBasis(order=1),
-    "pairs": AnovaBasis(),
-    "smooth": SmoothBasis(),
-    "relevant": SmoothBasis(relevance="auto"),
-}
-COARSE = (0.35, 0.7, 1.4, 2.8)  # widths tried first, in median distances between samples, then those beside the best
-MOST_PAIRS = 50_000  # candidates; more products than that are not tried unless they are asked for
-MOST_PAIRED = 100  # inputs all of which make products; beyond, the promising ones do
-PROMISING = 40
-MOST_NEAR = 3000  # inputs; beyond, no sample is near another one, and every Gaussian would store so many numbers
-DIGITS = 9  # of an error as a share of the variance
-RIDGE_ROWS, RIDGE_CENTERS = 600, 300  # samples and Gaussians the width is judged by
+class Samples(NamedTuple):
+    """The distinct samples that dictionaries are built for."""
+
+    X: Floats  # (n, d)
+    Y: Floats  # (n, q)
+    sample_weight: Floats  # (n,)
+    n_centers: int  # number of Gaussians
+
+
+def anova_candidates(basis: Any, d: int, stored: bool) -> int:
+    """Bound the number of functions an `AnovaBasis` makes of d inputs."""
+    functions = min(d, getattr(basis, "n_inputs", d)) * (1 + basis.n_centers)
+    return functions**2 // 2 if basis.order == 2 and stored else functions
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """Everything about one dictionary."""
+
+    name: str
+    description: str  # of its candidates, for reports
+    build: Callable[[Samples, RecipeSettings], Basis]  # returns an unfitted basis for the samples
+    is_tried: Callable[[int, RecipeSettings], bool] = lambda d, settings: True  # by "auto", for d inputs
+    max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
+    contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
+    drawable: bool = True  # whether every term is a function of one or two inputs
+    option: str | None = None  # value of `--basis` on the command line
+
+
+def build_dictionaries(samples: Samples, which: str, settings: RecipeSettings) -> dict[str, Basis]:
+    """Return the dictionary asked for, or with "auto" those worth trying on these samples, by name."""
+    d = samples.X.shape[1]
+    return {
+        name: dictionary.build(samples, settings)
+        for name, dictionary in DICTIONARIES.items()
+        if which == name or (which == "auto" and dictionary.is_tried(d, settings))
+    }
+
+
+def distinct_candidates(counts: dict[str, int], bases: dict[str, Basis], d: int) -> int:
+    """Return how many different functions dictionaries with these numbers of candidates have together."""
+    total = 0
+    for name, count in counts.items():
+        shared = max((counts[other] for other in counts if name in DICTIONARIES[other].contained_in), default=0)
+        limit = DICTIONARIES[name].max_candidates(bases[name], d, False)  # screened inputs share fewer
+        total += count - min(shared, limit)
+    return total
+
+
+# -- products of pairs of inputs ---------------------------------------------------------------------------------------
 
 
 class ScreenedPairs(AnovaBasis):
-    """Columns, bumps and their products of the inputs, of many, that go best with the targets given to `fit`.
+    """Columns, bumps and their products, of the `n_inputs` inputs that explain the targets given to `fit` best.
 
-    Half of them for a function of their own, the others for their product with one of the first: an input that acts
-    only together with another one is found if that other one also acts alone.
+    Half of the inputs are chosen by the variance that one of their own functions explains, the others by that of their
+    product with an input of the first half: an input that acts only through an interaction is found if its partner
+    has a main effect.
     """
 
-    _seen: tuple[Floats, Floats]
+    _screening_data: tuple[Floats, Floats]
+
+    def __init__(
+        self,
+        n_centers: int = 4,
+        width: tuple[str, float] | float = ("spacing", 2.0),
+        order: int = 2,
+        min_count: float = 10,
+        n_inputs: int = 40,
+    ) -> None:
+        super().__init__(n_centers, width, order, min_count)
+        self.n_inputs = n_inputs
 
     def _fit(self, table: NDArray, y: Any) -> None:
         """Choose the inputs, then make the functions of these."""
         Y = as_columns(np.asarray(y, dtype=np.float64))
-        rows = different_rows(np.column_stack([table, Y]))  # repeats do not count, as weights are not known
-        self._seen = table[rows].astype(np.float64, copy=False), Y[rows]
+        rows = different_rows(np.column_stack([table, Y]))  # weights are unknown here: duplicates must not matter
+        R = Y[rows] - Y[rows].mean(axis=0)
+        R /= np.maximum(R.std(axis=0), np.finfo(np.float64).tiny)
+        self._screening_data = table[rows].astype(np.float64, copy=False), R
         super()._fit(table, y)
-        del self._seen
+        del self._screening_data
 
     def single_functions(self) -> NDArray[np.bool_]:
-        """Leave the functions of the promising inputs."""
-        there = super().single_functions()
-        self.promising_ = self._promising(there)
-        return there & np.isin(np.arange(len(there)), self.promising_)[:, None]
-
-    def _promising(self, there: NDArray[np.bool_]) -> Indices:
-        """Inputs that go best with the targets: alone, or times one of those that do so alone."""
-        X, R = self._seen[0], standardised(self._seen[1])
+        """Keep the functions of the inputs with the largest main effects and interactions with these."""
+        there, (X, R) = super().single_functions(), self._screening_data
         kinds = [np.flatnonzero(has) for has in there.T]
-        alone, together = np.zeros(there.shape), np.zeros(len(there))
+        main, interaction = np.zeros(there.shape), np.zeros(len(there))
         for k, inputs in enumerate(kinds):
-            alone[inputs, k] = explained(self.evaluate_singles(X, inputs, np.full(len(inputs), k)), R)[:-1]
-        leaders = first_few(alone.max(axis=1), PROMISING // 2)
+            main[inputs, k] = explained_variance(self.evaluate_singles(X, inputs, np.full(len(inputs), k)), R)[:-1]
+        leaders = np.argsort(-main.max(axis=1), kind="stable")[: self.n_inputs // 2]
         varying = kinds[0]
         Z = self.evaluate_singles(X, varying, np.zeros_like(varying))[:, :-1]
         for j in np.flatnonzero(np.isin(varying, leaders)):
-            together[varying] = np.maximum(together[varying], explained(Z * Z[:, [j]], R))
-        together[leaders] = 0.0
-        return np.union1d(leaders, first_few(together, PROMISING - len(leaders)))
+            interaction[varying] = np.maximum(interaction[varying], explained_variance(Z * Z[:, [j]], R))
+        interaction[leaders] = 0.0
+        partners = np.argsort(-interaction, kind="stable")[: self.n_inputs - len(leaders)]
+        self.screened_ = np.union1d(leaders, partners)
+        return there & np.isin(np.arange(len(there)), self.screened_)[:, None]
 
 
-def standardised(Y: Floats) -> Floats:
-    """Targets of mean zero and variance one; constant ones are zero."""
-    R = Y - Y.mean(axis=0)
-    return R / np.maximum(R.std(axis=0), np.finfo(np.float64).tiny)
-
-
-def explained(G: Floats, R: Floats) -> Floats:
-    """Share of centred targets of variance one that each column alone explains, summed over the targets."""
+def explained_variance(G: Floats, R: Floats) -> Floats:
+    """Share of standardised targets R that each column of G explains by itself, summed over the targets."""
     squares = np.einsum("ij,ij->j", G, G)
     spread = squares - len(G) * np.mean(G, axis=0) ** 2
     varies = spread > CONSTANT_TOLERANCE * squares
     return np.sum((G.T @ R) ** 2, axis=1) / np.where(varies, len(G) * spread, np.inf)
 
 
-def first_few(values: Floats, count: int) -> Indices:
-    """Numbers of the largest values, the first of equal ones."""
-    return np.argsort(-values, kind="stable")[:count]
+def build_pairs(d: int, settings: RecipeSettings) -> AnovaBasis:
+    """Return the products of all inputs, or of many inputs those of the screened ones."""
+    return AnovaBasis() if d <= settings.max_paired_inputs else ScreenedPairs(n_inputs=settings.n_screened_inputs)
 
 
-def dictionaries(X: Floats, Y: Floats, counts: Floats, centers: int, which: str) -> dict[str, Basis]:
-    """Return the dictionaries worth trying on these data, by name, or the one asked for."""
-    d = X.shape[1]
-    made = {name: clone(basis) for name, basis in DICTIONARIES.items() if which in ("auto", name)}
-    if "pairs" in made and d > MOST_PAIRED:
-        made["pairs"] = ScreenedPairs()
-    if which == "auto" and (d == 1 or most_candidates(made["pairs"], d) > MOST_PAIRS):
-        del made["pairs"]
-    if which == "auto" and d > MOST_NEAR:
-        del made["smooth"]
-    if which == "auto" and (d == 1 or d > MOST_PAIRED):
-        del made["relevant"]
-    if "relevant" in made:
-        made["relevant"] = SmoothBasis(centers=centers, relevance="auto")
-    if "smooth" in made:
-        made["smooth"] = SmoothBasis(centers=centers, width=("median", best_width(X, Y, counts)))
-    return made
+# -- Gaussians ---------------------------------------------------------------------------------------------------------
 
 
-def most_candidates(basis: Basis, d: int, stored: bool = True) -> int:
-    """At most how many candidates a dictionary makes of d inputs; without products where they need not be stored."""
-    if isinstance(basis, SmoothBasis):
-        assert isinstance(basis.centers, int)
-        return d + basis.centers
-    assert isinstance(basis, AnovaBasis)
-    singles = (min(d, PROMISING) if isinstance(basis, ScreenedPairs) else d) * (1 + basis.n_centers)
-    return singles if basis.order == 1 or not stored else singles**2 // 2
+def best_width(samples: Samples, settings: RecipeSettings) -> float:
+    """Return the width at which ridge regression on Gaussians has the smallest leave-one-out error.
 
-
-def best_width(X: Floats, Y: Floats, counts: Floats) -> float:
-    """Width at which ridge regression on Gaussians has the smallest leave-one-out error, at its best penalty."""
-    rows = evenly(len(X), RIDGE_ROWS)
-    X, Y, counts = X[rows], Y[rows], counts[rows]
-    if np.all(X[0] == X):  # what varies, varies elsewhere: any width is as good
-        return COARSE[0]
+    Each width has its best penalty; the coarse grid of the settings is refined once, by a factor of sqrt(2).
+    """
+    rows = evenly(len(samples.X), settings.width_rows)
+    X, Y, sample_weight = samples.X[rows], samples.Y[rows], samples.sample_weight[rows]
+    if np.all(X[0] == X):  # the inputs vary in other rows only: no width is better than another
+        return settings.widths[0]
     variance = max(float(Y.var(axis=0).mean()), np.finfo(np.float64).tiny)
 
     @cache
     def error(width: float) -> float:
-        G = SmoothBasis(width=("median", width), centers=X[evenly(len(X), RIDGE_CENTERS)]).fit_transform(X)
-        spectrum = Spectrum(pose(G, Y, counts, intercept=True), rough=True)
+        G = SmoothBasis(width=("median", width), centers=X[evenly(len(X), settings.width_centers)]).fit_transform(X)
+        spectrum = Spectrum(pose(G, Y, sample_weight, intercept=True), rough=True)
         share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
-        return round(share, DIGITS)  # where nothing generalises all widths are equally bad: rounding must not decide
+        return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
 
-    best = min(COARSE, key=error)
+    best = min(settings.widths, key=error)
     return min((best, best / 2**0.5, best * 2**0.5), key=error)
+
+
+# -- the registry ------------------------------------------------------------------------------------------------------
+
+LINEAR = Dictionary(
+    "linear",
+    "the inputs themselves",
+    build=lambda samples, settings: AnovaBasis(n_centers=0, order=1),
+    contained_in=("additive", "pairs", "smooth", "relevant"),
+    option="none",
+)
+ADDITIVE = Dictionary(
+    "additive",
+    "bumps and straight lines of single inputs",
+    build=lambda samples, settings: AnovaBasis(order=1),
+    contained_in=("pairs",),
+)
+PAIRS = Dictionary(
+    "pairs",
+    "bumps and straight lines of single inputs, and their products",
+    build=lambda samples, settings: build_pairs(samples.X.shape[1], settings),
+    is_tried=lambda d, s: d > 1 and anova_candidates(build_pairs(d, s), d, True) <= s.max_pair_candidates,
+    option="anova",
+)
+SMOOTH = Dictionary(
+    "smooth",
+    "Gaussians of all inputs, and the inputs themselves",
+    build=lambda samples, settings: SmoothBasis(
+        centers=samples.n_centers, width=("median", best_width(samples, settings))
+    ),
+    is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
+    max_candidates=lambda basis, d, stored: d + basis.centers,
+    drawable=False,
+    option="smooth",
+)
+RELEVANT = Dictionary(
+    "relevant",
+    "Gaussians of the inputs that matter, each to its degree, and the inputs themselves",
+    build=lambda samples, settings: SmoothBasis(centers=samples.n_centers, relevance="auto"),
+    is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
+    max_candidates=lambda basis, d, stored: d + basis.centers,
+    drawable=False,
+    option="relevant",
+)
+DICTIONARIES = {dictionary.name: dictionary for dictionary in (LINEAR, ADDITIVE, PAIRS, SMOOTH, RELEVANT)}

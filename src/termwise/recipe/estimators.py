@@ -2,106 +2,265 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from scipy.special import log_softmax
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
 
-from termwise._arrays import as_columns
-from termwise.estimators.labels import LabelModel
-from termwise.recipe.cross_validation import Trial, choose_for_labels
-from termwise.recipe.model import TermwiseModel
+from termwise._arrays import as_columns, rows_of
+from termwise._checks import check_number, check_total
+from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import InputStatistics
+from termwise.basis.encoder import is_frame
+from termwise.estimators.base import SelectorModel, class_scores
+from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.data import check_design, design_data, read
+from termwise.estimators.forward import print_step
+from termwise.execution.forward import select_terms
+from termwise.fitted import Candidates, FitStatistics, FittedTerms
+from termwise.linalg.least_squares import measure
+from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
+from termwise.recipe.dictionaries import ScreenedPairs
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.targets import FirstStage, solve_recipe
+from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 
-PLAUSIBLE = 2.0  # of labels, only models whose squared error is within so many standard errors of the least compete
-FEWER = 0.1  # standard errors by which a smaller model's error rate may be above the smallest
-SHARPNESS = (-5.0, 5.0)  # range of the logarithm of what scores are scaled by to be odds
+
+def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool) -> Any:
+    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+    settings, verbose = estimator.recipe_settings, estimator.verbose
+    options = RecipeOptions(**{name: getattr(estimator, name) for name in RecipeOptions._fields[:-1]}, labels=labels)
+    options.check()
+    check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+    after_step = step_callback(estimator, None)
+    data = read(estimator, X, y, sample_weight, basis=TableEncoder(), classify=labels)
+    X, used = data.X, data.used
+    encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
+    table = encoder.transform(X)[used].astype(np.float64)
+    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
+    samples = table, as_columns(data.y)[used], data.weights[used]
+    choice = choose_model(*samples, options, settings, after_step, report=print if verbose else ignore)
+    basis, G, stage = fit_candidates(choice, X, data.y, data.weights, settings)
+    G = check_design(estimator, basis, G, min_samples=2)
+    check_total(data.weights)
+    design = design_data(G, basis, data)
+
+    def callback(path: SelectionPath) -> bool:
+        if verbose:
+            print_step(path)
+        return after_step()
+
+    Y, one_output = design.Y if stage is None else stage.signal, design.candidates.one_output
+    path_settings = choice.path_settings(settings)
+    path = select_terms(design.G, Y, design.weights, path_settings, one_output, callback)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, design.candidates, settings)
+    estimator._store(
+        design.complete(terms),
+        path_=path,
+        stop_reason_=path.stop_reason,
+        n_swaps_=path.n_swaps,
+        first_stage_=stage,
+        choice_=choice,
+        dictionary_=choice.dictionary,
+        target_=choice.target,
+        pool_=list(choice.members),
+        trials_=choice.trials,
+        categories_=encoder.categories_,
+        n_candidates_=max(choice.n_candidates, G.shape[1]),
+        rule_=path_settings.rule,
+        criterion_="cv",
+        **attributes,
+    )
+    end_of_fit(estimator)
+    return estimator
 
 
-class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
-    """A small regression model from a table, with nothing to tune.
+def ignore(line: str) -> None:
+    """Report nothing."""
 
-    Standardises the inputs, tries dictionaries of candidate terms from plain columns to products of two and Gaussians,
-    chooses terms one by one, for the targets, for a smooth fit to them or for the mean of several models, and sets
-    their penalty by leave-one-out. Which dictionary, aimed at what, and how many terms, is decided by cross-validation
-    that repeats every choice, so that no choice is judged by the samples it was made on.
+
+def cut_recipe(
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, settings: RecipeSettings
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of a path, fitted, with calibrated probabilities for labels, and their penalty."""
+    problem, solution, alpha = solve_recipe(path, k, stage)
+    rows, training = problem.rows, path.training()
+    root = np.sqrt(rows.counts)[:, None]
+    residuals = solution.loo / root
+    if candidates.labels is not None:
+        coded = training.Y / root + training.Y_mean if stage is None else stage.targets
+        scores = (coded - residuals).squeeze()
+        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_sharpness)
+        candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
+    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+
+
+def describe(
+    choice: RecipeChoice, terms: FittedTerms, categories: dict[str, list[Any]], settings: RecipeSettings
+) -> list[str]:
+    """Return the lines of a summary about the choice of a model and its terms."""
+    basis = terms.candidates.basis
+    tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
+    ridge = " fitted to ridge regression on all candidates"
+    target = f",{ridge}" if choice.target == "ridge" else ""
+    if choice.target == "pooled":
+        members = []
+        for name, stage, size, weight in choice.members:
+            model = f"{size} terms of {name}{ridge if stage == 'ridge' else ''}" if size else "the mean"
+            members.append(f"{weight:.2f} x {model}")
+        target = f", fitted to a stacked ensemble: {' + '.join(members)}"
+    for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
+        inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
+        target = f" of the {inputs} that explain the targets best{target}"
+    lines = [f"dictionary: {choice.dictionary}{target}", f"cross-validated error, a share of the variance: {tried}"]
+    for part in parts_of(terms.basis):
+        if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
+            table = isinstance(basis, Pipeline)
+            names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
+            order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
+            listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[: settings.listed_inputs]]
+            more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
+            lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
+    if categories:
+        listed = [f"{name}: {', '.join(map(str, values))}" for name, values in categories.items()]
+        lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
+    return lines
+
+
+def parts_of(basis: Any) -> list[Any]:
+    """Return the bases that make terms of a table."""
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
+
+
+def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: tuple[float, float]) -> float:
+    """Return the factor of the scores under which a softmax has the smallest negative log-likelihood (Platt scaling).
+
+    Parameters
+    ----------
+    scores : (n,) or (n, q) leave-one-out scores.
+    labels : labels coded -1 and +1, of the same shape.
+    sample_weight : (n,) weights.
+    bounds : range of the logarithm of the factor.
+    """
+    scores, truth = class_scores(scores), class_scores(labels) > 0
+
+    def negative_log_likelihood(log_factor: float) -> float:
+        return -float(sample_weight @ log_softmax(np.exp(log_factor) * scores, axis=1)[truth])
+
+    return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
+
+
+class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
+    """Sparse regression on basis functions, with automatic model selection.
+
+    The inputs are standardised and expanded into dictionaries of candidate functions, from plain columns to products of
+    two inputs and Gaussians. Terms are selected one by one, either for the targets, for a ridge regression on all
+    candidates, or for a stacked ensemble of several models. The dictionary, the target of the selection and the number
+    of terms are chosen by cross-validation of the whole procedure: every choice is repeated on the training folds.
 
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        How many terms: as few as are about as good as the best, within half a standard error of its error and nine
-        tenths of what it explains, or one more if that is better; as many as are best; or that many, if the dictionary
-        has them.
+        Number of terms. "small" is the smallest model whose cross-validated error is within half a standard error of
+        the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is more
+        accurate. "accurate" minimises the cross-validated error. An integer sets the number of terms, if the dictionary
+        has as many.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
-        Candidates: the inputs themselves; bumps of single inputs; products of two of those; Gaussians of all inputs
-        and the inputs themselves; the same with Gaussians that are as narrow along each input as it is relevant, and
-        not of those that are not. "auto" tries them all, but for what the notes on wide tables say.
+        Candidate functions:
+
+        - "linear": the inputs;
+        - "additive": the inputs and Gaussian bumps of single inputs;
+        - "pairs": these and the products of any two of them;
+        - "smooth": the inputs and Gaussians of all inputs, isotropic after standardisation;
+        - "relevant": the inputs and Gaussians with one length-scale per input (automatic relevance determination, ARD);
+          irrelevant inputs are left out;
+        - "auto": cross-validates all of them; see Notes for wide tables.
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
-        What the terms are chosen for and fitted to: the targets themselves; the ridge fit to all candidates, which
-        averages noise out; or the mean of several models that differ in dictionary and target, which takes the best of
-        each. "auto" tries them all; "pooled" takes the mean unless it saves less than a hundredth of the error. The
-        ridge fit is for up to 1,200 samples, the mean for up to 4,000; beyond it is the targets.
+        What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
+        candidates ("ridge"), or those of a stacked ensemble of such models ("pooled"). "auto" cross-validates all of
+        them; "pooled" uses the ensemble unless it lowers the error by less than 1 %. "ridge" is available for up to
+        1,200 samples and "pooled" for up to 4,000; beyond, the targets themselves are used.
     max_terms : int, default=150
-        Most terms; a `size` that is a number must not be larger.
+        Maximum number of terms; an integer `size` must not exceed it.
     random_state : int, RandomState instance or None, default=0
-        Draws the folds.
+        Controls the assignment of samples to folds.
     verbose : int, default=0
-        1 prints what is tried and a line per term.
+        Verbosity level: 1 prints a line for each cross-validated model and for each selected term.
 
     Attributes
     ----------
     dictionary_ : str
-        The dictionary chosen; of a mean all that have terms in it, such as "pairs and smooth", but for those whose
-        functions are in another one.
+        The chosen dictionary; for an ensemble those of its members, such as "pairs and smooth", without dictionaries
+        that are contained in another one.
     target_ : {"data", "ridge", "pooled"}
-        What the terms were chosen for and fitted to.
+        The chosen target.
     pool_ : list of named tuples
-        The models whose mean was aimed at: `name` of the dictionary, `target`, `size` and `weight`; empty if it was
-        not a mean.
-    trials_ : dict
-        For each dictionary tried, aimed at the targets or at their ridge fit ("pairs" and "pairs, ridge"), and for the
-        mean of several ("pairs and smooth, pooled"), the cross-validated error with 0, 1, 2, ... terms, as a share of
-        the variance.
+        The members of the stacked ensemble: `name` of the dictionary, `target`, `size` and `weight`. Empty for other
+        targets.
+    trials_ : dict of str to ndarray
+        Cross-validated mean squared error with 0, 1, 2, ... terms, as a share of the variance, for each dictionary and
+        target: "pairs", "pairs, ridge", "pairs and smooth, pooled".
+    n_candidates_ : int
+        Number of distinct candidate functions of all dictionaries that were searched, counted on the largest training
+        set of the first cross-validation, or on all samples for the chosen dictionary if that is more.
     categories_ : dict
         The categories of each categorical column.
+    rule_ : {"loo", "cost"}
+        The rule the final terms were selected by: leave-one-out error if `target_` is "data", else the decrease of the
+        regularised cost.
+    criterion_ : str
+        The criterion of the number of terms: always "cv", cross-validation. `criterion_value_` is the leave-one-out
+        error.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_, effective_dof_, noise_variance_
         As in `ForwardRegressor`.
     criterion_value_, criteria_, loo_residuals_, weights_cov_
-        As in `BasisRidge`; of the chosen terms, so that `trials_` is the honest estimate of the error.
+        As in `BasisRidge`, for given terms. They do not account for the selection of the terms; the errors in
+        `trials_` do.
 
     See Also
     --------
-    ForwardRegressor : The same selection with a basis, a rule and a criterion of one's own.
+    ForwardRegressor : Forward selection with a basis, a rule and a criterion of one's own.
 
     Notes
     -----
-    Columns of a categorical type in pandas and polars frames become one column of 0 and 1 per category; missing values
-    are an error that names the columns. With more than 4,000 samples the dictionary and the size are chosen on 4,000
-    of them; with more than 20,000 the terms are chosen on 20,000. The weights always rest on all samples.
+    *Data frames.* Columns of a categorical dtype in pandas and polars frames are one-hot encoded. Missing values raise
+    an error that names the columns.
 
-    Tables may have tens of thousands of columns: time and memory grow with samples times columns. Of more than 100
-    inputs (each category is one) products are made of the 40 that go best with the targets: 20 that do so alone, and 20
-    for their product with one of these; two inputs that act only together may be missed. They are chosen anew without
-    the samples a choice is judged on, and `summary()` tells. "auto" does not try products of 64 to 100 inputs, which
-    are many and must be asked for, nor Gaussians of more than 3,000 inputs, with relevances of more than 100. Where the
-    question is only which of many columns matter, `dictionary="linear"` is quickest.
+    *Many samples.* Beyond 4,000 samples dictionary, target and size are chosen on a subset of 4,000; beyond 20,000 the
+    terms are selected on a subset of 20,000. The weights are always fitted to all samples.
 
-    Samples with equal inputs are left out together in cross-validation, so that repeats do not vouch for each other;
-    only where there are fewer than 50 different inputs are they told apart by their targets as well.
+    *Wide tables.* Time and memory grow with samples times columns, and tens of thousands of columns are feasible. With
+    more than 100 inputs (a category counts as one) "pairs" screens the inputs: products are formed of 40 of them, 20
+    with the largest main effect and 20 with the largest interaction with one of these, so that a pure interaction of
+    two inputs without main effects may be missed. Screening is repeated on the training folds. "auto" leaves out
+    "pairs" for 64 to 100 inputs, "smooth" for more than 3,000 and "relevant" for more than 100. If the only question is
+    which columns matter, `dictionary="linear"` is fastest.
 
-    Terms chosen for noisy targets fit some of the noise, the more the richer the dictionary. Ridge regression on all
-    candidates averages it out, and a few terms that reproduce its fit inherit that; where few candidates matter among
-    very many, it is poor and the targets are the better guide. Models from different dictionaries err in different
-    places: their mean, with the weights under which it predicts best what they have not seen, errs less than the best
-    of them, and few of their terms reproduce it. "small" takes terms of one input or two, which can be drawn, unless
-    others are better by more than a standard error; `dictionary="pairs"` always does. With a `target_` that is not the
-    data, leave-one-out residuals, effective parameters and error bars go through both stages. Intervals take the
-    leave-one-out residuals exactly and what leaving a sample out does elsewhere to first order. As always, error bars
-    say how the weights scatter, not how far a penalty has shrunk them.
+    *Duplicates.* Samples with equal inputs are in the same fold. Only if there are fewer than 50 distinct inputs are
+    samples with different targets assigned to folds independently.
+
+    *Targets.* Terms selected for noisy targets fit some of the noise, the more the larger the dictionary. Ridge
+    regression on all candidates has a lower variance, and a few terms fitted to its predictions inherit it; if few of
+    very many candidates matter, it is poor and the data are the better target. A stacked ensemble of models with
+    different dictionaries is more accurate than the best of them, and few of its terms reproduce its predictions. Its
+    weights minimise the error of out-of-fold predictions.
+
+    *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
+    by more than one standard error; `dictionary="pairs"` has only such terms.
+
+    *Uncertainty.* If `target_` is not "data", leave-one-out residuals, effective degrees of freedom and standard errors
+    account for both stages. Intervals use the exact leave-one-out residuals and a first-order approximation of the
+    leave-one-out fits at other points. Standard errors measure the variance of the weights, not the bias due to the
+    penalty.
 
     Examples
     --------
@@ -114,37 +273,87 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, TermwiseModel):
     >>> lower, upper = model.predict_interval(X, coverage=0.9)
     """
 
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
 
-class TermwiseClassifier(LabelModel, TermwiseModel):
-    """A small classifier from a table, with nothing to tune.
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
 
-    As `TermwiseRegressor`, on labels coded -1 and +1 (one column per class for more than two). The dictionary and the
-    size are those with the smallest cross-validated rate of errors, among all whose squared error is not clearly above
-    the least.
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets; several outputs share their terms.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_recipe(self, X, y, sample_weight, labels=False)
+
+    def _basis_prototype(self) -> Any:
+        return TableEncoder()
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+
+    def _n_searched(self) -> int:
+        return self.n_candidates_
+
+    def _summary_lines(self) -> list[str]:
+        return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)
+
+
+class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
+    """Sparse classification on basis functions, with automatic model selection.
+
+    The method of `TermwiseRegressor` on labels coded -1 and +1, with one output per class for more than two classes.
+    Dictionary, target and size minimise the cross-validated misclassification rate among the models whose squared error
+    is within two standard errors of the minimum.
 
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        How many terms: as few as are about as good as the best, as many as are best, or that many, if the
-        dictionary has them.
+        Number of terms. "small" is the smallest model whose cross-validated misclassification rate is within a tenth of
+        a standard error of the minimum, "accurate" the one that minimises it. An integer sets the number of terms, if
+        the dictionary has as many.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
-        Candidates; see `TermwiseRegressor`, also for which of them "auto" tries of wide tables.
+        Candidate functions; see `TermwiseRegressor`.
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
-        What the terms are chosen for and fitted to; see `TermwiseRegressor`. "auto" is the ridge fit, since labels are
-        noisy, or the mean of several of these unless the model is to be small; beyond 1,200 samples there is no ridge
-        fit, beyond 4,000 no mean.
+        What the terms are selected for and fitted to; see `TermwiseRegressor`. "auto" is "ridge", since labels are
+        noisy, and "pooled" as well if `size` is not "small"; for more than 1,200 samples "data" takes the place of
+        "ridge", and for more than 4,000 there is no ensemble.
     max_terms : int, default=150
-        Most terms; a `size` that is a number must not be larger.
+        Maximum number of terms; an integer `size` must not exceed it.
     random_state : int, RandomState instance or None, default=0
-        Draws the folds.
+        Controls the assignment of samples to folds.
     verbose : int, default=0
-        1 prints what is tried and a line per term.
+        Verbosity level: 1 prints a line for each cross-validated model and for each selected term.
 
     Attributes
     ----------
     classes_ : ndarray
-        The labels.
-    dictionary_, target_, pool_, trials_, categories_
+        The class labels.
+    dictionary_, target_, pool_, trials_, n_candidates_, categories_, rule_, criterion_
         As in `TermwiseRegressor`.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
         As in `ForwardClassifier`.
@@ -161,55 +370,52 @@ class TermwiseClassifier(LabelModel, TermwiseModel):
     (2, 2)
     """
 
-    _aims: ClassVar[list[str]] = ["ridge"]
-    _sharpness: float
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
+    calibrates = True
 
-    def _choose(self, trials: list[Trial]) -> tuple[Trial, int]:
-        alone = [trial for trial in trials if not trial.members]
-        return choose_for_labels(alone if alone and self.size == "small" else trials, self.size, PLAUSIBLE, FEWER)
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
 
-    def _reach(self, trials: list[Trial]) -> tuple[Trial, int]:
-        return self._choose(trials)
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each class.
-
-        The scores, scaled by one number and put through a logistic curve (a softmax for more than two classes). The
-        number is the one under which the leave-one-out scores, of samples the weights have not seen, say most about
-        the labels. The most probable class is the one predicted.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Inputs.
-        """
-        scores = self.decision_function(X)
-        return softmax(self._sharpness * two_sided(scores), axis=1)
-
-    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the logarithm of the probability of each class.
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
 
         Parameters
         ----------
-        X : array-like of shape (m, d)
+        X : array-like or data frame of shape (n, d)
             Inputs.
+        y : array-like of shape (n,)
+            Classes.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
         """
-        scores = self.decision_function(X)
-        return log_softmax(self._sharpness * two_sided(scores), axis=1)
+        return fit_recipe(self, X, y, sample_weight, labels=True)
 
-    def _cut(self, k: int) -> None:
-        super()._cut(k)
-        data = self.path_.training()
-        labels = data.Y / np.sqrt(data.counts)[:, None] + data.Y_mean if self._stage is None else self._stage.targets
-        scores = two_sided((labels - as_columns(self.loo_residuals_)).squeeze())
-        truth = two_sided(labels.squeeze()) > 0
+    def _basis_prototype(self) -> Any:
+        return TableEncoder()
 
-        def surprise(log_sharpness: float) -> float:
-            return -float(data.counts @ log_softmax(np.exp(log_sharpness) * scores, axis=1)[truth])
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
 
-        self._sharpness = float(np.exp(minimize_scalar(surprise, bounds=SHARPNESS, method="bounded").x))
+    def _n_searched(self) -> int:
+        return self.n_candidates_
 
-
-def two_sided(scores: NDArray) -> NDArray:
-    """Scores of all classes, one column each; a single column is for the second class and against the first."""
-    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    def _summary_lines(self) -> list[str]:
+        return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)

@@ -1,10 +1,13 @@
 """Choosing between models: criteria, rules, and the path of a forward selection."""
 
+import warnings
+from importlib import import_module
+from typing import Any
+
 from termwise.linalg.criteria import CRITERIA, bic, fpe, gcv, loo, uev
-from termwise.selection.engine import forward_path
+from termwise.selection.engine import RULES
 from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Choice, ClosedForm, Rule
-from termwise.selection.settings import RULES
 
 __all__ = [
     "CRITERIA",
@@ -14,9 +17,16 @@ __all__ = [
     "Rule",
     "SelectionPath",
     "bic",
-    "forward_path",
     "fpe",
     "gcv",
     "loo",
     "uev",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return `forward_path`, which is `termwise.forward_path` now."""
+    if name != "forward_path":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("Import forward_path from termwise.", DeprecationWarning, stacklevel=2)
+    return import_module("termwise.execution.forward").forward_path

@@ -17,7 +17,7 @@ nothing beside `w'w`, the other folds cannot tell the weight and the error is in
 
     a'v = r'v + f'(e / gap)    v'w = v'v + e'(e / gap)    w'w = v'v + e'(e (1 + 1/gap) / gap), a'a and a'w alike:
 
-all that is needed of the rows are `A_F'A_F`, `A_F'r_F` and `r_F'r_F` for every fold, then `[A_F W, r_F]'v_F` and
+the rows enter only through `A_F'A_F`, `A_F'r_F` and `r_F'r_F` for every fold, then `[A_F W, r_F]'v_F` and
 `v_F'v_F`: two matrix products per tile of V for a batch of candidates, O(n p k) in all.
 """
 
@@ -32,16 +32,16 @@ from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, column_squares, fetch, namespace, row_blocks, to_host, zeros
 from termwise._checks import check_indices, check_number
-from termwise.execution.local import Executor
-from termwise.selection.blocks import NO_GAP, Answer, RowBlock, changes
-from termwise.selection.rules import TIE, Choice, Rule
+from termwise._numerics import LEVERAGE_GAP_MIN, TIE_TOLERANCE
+from termwise.selection.blocks import Executor, PartialSums, RowBlock, mutates
+from termwise.selection.rules import Choice, Rule
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 TILE_ROWS = 512  # rows of a tile; its columns are as many as the cache takes
-AT_A_TIME = 1 << 20  # numbers the blocks answer at most
+MAX_RESULT_ENTRIES = 1 << 20  # that a block returns at a time
 
 
 class KFoldRule(Rule):
@@ -50,54 +50,55 @@ class KFoldRule(Rule):
     name = "kfold"
     end = "no candidate is left whose weight can be told without each of the folds"
 
-    def __init__(self, folds: NDArray[np.integer]) -> None:
+    def __init__(self, folds: NDArray[np.integer], tile_rows: int = TILE_ROWS) -> None:
         names, self.labels = np.unique(folds, return_inverse=True)
-        self.count = len(names)
-        self.rows: Executor | None = None  # that know their folds
+        self.count, self.tile_rows = len(names), tile_rows
+        self.rows: Executor | None = None  # whose blocks have their folds
 
     @classmethod
     def build(cls, settings: Any, rows: Executor) -> Self:
-        """Take the folds from the settings; splitters that look at the classes get them."""
-        return cls(fold_labels(settings.cv, sum(rows.lengths), lambda: _classes(rows)))
+        """Take the folds from the settings; splitters that use the classes get them."""
+
+        def classes() -> NDArray:
+            Y = np.concatenate(rows.map(RowBlock.targets))
+            return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
+
+        return cls(fold_labels(settings.cv, sum(rows.lengths), classes))
 
     def choose(self, state: State) -> Choice | None:
         """Return the candidate with the smallest error, ties to the lower index."""
-        usable = to_host(state.usable)
-        if not usable.any():
+        eligible = to_host(state.eligible)
+        if not eligible.any():
             return None
         if self.rows is not state.rows:
             self.rows = state.rows
-            self.rows.deal(set_folds, self.rows.cut(self.labels), self.count)
-        errors = np.where(usable, 0.0, np.inf)
-        batches = list(row_blocks(len(errors), min(len(self.labels) // self.count, TILE_ROWS)))
+            self.rows.reduce(set_folds, self.count, parts=self.rows.split_rows(self.labels))
+        errors = np.where(eligible, 0.0, np.inf)
+        batches = list(row_blocks(len(errors), min(len(self.labels) // self.count, self.tile_rows)))
         k = state.k + state.q
-        for folds in _chunks(self.count, max(1, AT_A_TIME // (k * max(k, batches[0].stop)))):
-            left_out = _LeftOut(state, folds)
+        at_a_time = max(1, MAX_RESULT_ENTRIES // (k * max(k, batches[0].stop)))
+        for first in range(0, self.count, at_a_time):
+            left_out = _LeftOut(state, range(first, min(first + at_a_time, self.count)))
             for batch in batches:
                 errors[batch] += left_out.errors(state, batch)
         best = errors.min()
         if not np.isfinite(best):
             return None
-        first = int(np.flatnonzero(errors <= best * (1 + TIE))[0])
-        return Choice(first, float(errors[first]), int(usable.sum()))
-
-
-def _chunks(count: int, most: int) -> Iterable[range]:
-    """Cut numbers into ranges of at most so many."""
-    return (range(first, min(first + most, count)) for first in range(0, count, most))
+        first = int(np.flatnonzero(errors <= best * (1 + TIE_TOLERANCE))[0])
+        return Choice(first, float(errors[first]), int(eligible.sum()))
 
 
 class _LeftOut:
-    """Some folds, each left out of the model so far: L = W with its rows shrunken, f and what depends on gap."""
+    """Some folds, each left out of the model so far: L = W with its rows shrunk, f and the factors of 1 / gap."""
 
     def __init__(self, state: State, folds: range) -> None:
-        model, shrink = state.rows.ask(without_candidates, folds), np.sqrt(state.shrinkage)
+        model, shrink = state.rows.reduce(model_products, folds), np.sqrt(state.shrinkage)
         zz, zr, rr = fetch(model.zz, model.zr, model.rr)
         sigma2, W = np.linalg.eigh(shrink[:, None] * zz * shrink)
         gap = 1 - sigma2
         self.folds, self.L = folds, shrink[:, None] * W
-        self.determined = bool(np.all(gap >= NO_GAP))
-        self.once = 1 / np.maximum(gap, NO_GAP)
+        self.determined = bool(np.all(gap >= LEVERAGE_GAP_MIN))
+        self.once = 1 / np.maximum(gap, LEVERAGE_GAP_MIN)
         self.twice = (1 + self.once) * self.once
         self.f = self.L.mT @ zr
         self.aa = np.sum(rr, axis=1) + np.einsum("fiq,fiq,fi->f", self.f, self.f, self.twice)
@@ -107,7 +108,7 @@ class _LeftOut:
         if not self.determined:
             return np.full(batch.stop - batch.start, np.inf)
         q, den = state.q, to_host(state.den[batch])
-        found = state.rows.ask(with_candidates, self.folds, self.L, state.T[:, batch], batch)
+        found = state.rows.reduce(candidate_products, self.folds, self.L, state.T[:, batch], batch)
         along, vv = fetch(found.along, found.vv)
         e, rv, vv = along[:, :-q], along[:, -q:], vv[:, None]
         squares = e * e
@@ -115,7 +116,7 @@ class _LeftOut:
         av = rv + (self.once[:, :, None] * self.f).mT @ e
         aw = rv + (self.twice[:, :, None] * self.f).mT @ e
         rest = den - (vv + self.once[:, None] @ squares)
-        undetermined = rest < NO_GAP * ww
+        undetermined = rest < LEVERAGE_GAP_MIN * ww
         gamma = (to_host(state.c[batch, :]).T - av) / np.where(undetermined, 1.0, rest)
         total = self.aa[:, None] + np.sum(gamma * (gamma * ww - 2 * aw), axis=1)
         return np.where(undetermined[:, 0], np.inf, np.maximum(total, 0)).sum(axis=0)
@@ -125,7 +126,7 @@ class _LeftOut:
 
 
 @dataclass(frozen=True)
-class Without(Answer):
+class ModelProducts(PartialSums):
     """Products of the model's columns and residual on some folds."""
 
     zz: Array  # (folds, k, k)
@@ -134,33 +135,30 @@ class Without(Answer):
 
 
 @dataclass(frozen=True)
-class With(Answer):
+class CandidateProducts(PartialSums):
     """Products with the directions of a batch on some folds."""
 
     along: Array  # (folds, k + q, batch) `[Z L, r]'v`
     vv: Array  # (folds, batch)
 
 
-@changes
+@mutates
 def set_folds(block: RowBlock, labels: Rows, count: int) -> int:
-    """Tell a block which fold each of its rows is in."""
+    """Store the rows of each fold in a block."""
     order = np.argsort(labels, kind="stable")
     block.folds = np.split(order, np.searchsorted(labels[order], np.arange(1, count)))
     return 0
 
 
-def without_candidates(block: RowBlock, folds: range) -> Without:
+def model_products(block: RowBlock, folds: range) -> ModelProducts:
     """Products of the model on the rows of some folds."""
     stack, parts = namespace(block.Y).stack, [block.folds[f] for f in folds]
     Zs, rs = [at(block.Z, own) for own in parts], [at(block.r, own) for own in parts]
-    return Without(
-        stack([Z.T @ Z for Z in Zs]),
-        stack([Z.T @ r for Z, r in zip(Zs, rs, strict=True)]),
-        stack([column_squares(r) for r in rs]),
-    )
+    zr = stack([Z.T @ r for Z, r in zip(Zs, rs, strict=True)])
+    return ModelProducts(stack([Z.T @ Z for Z in Zs]), zr, stack([column_squares(r) for r in rs]))
 
 
-def with_candidates(block: RowBlock, folds: range, L: Floats, T: Array, batch: slice) -> With:
+def candidate_products(block: RowBlock, folds: range, L: Floats, T: Array, batch: slice) -> CandidateProducts:
     """Products with the directions of a batch, one tile of `V = G - Z T` at a time."""
     k, width = T.shape
     L, T = block.here(L), block.here(T)
@@ -175,23 +173,17 @@ def with_candidates(block: RowBlock, folds: range, L: Floats, T: Array, batch: s
             along[i, :k, :] += (Z @ L[i, :, :]).T @ V
             along[i, k:, :] += at(block.r, rows).T @ V
             vv[i, :] += column_squares(V)
-    return With(along, vv)
+    return CandidateProducts(along, vv)
 
 
 # -- folds -------------------------------------------------------------------------------------------------------------
 
 
-def _classes(rows: Executor) -> NDArray:
-    """Targets for splitters that look at them: the number of the class where there are several outputs."""
-    Y = np.concatenate(rows.each(RowBlock.targets))
-    return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
-
-
 def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Rows:
     """Return the fold of each of n rows, for `cv` a number of folds, a splitter or pairs (train, test).
 
-    A number means contiguous folds, as scikit-learn's `KFold(cv)` makes them. The closed form leaves out a fold and
-    keeps all other rows, so the test folds must partition the rows and each training set must be all the others.
+    A number means contiguous folds, as in scikit-learn's `KFold(cv)`. The closed form leaves out a fold and keeps all
+    other rows, so the test folds must partition the rows and each training set must be all the others.
     """
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         remedy = "give a number of folds, a splitter of scikit-learn's or pairs (train, test)"
@@ -201,28 +193,28 @@ def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Rows:
 
 
 def _labels(splits: list[tuple[Any, Any]], n: int, name: str) -> Rows:
-    """Number of the test fold of each row; raise unless the folds are a partition and the rest is trained on."""
-    labels, times, astray = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp), 0
+    """Index of the test fold of each row; raise unless the folds are a partition and the rest is trained on."""
+    labels, times, misplaced = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp), 0
     for number, pair in enumerate(splits):
         train, test = (check_indices("cv", part, n, what="row") for part in pair)
         labels[test] = number
         times[test] += 1
-        astray += int(np.sum(np.bincount(np.append(train, test), minlength=n) != 1))
+        misplaced += int(np.sum(np.bincount(np.append(train, test), minlength=n) != 1))
     if np.any(times != 1) or labels.max() == labels.min():
         raise ValueError(
             f"cv must put every row into exactly one of at least two test folds, got {name} with {np.sum(times == 0)} "
             f"of {n} rows in none and {np.sum(times > 1)} in several: use a splitter such as KFold or StratifiedKFold."
         )
-    if astray:
+    if misplaced:
         raise ValueError(
-            f"cv must train on all rows outside the test fold, got {name} with {astray} rows in both or neither: "
+            f"cv must train on all rows outside the test fold, got {name} with {misplaced} rows in both or neither: "
             "use a splitter such as KFold or StratifiedKFold."
         )
     return labels
 
 
 def _splits(cv: Any, n: int, classes: Callable[[], Any]) -> list[tuple[Any, Any]]:
-    """The pairs (train, test) of a splitter, or those that were given."""
+    """The pairs (train, test) of a splitter, or the given ones."""
     if not hasattr(cv, "split"):
         pairs = list(cv)
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
@@ -235,6 +227,6 @@ def _splits(cv: Any, n: int, classes: Callable[[], Any]) -> list[tuple[Any, Any]
         return list(cv.split(np.zeros((n, 1)), classes()))
     except ValueError as error:
         raise ValueError(
-            f"cv must split {n} rows by itself, got {cv!r}, which says {str(error)!r}: give fewer folds, or the pairs "
-            "list(cv.split(X, y, groups)) of a splitter that needs groups."
+            f"cv must split {n} rows by itself, got {cv!r}, which raised {str(error)!r}: give fewer folds, or the "
+            "pairs list(cv.split(X, y, groups)) of a splitter that needs groups."
         ) from error

@@ -1,9 +1,11 @@
-"""The record of a selection: one row per step, every criterion along it."""
+"""The path of a forward selection: one row per step with every criterion, how many terms to keep, when to stop."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,13 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from termwise._arrays import Array, from_host, is_foreign
-from termwise._checks import check_number, import_optional
+from termwise._checks import check_choice, check_number, import_optional
 from termwise.linalg.criteria import CRITERIA
 
-STRETCH = 10  # terms that `tcr_sequential` looks ahead
+Floats = NDArray[np.float64]
+
+LOOK_AHEAD = 10  # terms that `tcr_sequential` tests at a time
+MANY_CANDIDATES = 2  # per sample, from which on the least leave-one-out error underestimates the noise
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Step:
     """One row of the path: the model after a term was added. Row 0 is the model without terms."""
 
     term: int  # the candidate added, -1 in row 0
-    score: float  # what the rule gave it
+    score: float  # of the rule
     sse: float
     cost: float
     dof: float
@@ -33,56 +38,56 @@ class Step:
     uev: float
     fpe: float
     bic: float
-    reduction: float  # drop of the cost the term brought
+    reduction: float  # of the regularised cost, Orr (7.7)
     verified: int  # candidates verified exactly
     seconds: float  # since the start
 
 
 @dataclass(frozen=True)
 class ModelRows:
-    """What is as long as the rows: the columns of the model, and the targets, both scaled."""
+    """The columns of the model and the targets on all rows, both scaled by the roots of the sample weights."""
 
     Z: Array  # (n, k)
     Y: Array
-    counts: Array
+    sample_weight: Array
 
     @property
     def root(self) -> Array:
         """Scaled column of ones."""
-        return self.counts**0.5
+        return self.sample_weight**0.5
 
 
 @dataclass(frozen=True)
 class CondensedRows(ModelRows):
-    """Rows that are far away and many, turned by an orthogonal matrix until all but a few are zero.
+    """Many rows on a cluster, rotated by an orthogonal matrix until all but a few are zero.
 
     All products of Z and Y are as they were, and so is everything that depends on the data through them. No row is a
-    sample any more: leave-one-out cannot be had from these, and of the counts only their sum means something.
+    sample any more: leave-one-out cannot be computed from these, and of the weights only the sum has a meaning.
     """
 
     @property
-    def root(self) -> NDArray[np.float64]:
-        """Turned column of ones, where there is an intercept: the first of Z, longer."""
-        return np.sqrt(self.counts.sum()) * self.Z[:, 0]
+    def root(self) -> Floats:
+        """Rotated column of ones, where there is an intercept: the first of Z, rescaled."""
+        return np.sqrt(self.sample_weight.sum()) * self.Z[:, 0]
 
 
 @dataclass(frozen=True)
 class Training:
-    """The chosen columns, centred and with scaled rows, and what was taken off: enough to pose any size again.
+    """The chosen columns, centred and with scaled rows, and their means: the least-squares problem of any size.
 
-    Weights come from the factors alone; Z, Y and the counts are asked of `rows`, which may be far away.
+    Weights come from the factors alone; Z, Y and the sample weights are those of `rows`.
     """
 
-    R: NDArray[np.float64]  # (k, k); the columns are Z R
-    G_mean: NDArray[np.float64]
-    Y_mean: NDArray[np.float64]
-    zy: NDArray[np.float64]  # (k, q), right-hand side of `R w = zy`
-    rows: Any  # `ModelRows`, or what stands in for them
+    R: Floats  # (k, k); the columns are Z R
+    G_mean: Floats
+    Y_mean: Floats
+    zy: Floats  # (k, q), right-hand side of `R w = zy`
+    rows: Any  # `ModelRows`, or None where only weights are needed
     intercept: int  # columns of the rows' Z that are not terms
 
     @property
     def Z(self) -> Array:
-        """Columns of the model, (n, k), the intercept's left out."""
+        """Columns of the model, (n, k), without the intercept's."""
         return self.rows.Z[:, self.intercept :]
 
     @cached_property
@@ -92,11 +97,11 @@ class Training:
         return Y - self.rows.root[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
 
     @property
-    def counts(self) -> Array:
-        """How often each sample counts."""
-        return self.rows.counts
+    def sample_weight(self) -> Array:
+        """Weights of the samples."""
+        return self.rows.sample_weight
 
-    def weights(self, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def weights(self, k: int) -> tuple[Floats, Floats]:
         """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""
         w = sla.solve_triangular(self.R[:k, :k], self.zy[:k])
         return w, self.Y_mean - self.G_mean[:k] @ w
@@ -118,13 +123,11 @@ class SelectionPath:
     stop_reason : str
         Why the path ended.
     n_samples : float
-        Number of samples, repetitions counted.
+        Number of samples: the sum of their weights.
     n_candidates : int
         Number of candidates.
     fit_intercept : bool
         Whether the models have an intercept.
-    n_different : float or None
-        Number of effectively different candidates, if the path was grown for the criterion "tcr_effective".
     n_swaps : int
         Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
 
@@ -150,9 +153,8 @@ class SelectionPath:
     one_output: bool
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
-    n_different: float | None = None
     n_swaps: int = 0
-    _weights: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=dict, repr=False)
+    _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _training: Training | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -161,10 +163,10 @@ class SelectionPath:
 
     @property
     def terms(self) -> NDArray[np.intp]:
-        """The candidates in the order they were taken."""
+        """The chosen candidates, in order."""
         return np.array([step.term for step in self.steps[1:]], dtype=np.intp)
 
-    def column(self, name: str) -> NDArray[np.float64]:
+    def column(self, name: str) -> Floats:
         """Return one quantity along the path, row 0 first.
 
         Parameters
@@ -174,8 +176,8 @@ class SelectionPath:
         """
         return np.array([getattr(step, name) for step in self.steps])
 
-    def coef(self, k: int) -> tuple[NDArray[np.float64], Any]:
-        """Return the weights of the first k terms, in the order they were taken, and the intercept.
+    def coef(self, k: int) -> tuple[Floats, Any]:
+        """Return the weights of the first k terms, in the order of the path, and the intercept.
 
         Parameters
         ----------
@@ -194,13 +196,14 @@ class SelectionPath:
 
         Parameters
         ----------
-        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_effective", "tcr_sequential"} or None
-            None keeps all. "tcr_effective" needs a path that was grown for it, which looks at the candidates.
+        criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_sequential"} or None
+            None keeps all.
         """
-        return choose_size(self, criterion)
+        criterion = check_criterion(criterion)
+        return len(self) if criterion is None else SIZES[criterion](self)
 
     def training(self) -> Training:
-        """Return the chosen columns and the targets as the path has seen them, for posing any of its sizes again."""
+        """Return the chosen columns and the targets: the least-squares problem of any size of the path."""
         assert self._training is not None, "set when the path has ended"
         return self._training
 
@@ -210,102 +213,96 @@ class SelectionPath:
         return pandas.DataFrame([vars(step) for step in self.steps])
 
 
-def choose_size(path: SelectionPath, criterion: str | None) -> int:
-    """Apply a criterion to a path: how many terms to keep."""
-    if criterion is None:
-        return len(path)
-    return SIZES[criterion](path)
+# -- how many terms to keep --------------------------------------------------------------------------------------------
 
 
-def _minimum(name: str) -> Any:
-    def size(path: SelectionPath) -> int:
-        first = 0 if path.fit_intercept else 1
-        values = path.column(name)[first:]
-        return first + int(np.argmin(values)) if len(values) else 0
-
-    return size
+def smallest_value(name: str, path: SelectionPath) -> int:
+    """Size with the smallest value of a criterion."""
+    first = 0 if path.fit_intercept else 1
+    values = path.column(name)[first:]
+    return first + int(np.argmin(values)) if len(values) else 0
 
 
 def one_se(path: SelectionPath) -> int:
     """Smallest size whose leave-one-out error is within one standard error of the minimum."""
-    best = _minimum("loo")(path)
+    best = smallest_value("loo", path)
     error, first = path.column("loo"), 0 if path.fit_intercept else 1
     limit = error[best] + path.column("loo_se")[best]
     return first + int(np.argmax(error[first:] <= limit)) if len(path) >= first else 0
 
 
+def null_reductions(path: SelectionPath) -> Floats:
+    """Bound on the cost reduction that noise of variance one brings to terms 1, 2, ...: Hagiwara 2014 (28).
+
+    Term k is the best of `p - k + 1` candidates: under pure noise `|c| / sqrt(den)` stays below
+    `sigma sqrt(2 log(p - k + 1))`.
+    """
+    k = np.arange(1, len(path) + 1)
+    return 2 * np.log(np.maximum(path.n_candidates - k + 1, 1))
+
+
+def tcr_thresholds(path: SelectionPath) -> Floats:
+    """Cost reductions that terms 1, 2, ... must reach; sigma^2 is the least leave-one-out error, Hagiwara 2014 (30)."""
+    return path.steps[smallest_value("loo", path)].loo * null_reductions(path)
+
+
 def tcr(path: SelectionPath) -> int:
-    """Last term, up to the leave-one-out minimum, whose cost reduction is significant (Hagiwara 2014, section 3.3).
-
-    Term k was the best of `p - k + 1` candidates: pure noise would bring `|c| / sqrt(den)` below
-    `sigma sqrt(2 log(p - k + 1))`, with `sigma^2` the leave-one-out error.
-    """
-    return _last_significant(path, path.n_candidates)
-
-
-def tcr_effective(path: SelectionPath) -> int:
-    """As `tcr`, for the number of candidates that are effectively different.
-
-    The bound of `tcr` is for independent candidates. Neighbouring Gaussians are nearly the same candidate: the best of
-    many brings noise hardly more than the best of few. Of the `p - k + 1` candidates term k was chosen from, the share
-    `n_different / p` counts (see `different`).
-    """
-    if path.n_different is None:
-        raise ValueError(
-            "n_different must be known for the criterion 'tcr_effective', got None: grow the path with "
-            "criterion='tcr_effective', which looks at the candidates."
-        )
-    return _last_significant(path, path.n_different)
+    """Last term, up to the leave-one-out minimum, whose cost reduction is significant (Hagiwara 2014, section 3.3)."""
+    best = smallest_value("loo", path)
+    significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= tcr_thresholds(path)[:best])
+    return int(significant[-1]) + 1 if len(significant) else _fewest_terms(path)
 
 
 def tcr_sequential(path: SelectionPath) -> int:
     """As `tcr`, with `sigma^2` the leave-one-out error of the model before the terms in question.
 
-    Of many more candidates than samples the best one takes some of the noise with it every time: leave-one-out falls
-    with every term, and its least value along the path says little of the noise. Here the next few terms are judged by
-    the error of the model kept so far, which grows up to the last significant one of them, until none is.
+    With many more candidates than samples the best one fits some of the noise every time: leave-one-out falls with
+    every term, and its minimum along the path underestimates the noise. Here the next few terms are tested with the
+    error of the model so far, which is extended to the last significant one of them, until none is.
     """
     size, error, reduction = 0, path.column("loo"), path.column("reduction")
-    chances = np.append(0.0, luck(path, path.n_candidates))
+    null = np.append(0.0, null_reductions(path))
     while True:
-        ahead = slice(size + 1, size + 1 + STRETCH)
-        significant = np.flatnonzero(reduction[ahead] >= error[size] * chances[ahead])
+        ahead = slice(size + 1, size + 1 + LOOK_AHEAD)
+        significant = np.flatnonzero(reduction[ahead] >= error[size] * null[ahead])
         if not len(significant):
-            return max(size, _least(path))
+            return max(size, _fewest_terms(path))
         size += int(significant[-1]) + 1
 
 
-def luck(path: SelectionPath, different: float) -> NDArray[np.float64]:
-    """Cost reduction that noise of variance one brings to terms 1, 2, ... of a path: `2 log(p - k + 1)`.
-
-    Term k is the best of `p - k + 1` candidates, of which as many count as are different.
-    """
-    k = np.arange(1, len(path) + 1)
-    left = (path.n_candidates - k + 1) * (different / max(path.n_candidates, 1))
-    return 2 * np.log(np.maximum(left, 1))
-
-
-def noise_reductions(path: SelectionPath, different: float) -> NDArray[np.float64]:
-    """Cost reduction that noise brings to terms 1, 2, ... of a path; its variance is the least leave-one-out error."""
-    return path.steps[_minimum("loo")(path)].loo * luck(path, different)
-
-
-def _last_significant(path: SelectionPath, different: float) -> int:
-    """Size up to the last term that brings more than the best of the different candidates left brings by noise."""
-    best = _minimum("loo")(path)
-    noise = noise_reductions(path, different)[:best]
-    significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= noise)
-    return int(significant[-1]) + 1 if len(significant) else _least(path)
-
-
-def _least(path: SelectionPath) -> int:
-    """Fewest terms a model can have."""
+def _fewest_terms(path: SelectionPath) -> int:
     return 0 if path.fit_intercept else min(1, len(path))
 
 
-SIZES = {name: _minimum(name) for name in CRITERIA} | {
+SIZES: dict[str, Callable[[SelectionPath], int]] = {name: partial(smallest_value, name) for name in CRITERIA} | {
     "one_se": one_se,
     "tcr": tcr,
-    "tcr_effective": tcr_effective,
     "tcr_sequential": tcr_sequential,
 }
+
+
+def check_criterion(criterion: Any) -> str | None:
+    """Return the name of a criterion for the size, or None; raise unless there is such a criterion."""
+    if criterion == "tcr_effective":
+        warnings.warn(
+            "criterion='tcr_effective' is deprecated and means 'tcr': estimating how many candidates are effectively "
+            "different did not improve predictions. Use criterion='tcr'.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return "tcr"
+    return None if criterion is None else check_choice("criterion", criterion, SIZES, remedy="None keeps every term")
+
+
+# -- when to stop ------------------------------------------------------------------------------------------------------
+
+
+def patience_reason(path: SelectionPath, sizes: list[int], forced: int, patience: int, criterion: str | None) -> str:
+    """Why more terms would not change the size, "" if they may; `sizes` are the criterion's choices so far."""
+    if len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1:
+        return f"the choice of {criterion!r} has not changed for {patience} terms"
+    # with so many candidates each term fits some noise and leave-one-out, the noise estimate of TCR, always falls
+    falls = criterion == "tcr" and path.n_candidates >= MANY_CANDIDATES * path.n_samples
+    if falls and len(path) - max(forced, tcr_sequential(path)) >= patience:
+        return f"none of the last {patience} terms is significant by the error before them"
+    return ""

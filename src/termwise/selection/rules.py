@@ -1,35 +1,52 @@
-"""Rules: which candidate to take next. Each is a small class; the loop knows none of them by name.
+"""Rules: which candidate to add next. Each is a small class; the loop knows none of them by name.
 
-A rule looks at the driver's statistics (see `state`) and returns a choice, or None to end the path. Ties go to the
-lower index: scores that differ by rounding only count as equal.
+A rule reads the driver's statistics (see `state`) and returns a choice, or None to end the path. Ties go to the lower
+index: scores that differ by rounding only are equal.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from termwise._arrays import Array, at, at_least, namespace, put, row_squares
-from termwise.execution.local import Executor
+from termwise._arrays import (
+    Array,
+    as_float64,
+    at,
+    at_least,
+    first_true,
+    namespace,
+    put,
+    row_blocks,
+    row_squares,
+    to_host,
+    transposed,
+)
+from termwise._numerics import CLASS_OUTPUT_ULPS, LEVERAGE_GAP_MIN, SMALLEST_NORMAL, TIE_TOLERANCE
 from termwise.linalg.criteria import gcv
-from termwise.selection.state import State
+from termwise.selection.blocks import Executor, RowBlock
 
-TIE = 1e-10  # relative difference below which two scores are the same
+if TYPE_CHECKING:
+    from termwise.selection.state import State
+
+MIN_BATCH = 64  # candidates whose misclassifications are counted at a time, at least
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a rule has chosen.
+    """The choice of a rule.
 
     Parameters
     ----------
     index : int
         The candidate.
     score : float
-        What the rule gives it; recorded in the path.
+        Its score by the rule; recorded in the path.
     verified : int, default=0
         How many candidates were verified exactly to find it.
     """
@@ -42,8 +59,8 @@ class Choice:
 class Rule(ABC):
     """What the next term is chosen by: derive from it and write `choose`, or from `ClosedForm` and write `scores`.
 
-    An instance goes wherever a rule's name does, `ForwardRegressor(rule=MyRule())` for example. It may remember what it
-    has seen of a path: every path works on a copy of its own.
+    An instance is accepted wherever the name of a rule is, as in `ForwardRegressor(rule=MyRule())`. It may store
+    attributes while a path grows: every path works on its own copy.
 
     Attributes
     ----------
@@ -60,12 +77,12 @@ class Rule(ABC):
 
     @classmethod
     def build(cls, settings: Any, rows: Executor) -> Self:
-        """Make the rule for a path with these settings on these rows: for rules that go by a name.
+        """Make the rule for a path with these settings on these rows: for rules that have a name.
 
         Parameters
         ----------
         settings : Settings
-            How the path is to grow.
+            Settings of the path.
         rows : Executor
             The rows.
         """
@@ -78,16 +95,16 @@ class Rule(ABC):
         Parameters
         ----------
         state : State
-            What is known of the model and of all candidates; see `ClosedForm`.
+            Statistics of the model and of all candidates; see `ClosedForm`.
         """
 
     def prepare(self, state: State) -> None:  # noqa: B027 - most have nothing to prepare
-        """Hear that the model has changed and `choose` is next: a device may be asked to go on without a pause.
+        """Called when the model has changed and `choose` is next: a device may start before the host needs results.
 
         Parameters
         ----------
         state : State
-            What is known of the model and of all candidates.
+            Statistics of the model and of all candidates.
         """
 
 
@@ -98,9 +115,9 @@ class ClosedForm(Rule):
 
     Notes
     -----
-    `state` knows of every candidate g `c = g'P y` (p, q), `s = g'P g` (p,), `vv = g'P^2 g` (p,), `rv = y'P^2 g` (p, q),
-    `den = alpha + s` (p,), its squared length `norms` (p,) and whether it is `usable` (p,); of the model so far
-    `chosen`, `sse`, `cost`, `dof`, `alpha` and `n`. P turns targets into residuals. Candidates that are not usable are
+    `state` has for every candidate g `c = g'P y` (p, q), `s = g'P g` (p,), `vv = g'P^2 g` (p,), `rv = y'P^2 g` (p, q),
+    `den = alpha + s` (p,), its squared length `norms` (p,) and whether it is `eligible` (p,); of the model so far
+    `chosen`, `sse`, `cost`, `dof`, `alpha` and `n`. P maps targets to residuals. Candidates that are not eligible are
     never chosen, whatever their score. With arrays of PyTorch or CuPy the statistics are arrays of that library.
 
     Examples
@@ -131,16 +148,16 @@ class ClosedForm(Rule):
         Parameters
         ----------
         state : State
-            What is known of the model and of all candidates.
+            Statistics of the model and of all candidates.
 
         Returns
         -------
         scores : array of shape (p,)
-            Bigger is better; minus infinity for what must not be taken.
+            Bigger is better; minus infinity for candidates that must not be chosen.
         """
 
     def accepts(self, score: float) -> bool:
-        """Whether the best score is worth taking; if not, the path ends.
+        """Whether the best score is good enough; if not, the path ends.
 
         Parameters
         ----------
@@ -150,19 +167,20 @@ class ClosedForm(Rule):
         return True
 
     def choose(self, state: State) -> Choice | None:
-        """Return the best candidate by its score; of equal ones the first.
+        """Return the candidate with the best score; of equal ones the first.
 
         Parameters
         ----------
         state : State
-            What is known of the model and of all candidates.
+            Statistics of the model and of all candidates.
         """
-        xp = namespace(state.s)
-        scores = put(self.scores(state), ~state.usable, -np.inf)
-        best = xp.max(scores)
-        first = xp.argmax(xp.astype(scores >= best - TIE * xp.abs(best), xp.int64))[None]
-        known, (best, score) = state.meet(first, best, at(scores, first))
-        return Choice(int(known.numbers[0]), float(score[0])) if best > -np.inf and self.accepts(float(best)) else None
+        scores = put(self.scores(state), ~state.eligible, -np.inf)
+        best = namespace(scores).max(scores)
+        first = first_true(scores >= best - TIE_TOLERANCE * abs(best))
+        stats, (best, score) = state.fetch_candidates(first, best, at(scores, first))
+        if not (best > -np.inf and self.accepts(float(best))):
+            return None
+        return Choice(int(stats.numbers[0]), float(score[0]))
 
 
 class SseRule(ClosedForm):
@@ -177,13 +195,23 @@ class SseRule(ClosedForm):
 
 
 class CostRule(ClosedForm):
-    """Largest drop of the regularised cost: Orr (7.7), and (7.10) with the orthogonal penalty."""
+    """Largest drop of the regularised cost, which must exceed a minimum: Orr (7.7), (7.10) with the orthogonal penalty.
+
+    The one implementation of that score: for estimators, for the folds of the recipe and for the evidence method.
+    """
 
     name = "cost"
+
+    def __init__(self, minimum: float = -np.inf) -> None:
+        self.minimum = minimum
 
     def scores(self, state: State) -> Array:
         """`c^2 / den`."""
         return row_squares(state.c) / state.den
+
+    def accepts(self, score: float) -> bool:
+        """Only above the minimum."""
+        return score > self.minimum
 
 
 class GcvRule(ClosedForm):
@@ -199,7 +227,7 @@ class GcvRule(ClosedForm):
 
 
 class NormRule(ClosedForm):
-    """Largest rest of the column beside the chosen ones, without a look at y: pivoted Gram-Schmidt."""
+    """Largest rest of the column beside the chosen ones, whatever y is: pivoted Gram-Schmidt."""
 
     name = "norm"
 
@@ -224,10 +252,109 @@ class DOptimalRule(ClosedForm):
 
     def scores(self, state: State) -> Array:
         """`(c^2 / s + beta log s) / y'y`."""
-        s = put(state.s, ~state.usable, 1.0)
-        power = max(float(state.yy.sum()), float(np.finfo(np.float64).tiny))
+        s = put(state.s, ~state.eligible, 1.0)
+        power = max(float(state.yy.sum()), SMALLEST_NORMAL)
         return (row_squares(state.c) / s + self.beta * namespace(s).log(s)) / power
 
     def accepts(self, score: float) -> bool:
-        """Only what is worth its place."""
+        """Only positive scores."""
         return score > 0
+
+
+# -- leave-one-out misclassifications ----------------------------------------------------------------------------------
+
+
+class LooErrorRule(Rule):
+    """Fewest leave-one-out misclassifications after adding the candidate (Pahikkala et al.), weighted.
+
+    Targets are -1 and +1: in one output, or in one output per class. With `beta = c / den` the model with a candidate
+    added predicts, for a sample that was left out,
+
+        f = y - (r - beta v) / (leverage_gap - v^2 / den)
+
+    in every output. Only signs and order matter, and those of f times the new leverage gap are the same, without a
+    division; so are those of rows scaled by the square roots of their weights. Misclassifications cannot be bounded as
+    squared errors can (see `leave_one_out`): every candidate is verified.
+    """
+
+    name = "loo_error"
+
+    @classmethod
+    def build(cls, settings: Any, rows: Executor) -> Self:
+        """Make the rule, for coded classes only."""
+        other = np.concatenate(rows.map(invalid_targets))
+        if len(other):
+            raise ValueError(
+                f"rule must not be 'loo_error' for targets other than -1 and +1, got {other[0]:g}: "
+                "use ForwardClassifier, which codes the classes, or rule='loo'."
+            )
+        return cls()
+
+    def choose(self, state: State) -> Choice | None:
+        """Return the candidate with the fewest misclassifications; of equal ones, and many are, the first."""
+        candidates = np.flatnonzero(to_host(state.eligible))
+        if not len(candidates):
+            return None
+        size, errors = max(MIN_BATCH, state.rows.min_work // int(state.n)), []
+        for i in range(0, len(candidates), size):
+            stats = state.fetch_candidates(candidates[i : i + size])[0]
+            den = state.alpha + stats.s
+            errors.append(
+                to_host(state.rows.reduce(misclassifications, stats.numbers, stats.T, stats.c / den, -1 / den))
+            )
+        counts = np.concatenate(errors)
+        best = counts.min()
+        if not np.isfinite(best):
+            return None
+        first = int(np.flatnonzero(counts <= best * (1 + TIE_TOLERANCE))[0])
+        return Choice(int(candidates[first]), float(counts[first]), len(candidates))
+
+
+def invalid_targets(block: RowBlock) -> NDArray[np.float64]:
+    """Return the first target, if any, that is neither -1 nor +1."""
+    Y = block.targets()
+    return Y[np.abs(np.abs(Y) - 1) > CLASS_OUTPUT_ULPS * np.finfo(np.float64).eps][:1]
+
+
+def misclassifications(block: RowBlock, batch: NDArray[np.intp], T: Array, beta: Array, shrink: Array) -> Array:
+    """Weighted misclassifications on the rows of a block, infinite where undefined; `shrink` is `-1 / den`.
+
+    Candidates are the rows of a tile here.
+    """
+    xp, n = namespace(block.Y), block.Y.shape[0]
+    T, beta, shrink = block.here(np.ascontiguousarray(T.T)), block.here(beta[:, :, None]), block.here(shrink[:, None])
+    root = xp.ones_like(block.gap) if block.root is None else block.root
+    slack = CLASS_OUTPUT_ULPS * float(np.finfo(block.G.dtype).eps) * root
+    total = []
+    for rows in row_blocks(n, 8 * len(batch), block.Y):
+        V = transposed(block.columns(batch, rows))
+        V -= T @ block.Z[rows, :].T
+        gap = V * V
+        gap *= block.share[rows] * shrink
+        gap += block.gap[rows]
+        Y, outputs = block.Y[rows, :].T, []
+        for i in range(Y.shape[0]):  # gap f = gap y + beta v - r
+            output = gap * Y[i, :]
+            output += V * beta[i, :, :]
+            output -= block.r[rows, i]
+            outputs.append(output)
+        wrong = _classes(outputs, slack[rows]) != _classes([Y[i, :] for i in range(Y.shape[0])], slack[rows])
+        count = as_float64(wrong) @ root[rows] ** 2
+        total.append(put(count, xp.min(gap, axis=1) < LEVERAGE_GAP_MIN, np.inf))
+    return sum(total[1:], start=total[0])
+
+
+def _classes(outputs: Sequence[Array], slack: Array) -> Array:
+    """Index of the largest output, of equal ones the first; of a single output 0 for +1 and 1 for -1.
+
+    Outputs that differ by less than `slack` are equal: binary columns make predictions of exactly zero common.
+    """
+    if len(outputs) == 1:
+        return outputs[0] < -slack
+    xp, largest = namespace(slack), outputs[0]
+    index = xp.zeros_like(largest)
+    for k, output in enumerate(outputs[1:], start=1):
+        larger = output > largest + slack
+        index = put(index, larger, float(k))
+        largest = xp.where(larger, output, largest)
+    return index

@@ -1,4 +1,4 @@
-"""What the driver knows of a growing model: O(k p) numbers, whatever the number of rows.
+"""Statistics of a growing model and of all candidates: O(k p) numbers with the driver, whatever the number of rows.
 
 With `v = P g` for a candidate g (P of the model so far, the penalty included) the statistics are
 
@@ -13,15 +13,14 @@ where `z'v = t - (Z'z)'T`. With `penalty="orthogonal"` (Orr 7.3) the columns of 
 is orthogonal to all of them, `vv = s` and `rv = c`.
 
 The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them,
-twice if the first time took most of it away, and `Z'z = -B'b` costs no pass over the data.
+twice if the first pass removed most of it, and `Z'z = -B'b` costs no pass over the data.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
@@ -40,220 +39,336 @@ from termwise._arrays import (
     namespace,
     put,
     put_at,
-    recordable,
-    repeat,
     send,
+    smallest,
     to_host,
     zeros,
 )
-from termwise.execution.local import Executor
-from termwise.selection.blocks import INTERCEPT, Moments, RowBlock
-from termwise.selection.candidate_stats import FIXED, Known, Sums, step, update
+from termwise._numerics import (
+    CANCELLATION_SHARE,
+    CONSTANT_COLUMN,
+    DEPENDENT_COLUMN,
+    DEPENDENT_COLUMN_FLOAT32,
+    LEVERAGE_GAP_MIN,
+    REORTHOGONALISE_BELOW,
+    SMALLEST_NORMAL,
+)
+from termwise.selection.blocks import (
+    INTERCEPT,
+    CandidateColumn,
+    Executor,
+    NewColumn,
+    RowArrays,
+    RowBlock,
+    RowSums,
+    append_candidate,
+)
 from termwise.selection.path import ModelRows, Training
+from termwise.selection.rules import CostRule
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
-GRAM_SAFE = 1e-4  # share of a column's square that must be left for G'G to keep twelve digits of t
-ROOM = 64  # rows of T to begin with
-CONSTANT = 1e-12  # a column that varies by less than this share of its mean is constant but for rounding
-ENOUGH = 0.1  # a column that keeps this share of its square is orthogonal to ten ulp after one orthogonalisation
+FIXED_ROWS = 5  # of the table besides c and rv of each output: s, vv, |g|^2 centred, |g|^2 and the least vv
+T_RESERVE = 64  # rows of T that memory is extended by, at least
+PREFETCHED = 64  # candidates whose columns may be needed for the next term
+
+
+class RowMoments(NamedTuple):
+    """`RowSums` of all rows, with the driver."""
+
+    rr: Floats  # (q,) sum r^2
+    wrr: Floats  # (q,) sum w r^2
+    wwrr: Floats  # (q,) sum w^2 r^2
+    spread: float
+    gap: float  # largest leverage gap
+    w0: float  # sum w r^2 / sum r^2
+    undefined: bool  # whether some sample has leverage 1
+
+    @classmethod
+    def from_values(cls, values: Floats) -> RowMoments:
+        """Split the array of `RowSums`."""
+        spread, largest, least = values[-3:].tolist()
+        rr, wrr, wwrr = values[:-3].reshape(3, -1)
+        w0 = float(wrr.sum()) / max(float(rr.sum()), SMALLEST_NORMAL)
+        return cls(rr, wrr, wwrr, spread, max(largest, LEVERAGE_GAP_MIN), w0, least < LEVERAGE_GAP_MIN)
+
+
+class CandidateStats(NamedTuple):
+    """Statistics of a few candidates, with the driver: one column each."""
+
+    numbers: Indices
+    c: Floats  # (q, m)
+    rv: Floats  # (q, m)
+    s: Floats
+    vv: Floats
+    norms: Floats
+    raw: Floats  # squared length, not centred
+    least: Floats  # vv below which it depends on the chosen ones
+    T: Floats  # (k, m)
+
+    def take(self, places: Any) -> CandidateStats:
+        """Some of them, by their places here."""
+        return CandidateStats(*(part[..., places] for part in self))  # type: ignore[arg-type]
 
 
 class State:
     """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
 
-    What is as long as the candidates lives where the rows live, the statistics as rows of one matrix, so that a term
-    updates them by one product. What is as long as the model (R, B, zy) is small and stays with the driver.
+    Arrays as long as the candidates live where the rows live, the statistics as rows of one table, so that a term
+    updates them by one product. Those as long as the model (R, B, zy) are small and stay with the driver.
     """
+
+    prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
 
     def __init__(
         self,
         rows: Executor,
         alpha: float,
-        orthogonal: bool,
-        intercept: bool,
-        tol: float,
+        *,
+        orthogonal: bool = False,
+        intercept: bool = True,
         precompute: bool = False,
         min_norm: float = 0.0,
     ) -> None:
-        self.rows, self.alpha, self.orthogonal, self.tol = rows, alpha, orthogonal, tol
-        self.facts = rows.ask(RowBlock.start)
-        self.n, self.yy, self.q, self.k = self.facts.n, self.facts.yy, rows.n_outputs, 0
+        self.rows, self.alpha, self.orthogonal, self.sizes = rows, alpha, orthogonal, rows.reduce(RowBlock.sizes)
+        self.tol = DEPENDENT_COLUMN if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
+        self.n, self.yy, self.q, self.k = self.sizes.n, self.sizes.yy, rows.n_outputs, 0
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, self.q))
         self.shrinkage = np.empty(0)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
-        self._latest: Sums | None = None
-        self.sums: Array = None  # over the rows, as `Moments` has them, where the rows are
-        self.programs = {} if rows.sole is None else rows.sole.programs
+        self._moments: RowMoments | None = None
+        self._last_read: RowMoments | None = None
+        self._fetched: CandidateStats | None = None
+        self.sums: Array = None  # over the rows, as `RowSums` has them, where the rows are
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:
-            self._take_in_intercept()
+            self._append_intercept()
         else:
-            self._hold(rows.ask(RowBlock.moments))
-        self._start(precompute, min_norm)
+            self._store_sums(rows.reduce(RowBlock.row_sums))
+        self._set_up_candidates(precompute, min_norm)
 
-    def _start(self, precompute: bool, min_norm: float) -> None:
+    def _append_intercept(self) -> None:
+        """Append the column of ones, unpenalised."""
+        nothing = np.empty(0)
+        found = self.rows.reduce(RowBlock.orthogonalise, INTERCEPT, nothing)
+        xx, c = fetch(found.xx, found.xy)
+        length = float(np.sqrt(xx[0]))
+        column = NewColumn(np.array([0]), np.array([length, length**2]), c / length**2)
+        self._store_sums(self.rows.reduce(RowBlock.append_column, column, False).sums)
+        self._extend_factors(nothing, nothing, c, length**2, column.scales, alpha=0.0)
+
+    def _set_up_candidates(self, precompute: bool, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
-        found = self.rows.ask(RowBlock.survey, precompute)
+        found = self.rows.reduce(RowBlock.initial_products, precompute)
         raw, self.gram = found.squares, found.gram if precompute else None
-        self._rows = zeros((2 * self.q + FIXED + ROOM, raw.shape[0]), raw)
+        self._table = zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw)
         self.means, self.norms, self.c0 = 0 * raw, raw, found.along[:, self.k :]
         self.T[...] = found.along[:, : self.k].T
         if self.intercept:
             self.means = self.T[0, :] / float(np.sqrt(self.n))
             self.norms = raw - self.n * self.means**2
-            if bool(namespace(raw).any(self.norms < GRAM_SAFE * raw)):
-                self.norms = self.rows.ask(RowBlock.centred_norms, self.means)
+            if bool(namespace(raw).any(self.norms < CANCELLATION_SHARE * raw)):
+                self.norms = self.rows.reduce(RowBlock.centred_squares, self.means)
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
         least = at_least(self.tol * self.norms, min_norm)
-        self._rows[2 * self.q + 2 : 2 * self.q + FIXED, :] = namespace(raw).stack([self.norms, raw, least])
-        self.usable, self._t = self._varying(), empty((1, raw.shape[0]), raw)
-        self._drop_dependent()
+        self._table[2 * self.q + 2 : 2 * self.q + FIXED_ROWS, :] = namespace(raw).stack([self.norms, raw, least])
+        self._varying = self.norms > self.n * (CONSTANT_COLUMN * self.means) ** 2
+        self.eligible, self._t = self._varying, empty((1, raw.shape[0]), raw)
+        self._exclude_dependent()
 
-    def _varying(self) -> Array:
-        """Candidates that are not constant."""
-        return self.norms > self.n * (CONSTANT * self.means) ** 2
-
-    def _take_in_intercept(self) -> None:
-        """Put the column of ones in first, unpenalised."""
-        nothing = np.empty(0)
-        rest = self.rows.ask(RowBlock.begin, INTERCEPT, nothing)
-        xx, c = fetch(rest.xx, rest.xy)
-        length = float(np.sqrt(xx[0]))
-        answer = self.rows.ask(RowBlock.append, length, c / length**2, length**2, False)
-        self._hold(answer.moments)
-        self._extend_factors(nothing, nothing, length, c, length**2, length**2, 0.0)
-
-    def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
-        self.statistics[...] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
-        self._known: Known | None = None
-
-    def _hold(self, moments: Moments) -> None:
-        """Keep sums over the rows, always in the same place, until they are wanted."""
-        if self.sums is None:
-            self.sums = moments.values
-        else:
-            self.sums[...] = moments.values
-        self._moments: Sums | None = None
+    # -- statistics ----------------------------------------------------------------------------------------------------
 
     @property
-    def moments(self) -> Sums:
-        """Sums over the rows."""
-        if self._moments is None:
-            self.learn(np.array(to_host(self.sums)))
-        assert self._moments is not None
-        return self._moments
-
-    @property
-    def latest(self) -> Sums:
-        """Sums over the rows as they were when somebody last asked."""
-        return self._latest or self.moments
-
-    def learn(self, sums: Floats) -> None:
-        """Be told the sums over the rows, which were read together with something else."""
-        self._moments = self._latest = Sums.of(sums)
-
-    def _make_room(self) -> int:
-        """Make room for one more row of T, and return its place."""
-        place, p = 2 * self.q + FIXED + self.k, self._rows.shape[1]
-        if place == self._rows.shape[0]:
-            more = zeros((max(ROOM, self.k), p), self._rows)
-            self._rows = namespace(more).concat([self._rows, more])
-            self.programs.clear()
-        return place
-
-    @property
-    def known_rows(self) -> Array:
-        """Statistics and T; where recorded calls look at them, with the room for more of T."""
-        return self._rows if recordable(self._rows) else self._rows[: 2 * self.q + FIXED + self.k, :]
-
-    @property
-    def statistics(self) -> Array:
-        """c, rv, s and vv of every candidate, (2 q + 2, p)."""
-        return self._rows[: 2 * self.q + 2, :]
+    def table(self) -> Array:
+        """Statistics and T, as many rows as launches read."""
+        return self.rows.launcher.in_use(self._table, 2 * self.q + FIXED_ROWS + self.k)
 
     @property
     def T(self) -> Array:
         """`Z' G`."""
-        first = 2 * self.q + FIXED
-        return self._rows[first : first + self.k, :]
+        first = 2 * self.q + FIXED_ROWS
+        return self._table[first : first + self.k, :]
 
     @property
     def c(self) -> Array:
         """`g'P y` of every candidate, (p, q)."""
-        return self.statistics[: self.q, :].T
+        return self._table[: self.q, :].T
 
     @property
     def rv(self) -> Array:
         """`y'P^2 g`, (p, q)."""
-        return self.statistics[self.q : 2 * self.q, :].T
+        return self._table[self.q : 2 * self.q, :].T
 
     @property
     def s(self) -> Array:
         """`g'P g`, (p,)."""
-        return self.statistics[2 * self.q, :]
+        return self._table[2 * self.q, :]
 
     @property
     def vv(self) -> Array:
         """`g'P^2 g`, (p,)."""
-        return self.statistics[2 * self.q + 1, :]
+        return self._table[2 * self.q + 1, :]
 
     @property
     def den(self) -> Array:
-        """`alpha + s` of every candidate; one where it is of no use."""
-        return put(self.alpha + self.s, self.useless, 1.0)
+        """`alpha + s` of every candidate; one where it is excluded."""
+        return put(self.alpha + self.s, ~self.eligible, 1.0)
 
     @property
-    def useless(self) -> Array:
-        """Candidates that are not usable."""
-        return ~self.usable
+    def usable(self) -> Array:
+        """Former name of `eligible`."""
+        warnings.warn("state.usable is deprecated: use state.eligible.", FutureWarning, stacklevel=2)
+        return self.eligible
 
     @property
     def sse(self) -> float:
         """Sum of squared errors, over all outputs."""
         return float(self.moments.rr.sum())
 
-    def meet(self, candidates: Array, *more: Array) -> tuple[Known, list[Floats]]:
-        """Read what is known of a few candidates, which `append` will want, and more numbers, all in one transfer."""
-        places = from_host(candidates, self.s)
-        numbers, columns, *rest = fetch(as_float64(places), at(self.known_rows, places, axis=1), *more)
-        return self.know(numbers, columns), rest
+    @property
+    def moments(self) -> RowMoments:
+        """Sums over the rows; read from the device at the first access after a change of the model."""
+        if self._moments is None:
+            self.set_moments(np.array(to_host(self.sums)))
+        assert self._moments is not None
+        return self._moments
 
-    def know(self, numbers: Floats, columns: Floats) -> Known:
-        """Remember what was read of some candidates: their columns of `known_rows`."""
+    @property
+    def last_read_moments(self) -> RowMoments:
+        """Sums over the rows as they were last read, which need no wait for the device."""
+        return self._last_read or self.moments
+
+    def set_moments(self, sums: Floats) -> None:
+        """Store the sums over the rows, which were read together with something else."""
+        self._moments = self._last_read = RowMoments.from_values(sums)
+
+    def fetch_candidates(self, candidates: Array, *values: Array) -> tuple[CandidateStats, list[Floats]]:
+        """Read the statistics of a few candidates, which `append` will use, and more values, all in one transfer."""
+        places = from_host(candidates, self.s)
+        numbers, columns, *rest = fetch(as_float64(places), at(self.table, places, axis=1), *values)
+        return self.set_candidates(numbers, columns), rest
+
+    def set_candidates(self, numbers: Floats, columns: Floats) -> CandidateStats:
+        """Store the statistics of a few candidates: their columns of `table`."""
         q = self.q
-        s, vv, norms, raw, least = columns[2 * q : 2 * q + FIXED]
-        T = columns[2 * q + FIXED : 2 * q + FIXED + self.k]
-        self._known = Known(numbers.astype(np.intp), columns[:q], columns[q : 2 * q], s, vv, norms, raw, least, T)
-        return self._known
+        s, vv, norms, raw, least = columns[2 * q : 2 * q + FIXED_ROWS]
+        T = columns[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + self.k]
+        indices, c, rv = numbers.astype(np.intp), columns[:q], columns[q : 2 * q]
+        self._fetched = CandidateStats(indices, c, rv, s, vv, norms, raw, least, T)
+        return self._fetched
+
+    def likely_candidates(self) -> Indices:
+        """Candidates that any rule may look at closely for the next term: those that reduce the cost most."""
+        return smallest(to_host(put(-CostRule().scores(self), ~self.eligible, 0.0)), PREFETCHED)[0]
+
+    # -- one more term -------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Update the statistics with the newest term, which `append` has done already."""
 
     def append(self, j: int) -> bool:
-        """Put candidate j into the model; False, and nothing done, if it turns out to depend on the others."""
-        known = self._known if self._known is not None and j in self._known.numbers else self.meet(np.array([j]))[0]
-        one = known.of(np.flatnonzero(known.numbers == j)[0])
+        """Append candidate j to the model; False, and nothing done, if it turns out to depend on the others."""
+        if self.prefetches:
+            self.rows.prefetch(self.likely_candidates)
+        stats = self._fetched
+        if stats is None or j not in stats.numbers:
+            stats = self.fetch_candidates(np.array([j]))[0]
+        one = stats.take(np.flatnonzero(stats.numbers == j)[0])
         column, below = one.T.copy(), -self.B @ one.T
-        if one.vv > ENOUGH * one.norms:  # the statistics have all digits of G
-            self._take_in(j, column, below, one, at_once=True)
-        else:
-            one = self._rest(one, RowBlock.begin, j, column)
-            if one.vv < ENOUGH * one.norms:
+        direct = bool(one.vv > REORTHOGONALISE_BELOW * one.norms)  # then the statistics have all digits of G
+        if not direct:
+            one = self._orthogonalised(one, RowBlock.orthogonalise, j, column)
+            if one.vv < REORTHOGONALISE_BELOW * one.norms:
                 again = one.T + below @ self.B
                 below -= self.B @ again
                 column += again
-                one = self._rest(one, RowBlock.again, again)
+                one = self._orthogonalised(one, RowBlock.reorthogonalise, again)
             if one.vv <= one.least:
-                self.usable[j] = False
+                self.eligible[j] = False
                 return False
-            self._take_in(j, column, below, one)
+        self._append(one, column, below, direct)
         self.chosen.append(j)
         return True
 
-    def _rest(self, one: Known, question: Callable[..., Any], *args: Any) -> Known:
-        """What is known of a candidate, from its very column; `Z'x` in place of T."""
-        rest = self.rows.ask(question, *args)
-        xx, xy, xr, zx = fetch(rest.xx, rest.xy, rest.xr, rest.zx)
+    def _orthogonalised(self, one: CandidateStats, function: Any, *args: Any) -> CandidateStats:
+        """Statistics of a candidate from its orthogonalised column x; `Z'x` in place of T."""
+        found = self.rows.reduce(function, *args)
+        xx, xy, xr, zx = fetch(found.xx, found.xy, found.xr, found.zx)
         return one._replace(vv=xx[0], c=xy, rv=xr, T=zx)
+
+    def _append(self, one: CandidateStats, column: Floats, below: Floats, direct: bool) -> None:
+        """Append what is left of a candidate beside `[Z; B] column`, and update all statistics.
+
+        That is `[x; below]` with the products `vv = x'x`, `c = x'Y` and `rv = x'r`. Unless `direct` the blocks hold x.
+        """
+        vv, c = float(one.vv), one.c
+        s = vv + float(below @ below)
+        den = self.alpha + s
+        length = float(np.sqrt(s if self.orthogonal else den))
+        full_pass = self.gram is None or length**2 < CANCELLATION_SHARE * one.raw
+        change = self._change(one, column, below / length, length)
+        arrays = CandidateArrays(self._t if full_pass else self.gram, self.eligible, self._table)
+        new = NewColumn(np.array([self.k]), np.array([length, den]), c / den)
+        candidate, block = CandidateColumn(change.places[1:], column), self.rows.device_block
+        if direct and block is not None:
+            block.reserve_column()
+            candidate = candidate._replace(amounts=block.pad(column))
+            self.rows.launcher.launch(step, (block.arrays, arrays, self.sums), candidate, new, change)
+            block.k, self._moments = block.k + 1, None
+        else:
+            found = (
+                self.rows.reduce(RowBlock.append_candidate, candidate, new, full_pass)
+                if direct
+                else self.rows.reduce(RowBlock.append_column, new, full_pass)
+            )
+            if full_pass:
+                self._t[0, :] = found.t
+            self._store_sums(found.sums)
+            self.rows.launcher.launch(update, (arrays,), change)
+        self._fetched = None
+        self._extend_factors(column, below, c, vv, new.scales, self.alpha)
+
+    def _change(self, one: CandidateStats, column: Floats, b: Floats, length: float) -> StatisticsChange:
+        """Coefficients of `update`: changes linear in t, in `z'v = t + b'B T`, in t^2 and in `t z'v`.
+
+        Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
+        """
+        k, q, place = self.k, self.q, 2 * self.q + FIXED_ROWS + self.k
+        if place == self._table.shape[0]:
+            more = zeros((max(T_RESERVE, k), self._table.shape[1]), self._table)
+            self._table = namespace(more).concat([self._table, more])
+            self.rows.launcher.reset()
+        zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
+        width = self.table.shape[0] - 2 * q - FIXED_ROWS
+        mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
+        mix[:2, k], mix[1, :k], mix[2, :k] = 1, b @ self.B, column
+        change[:q, 0], change[2 * q, 2] = zy, 1
+        if self.orthogonal:
+            change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
+        else:
+            change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
+            change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
+        return StatisticsChange(np.array([place, int(one.numbers)]), np.array([length]), mix, change)
+
+    def _extend_factors(
+        self, column: Floats, below: Floats, c: Floats, vv: float, scales: Floats, alpha: float
+    ) -> None:
+        """Append the newest column to R, B and all that is as long as the model."""
+        length, den = scales.tolist()
+        penalised = 0 if self.orthogonal or not alpha else 1
+        m, k = self.B.shape
+        B, R = np.zeros((m + penalised, k + 1)), np.zeros((k + 1, k + 1))
+        B[:m, :k], B[:m, k], B[m:, k] = self.B, below / length, np.sqrt(alpha) / length
+        R[:k, :k], R[:k, k], R[k, k] = self.R, column, length
+        self.B, self.R, self.k = B, R, self.k + 1
+        self.zy = np.vstack([self.zy, c / length])
+        self.shrinkage = np.append(self.shrinkage, length**2 / den)
+        self.dof += vv / den
+        self.cost -= float(np.sum(c * c) / den)
+
+    # -- the model -----------------------------------------------------------------------------------------------------
 
     def weights(self) -> tuple[Floats, Floats]:
         """Weights of the chosen terms, of shape (k, q), and the intercept, (q,)."""
@@ -267,133 +382,129 @@ class State:
         return Training(self.R[first:, first:], *means, shrunk, rows, first)
 
     def set_alpha(self, alpha: float) -> None:
-        """Change the penalty of all terms at once: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.
+        """Change the penalty of all terms: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.
 
         Every block orthogonalises its own rows of the chosen columns; their small factors, and the penalties, are
         orthogonalised here.
         """
         before, self.alpha, first = self.R, alpha, self.intercept
         penalties = np.append(np.zeros(first), np.full(len(self.chosen), alpha))
-        chosen = np.array(self.chosen, dtype=np.intp)
-        Rs, QYs = zip(*self.rows.each(RowBlock.factor, chosen, first), strict=True)
+        Rs, QYs = zip(*self.rows.map(RowBlock.factor, np.array(self.chosen, dtype=np.intp), first), strict=True)
         Q, R = np.linalg.qr(np.vstack([*Rs, np.diag(np.sqrt(penalties))]))
         signs = np.copysign(1.0, np.diagonal(R))  # the intercept's column stays positive
         Q, self.R = Q * signs, signs[:, None] * R
         *parts, B = np.split(Q, np.cumsum([len(R) for R in Rs]))
         self.B = B[first:]
         self.zy = sum(part.T @ QY for part, QY in zip(parts, QYs, strict=True))
-        rows = self.rows.deal(RowBlock.replace, parts, self.zy, first)
+        found = self.rows.reduce(RowBlock.replace_columns, self.zy, first, parts=parts)
         turn, zy = send(self.s, sla.solve_triangular(self.R, before.T, trans="T"), self.zy[first:])
         self.T[...] = turn @ self.T
         T = self.T[first:, :]
         squares = column_squares(T)
         c, s = self.c0 - T.T @ zy, self.norms - squares
-        vv = s - squares + namespace(T).sum(T * (rows.zz @ T), axis=0)
-        self._set_statistics(c, c - T.T @ rows.zr, s, vv)
-        self.dof, self.cost = float(fetch(rows.leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
-        self._hold(rows.moments)
+        vv = s - squares + namespace(T).sum(T * (found.zz @ T), axis=0)
+        self._set_statistics(c, c - T.T @ found.zr, s, vv)
+        self.dof, self.cost = float(fetch(found.leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
+        self._store_sums(found.sums)
         self.rebuilt += 1
-        self._drop_dependent()
+        self._exclude_dependent()
 
     def move_to_end(self, position: int) -> None:
         """Make a term the newest one: the model stays (for `penalty="weights"`), its factors are those of that order.
 
-        R with its column at the end is Q times a triangle, Q orthogonal: turning Z, B, T and zy by Q costs no digits.
+        R with its column at the end is Q times a triangle, Q orthogonal: rotating Z, B, T and zy by Q costs no digits.
         """
         place = self.intercept + position
         Q, R = np.linalg.qr(np.hstack([self.R[:, :place], self.R[:, place + 1 :], self.R[:, place : place + 1]]))
         signs = np.where(np.diagonal(R) < 0, -1.0, 1.0)
         Q, self.R = Q * signs, R * signs[:, None]
-        self.rows.ask(RowBlock.turn, Q)
+        self.rows.reduce(RowBlock.rotate, Q)
         B = self.B @ Q
         self.B = np.vstack([B[:position], B[position + 1 :], B[position : position + 1]])
         self.T[...] = from_host(np.ascontiguousarray(Q.T), self.s) @ self.T
-        self.zy, self.rebuilt, self._known = Q.T @ self.zy, self.rebuilt + 1, None
+        self.zy, self.rebuilt, self._fetched = Q.T @ self.zy, self.rebuilt + 1, None
         self.chosen.append(self.chosen.pop(position))
 
     def without_newest(self) -> State:
         """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`."""
         other, first = copy.copy(self), self.intercept
-        other.rows = self.rows.fork()
-        other.sums = None
-        other._hold(other.rows.ask(RowBlock.drop_newest, self.zy[-1]))
+        other.rows, other.sums = self.rows.copy(), None
+        other._store_sums(other.rows.reduce(RowBlock.remove_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
-        other._rows, other.zy, other.shrinkage = copied(self._rows), self.zy[:-1], self.shrinkage[:-1]
-        other._t, other.programs = copied(self._t), {} if other.rows.sole is None else other.rows.sole.programs
+        other._table, other._t = copied(self._table), copied(self._t)
+        other.zy, other.shrinkage = self.zy[:-1], self.shrinkage[:-1]
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
         other._set_statistics(c, c - BT.T @ bzy, s, s - column_squares(BT))
         other.dof, other.cost = other.k - float(np.sum(other.B**2)), float(self.yy.sum() - np.sum(other.zy**2))
-        other.rebuilt, other.usable = self.rebuilt + 1, self._varying()
-        other.usable = put_at(other.usable, np.array(other.chosen, dtype=np.intp), False)
-        other._drop_dependent()
+        other.rebuilt, other.eligible = self.rebuilt + 1, copied(self._varying)
+        other.eligible = put_at(other.eligible, np.array(other.chosen, dtype=np.intp), False)
+        other._exclude_dependent()
         return other
 
-    def _take_in(self, j: int, column: Floats, below: Floats, one: Known, at_once: bool = False) -> None:
-        """Append a column to the model and bring all statistics up to date.
+    def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
+        self._table[: 2 * self.q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
+        self._fetched = None
 
-        The column is the rest of candidate j, that is what is left of it beside `[Z; B] column`: `[x; below]` with the
-        products `vv = x'x`, `c = x'Y` and `rv = x'r`. The blocks have begun with it already unless `at_once`.
-        """
-        vv, c = float(one.vv), one.c
-        s = vv + float(below @ below)
-        den = self.alpha + s
-        length = float(np.sqrt(s if self.orthogonal else den))
-        look = self.gram is None or length**2 < GRAM_SAFE * one.raw
-        change = self._change(j, column, below / length, c / length, one.rv / length, vv, length)
-        known = (self._t if look else self.gram, self.usable, self._rows)
-        block = self.rows.sole
-        if at_once and block is not None:
-            things, numbers = block.taking(j, column, length, c / den, den)
-            repeat(self.programs, step, (*things, self.sums, *known), [*numbers, *change])
-            block.k, self._moments = block.k + 1, None
+    def _store_sums(self, sums: RowSums) -> None:
+        """Store sums over the rows, always in the same place; they are read when they are needed."""
+        if self.sums is None:
+            self.sums = sums.values
         else:
-            question = (
-                partial(self.rows.ask, RowBlock.take, j, column) if at_once else partial(self.rows.ask, RowBlock.append)
-            )
-            answer = question(length, c / den, den, look)
-            if look:
-                self._t[0, :] = answer.t
-            self._hold(answer.moments)
-            repeat(self.programs, update, known, change)
-        self._known = None
-        self._extend_factors(column, below, length, c, vv, den, self.alpha)
+            self.sums[...] = sums.values
+        self._moments = None
 
-    def _change(
-        self, j: int, column: Floats, b: Floats, zy: Floats, zr: Floats, vv: float, length: float
-    ) -> list[Floats]:
-        """What `update` adds to T and to the statistics: changes linear in t, in `z'v = t + b'B T`, in t^2 and `t z'v`.
+    def _exclude_dependent(self) -> None:
+        """Exclude dependent candidates for good; a penalty keeps s, but not vv, of a copy from zero."""
+        self.eligible = self.eligible & (self.vv > self._table[2 * self.q + 4, :])
 
-        Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
-        """
-        k, q, zz, place = self.k, self.q, vv / length**2, self._make_room()
-        width = self.known_rows.shape[0] - 2 * q - FIXED
-        mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
-        mix[:2, k], mix[1, :k], mix[2, :k] = 1, b @ self.B, column
-        change[:q, 0], change[2 * q, 2] = zy, 1
-        if self.orthogonal:
-            change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
-        else:
-            change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
-            change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
-        return [np.array([place, j]), np.array([length]), mix, change]
 
-    def _extend_factors(
-        self, column: Floats, below: Floats, length: float, c: Floats, vv: float, den: float, alpha: float
-    ) -> None:
-        """Add the newest column to R, B and all that is as long as the model."""
-        penalised = 0 if self.orthogonal or not alpha else 1
-        m, k = self.B.shape
-        B, R = np.zeros((m + penalised, k + 1)), np.zeros((k + 1, k + 1))
-        B[:m, :k], B[:m, k], B[m:, k] = self.B, below / length, np.sqrt(alpha) / length
-        R[:k, :k], R[:k, k], R[k, k] = self.R, column, length
-        self.B, self.R, self.k = B, R, self.k + 1
-        self.zy = np.vstack([self.zy, c / length])
-        self.shrinkage = np.append(self.shrinkage, length**2 / den)
-        self.dof += vv / den
-        self.cost -= float(np.sum(c * c) / den)
+# -- functions of arrays that keep their address, so that they can be captured as CUDA graphs --------------------------
 
-    def _drop_dependent(self) -> None:
-        """Candidates with nothing new to say are out for good; a penalty keeps s, but not vv, of a copy from zero."""
-        self.usable = self.usable & (self.vv > self._rows[2 * self.q + 4, :])
+
+class CandidateArrays(NamedTuple):
+    """Arrays as long as the candidates."""
+
+    products: Array  # (1, p) memory for `t = G'z`, or (p, p) `G'G`
+    eligible: Array  # (p,)
+    table: Array  # (2 q + 5 + capacity, p)
+
+
+class StatisticsChange(NamedTuple):
+    """Coefficients of an update of the statistics, see `State._change`."""
+
+    places: Array  # (2,) row of the table for t, candidate
+    length: Array  # (1,)
+    mix: Array  # (3, k + 1) coefficients of T for t, for `z'v`, and of the candidate's part along Z
+    change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
+
+
+def step(
+    rows: RowArrays,
+    arrays: CandidateArrays,
+    sums: Array,
+    candidate: CandidateColumn,
+    column: NewColumn,
+    change: StatisticsChange,
+) -> None:
+    """Everything a new term changes, in one launch: append the candidate, pass over the data, update."""
+    z, found = append_candidate(rows, candidate, column)
+    if arrays.products.shape[0] == 1:
+        arrays.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
+    update(arrays, change)
+    sums[...] = found.values
+
+
+def update(arrays: CandidateArrays, numbers: StatisticsChange) -> None:
+    """Append a row to T and update the statistics; t comes from `G'G`, if there is one, by `length t + T'column`."""
+    source, eligible, table = arrays
+    first, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
+    T = table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + first, :]
+    place, j = numbers.places[:1], numbers.places[1:]
+    t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - numbers.mix[2, :] @ T) / numbers.length
+    put_at(table, place, t[None, :])
+    linear = numbers.mix[:2, :] @ T
+    table[: 2 * q + 2, :] -= numbers.change @ namespace(t).concat([linear, linear * t])
+    put_at(eligible, j, False)
+    eligible &= table[2 * q + 1, :] > table[2 * q + 4, :]

@@ -1,9 +1,9 @@
-// The page draws itself: facts come as JSON, charts are SVG made by hand.
+// The page draws itself: metadata come as JSON, charts are plain SVG.
 const { facts, data, names } = JSON.parse(document.getElementById("facts").textContent);
 const colours = ["--blue", "--vermilion", "--green", "--purple", "--orange", "--sky", "--grey"].map((c) => `var(${c})`);
 const dashes = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4", "1 4"];
 const styleOf = (k) => ({ stroke: colours[k % colours.length], "stroke-dasharray": dashes[k % dashes.length] });
-const isKnown = (value) => value !== null && value !== undefined;
+const isPresent = (value) => value !== null && value !== undefined;
 const byId = (id) => document.getElementById(id);
 const nameOf = (criterion) => names[criterion] || criterion;
 
@@ -24,9 +24,9 @@ function fill(node, attributes, children) {
   return node;
 }
 
-// So many digits; in a table also the zeros at their end, so that numbers of one size stand one under the other.
+// Significant digits; in a table with trailing zeros, so that decimal points are aligned.
 function format(value, digits = 4, zeros = false) {
-  if (!isKnown(value)) return "–";
+  if (!isPresent(value)) return "–";
   if (value === 0 || Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "−");
   const size = Math.abs(value);
   const rounded = Number(value.toPrecision(digits));
@@ -76,8 +76,8 @@ function scale(low, high, from, to, { log = false, count = 5, least = 0 } = {}) 
 }
 
 function extent(values, room = 0.05) {
-  const known = values.filter(isKnown);
-  let low = Math.min(...known), high = Math.max(...known);
+  const present = values.filter(isPresent);
+  let low = Math.min(...present), high = Math.max(...present);
   if (low === high) { low -= 0.5 * (Math.abs(low) || 1); high += 0.5 * (Math.abs(high) || 1); }
   return [low - room * (high - low), high + room * (high - low)];
 }
@@ -86,7 +86,7 @@ function extent(values, room = 0.05) {
 
 const tooltip = byId("tooltip");
 
-function tell(event, title, lines) {
+function showTooltip(event, title, lines) {
   tooltip.replaceChildren(element("strong", {}, title), ...lines.map(([name, value]) =>
     element("div", {}, element("span", {}, name), element("span", {}, value))));
   tooltip.hidden = false;
@@ -130,7 +130,7 @@ addEventListener("resize", () => {
   }
 });
 
-// A frame with axes: margins as wide as the labels ask for.
+// A frame with axes: margins as wide as the labels.
 function frame(holder, options) {
   const { width, height, x, y, xTitle, yTitle, label, xLog, yLog, xLeast, xNames, yNames, grid = true } = options;
   const top = yTitle ? 26 : 10, bottom = height - (xTitle ? 42 : 24);
@@ -180,5 +180,5 @@ function nearest(values, wanted) {
 function follower(axes) {
   const mark = axes.svg.appendChild(upright(axes, 0, "pointer"));
   mark.setAttribute("visibility", "hidden");
-  return (x) => fill(mark, isKnown(x) ? { x1: x, x2: x, visibility: "visible" } : { visibility: "hidden" }, []);
+  return (x) => fill(mark, isPresent(x) ? { x1: x, x2: x, visibility: "visible" } : { visibility: "hidden" }, []);
 }

@@ -2,9 +2,9 @@
 // -- the path -------------------------------------------------------------------------------------------------------
 
 const path = facts.path || [], chosen = facts.model.n_terms, choices = facts.choices || {};
-const state = { size: chosen, output: 0, order: path.length ? "taken" : "sure", all: false, zoom: false };
+const state = { size: chosen, output: 0, order: path.length ? "selection" : "ratio", all: false, zoom: false };
 state.shown = new Set();  // criteria
-const has = (key) => path.some((row) => isKnown(row[key]));
+const has = (key) => path.some((row) => isPresent(row[key]));
 const errors = (facts.criteria || []).filter((name) => has(name) && name !== "loo_error");
 const style = Object.fromEntries(errors.map((name, k) => [name, styleOf(k)]));
 const sizes = new Map((facts.sizes || []).map((size) => [size.size, size]));
@@ -15,14 +15,15 @@ function pathChart(title, series, { log, height, label, band }) {
   const place = byId("path-charts").appendChild(element("div", { class: "chart" }));
   drawIn(place, (holder, width) => {
     const visible = series.filter((one) => !one.name || state.shown.has(one.name));
-    const rows = path.filter((row) => visible.some((one) => isKnown(row[one.key])));
+    const rows = path.filter((row) => visible.some((one) => isPresent(row[one.key])));
     if (!rows.length) return;
     const x = [path[0].size - 0.4, Math.max(path[path.length - 1].size, 1) + 0.4];
     const titles = { xTitle: "number of terms", yTitle: title, label };
     const axes = frame(holder, { width, height, x, xLeast: 1, ...range(rows, visible, log), ...titles });
     axes.svg.append(upright(axes, axes.X(chosen), "chosen"));
-    if (state.shown.has(band)) drawBand(axes, rows.filter((row) => isKnown(row[band]) && isKnown(row.loo_se)), band);
-    visible.forEach((one) => drawSeries(axes, rows.filter((row) => isKnown(row[one.key])), one));
+    const banded = rows.filter((row) => isPresent(row[band]) && isPresent(row.loo_se));
+    if (state.shown.has(band)) drawBand(axes, banded, band);
+    visible.forEach((one) => drawSeries(axes, rows.filter((row) => isPresent(row[one.key])), one));
     if (state.size !== chosen) axes.svg.append(upright(axes, axes.X(state.size), "picked"));
     listen(axes, rows, visible);
   });
@@ -30,7 +31,7 @@ function pathChart(title, series, { log, height, label, band }) {
 
 function range(rows, visible, log) {
   const looked = state.zoom ? rows.filter((row) => row.size >= chosen / 2) : rows;
-  const values = looked.flatMap((row) => visible.map((one) => row[one.key])).filter(isKnown);
+  const values = looked.flatMap((row) => visible.map((one) => row[one.key])).filter(isPresent);
   const low = Math.min(...values), high = Math.max(...values);
   if (log && low > 0 && high > 6 * low) return { y: [low / 1.15, high * 1.15], yLog: true };
   return { y: extent(log || state.zoom ? values : [...values, 0]) };
@@ -61,7 +62,7 @@ function listen(axes, rows, visible) {
     const row = at(x);
     follow(X(row.size));
     const head = terms(row.size) + (row.term ? `: + ${row.term}` : "");
-    tell(event, head, visible.map((one) => [one.label, format(row[one.key])]));
+    showTooltip(event, head, visible.map((one) => [one.label, format(row[one.key])]));
   }, follow);
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
@@ -92,15 +93,15 @@ function setUpCharts() {
   const label = "Error estimates against the number of terms", band = has("loo_se") ? "loo" : null;
   pathChart("estimated squared error", estimates, { log: true, height: 300, label, band });
   if (has("loo_error")) {
-    const wrong = { key: "loo_error", label: "wrong", style: { stroke: colours[1] } };
-    pathChart("share put into a wrong class (leave-one-out)", [wrong],
-      { height: 190, label: "Leave-one-out error rate against the number of terms" });
+    const wrong = { key: "loo_error", label: "misclassified", style: { stroke: colours[1] } };
+    pathChart("leave-one-out misclassification rate", [wrong],
+      { height: 190, label: "Leave-one-out misclassification rate against the number of terms" });
   }
   if (has("reduction")) {
-    pathChart("what each term brought (dashed: noise alone)", [
-      { key: "reduction", label: "brought", style: { stroke: colours[2] } },
-      { key: "threshold", label: "noise would bring", style: { stroke: colours[6], "stroke-dasharray": "5 4" } },
-    ], { log: true, height: 210, label: "What each term brought beside what noise would bring" });
+    pathChart("cost reduction of each term (dashed: expected of noise)", [
+      { key: "reduction", label: "cost reduction", style: { stroke: colours[2] } },
+      { key: "threshold", label: "expected of noise", style: { stroke: colours[6], "stroke-dasharray": "5 4" } },
+    ], { log: true, height: 210, label: "Cost reduction of each term, and that expected of noise" });
   }
 }
 
@@ -118,7 +119,7 @@ function setUpSizes() {
   }
 }
 
-// Show the model at another size; where not every size is known, the nearest that is.
+// Show the model at another size, or at the nearest one whose weights were computed.
 function pick(wanted) {
   if (!sizes.size) return;
   const there = [...sizes.keys()];
@@ -146,8 +147,8 @@ function termsAt(size, output) {
 
 function drawTerms() {
   const most = 25, listed = termsAt(state.size, state.output), more = byId("more"), now = byId("size-now");
-  const sureness = (term) => Math.abs(term.weight) / (term.error || Number.MIN_VALUE);
-  if (state.order === "sure") listed.sort((a, b) => sureness(b) - sureness(a));
+  const ratio = (term) => Math.abs(term.weight) / (term.error || Number.MIN_VALUE);
+  if (state.order === "ratio") listed.sort((a, b) => ratio(b) - ratio(a));
   byId("term-rows").replaceChildren(...(state.all ? listed : listed.slice(0, most)).map(termRow));
   more.hidden = listed.length <= most;
   more.textContent = state.all ? `Show ${most} terms` : `Show all ${listed.length} terms`;
@@ -155,9 +156,9 @@ function drawTerms() {
   const at = sizes.get(state.size);
   if (!at) return;
   const mean = state.size ? "" : ", which is the mean";
-  const which = state.size === chosen ? `The model${mean}` : `The model cut at ${terms(state.size)}${mean}`;
-  byId("terms-told").closest("section").querySelector("table").hidden = !listed.length;
-  byId("terms-told").textContent = `${which}: intercept ${format(at.intercept[state.output])}, ` +
+  const which = state.size === chosen ? `The model${mean}` : `The model truncated at ${terms(state.size)}${mean}`;
+  byId("terms-summary").closest("section").querySelector("table").hidden = !listed.length;
+  byId("terms-summary").textContent = `${which}: intercept ${format(at.intercept[state.output])}, ` +
     `effective parameters ${format(at.dof)}, leave-one-out error ${format(at.criteria.loo)}.`;
 }
 
@@ -167,7 +168,7 @@ function termRow(term) {
     element("th", { scope: "row", class: "name" }, term.name),
     element("td", {}, format(term.weight, 4, true)),
     element("td", { class: "error" }, format(term.error, 3, true)),
-    element("td", { class: "interval" }, ...(isKnown(term.error) ? [interval(term)] : [])));
+    element("td", { class: "interval" }, ...(isPresent(term.error) ? [interval(term)] : [])));
 }
 
 // The weight and two standard errors on either side, to a scale of its own.
@@ -177,7 +178,7 @@ function interval({ weight, error }) {
   const stroke = (kind, x1, x2, y1, y2) => shape("line", { class: kind, x1, x2, y1, y2, ...thick });
   return shape("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" },
     stroke("axis", 50, 50, 0, 20),
-    shape("g", Math.abs(weight) < reach ? { class: "unsure" } : {},
+    shape("g", Math.abs(weight) < reach ? { class: "insignificant" } : {},
       stroke("whisker", X(weight - reach), X(weight + reach), 10, 10),
       stroke("whisker weight", X(weight), X(weight), 4, 16)));
 }

@@ -1,0 +1,329 @@
+"""`termwise fit`: read a table, choose the estimator, score it on held-out rows, fit, print and save."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+import time
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import termwise as tw
+from termwise._checks import import_optional
+from termwise.cli.console import Console, UsageError
+from termwise.cli.tables import Table, read_table
+from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
+from termwise.deploy.document import write_atomically
+
+pd = import_optional("pandas", "cli", "The command line")
+
+MIN_ROWS_TO_HOLD_OUT = 20
+MAX_TERMS_SHOWN = 15
+MAX_OUTPUTS_SHOWN = 4  # columns of weights
+MAX_CENTERS = 500  # radial functions on a table with more rows
+MAX_TERMS = 150  # of the default method, unless --size is larger
+REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
+              "evidence": tw.EvidenceForwardRegressor}  # fmt: skip
+DICTIONARIES = {"auto": "auto", "none": "linear", "smooth": "smooth", "relevant": "relevant", "anova": "pairs"}
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of `termwise fit`; see its help."""
+
+    data: Path
+    target: str
+    task: str = "auto"
+    method: str = "auto"
+    basis: str = "auto"
+    size: str | int | None = None
+    seed: int = 0
+    lags: int = 10
+    drop: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    time: str | None = None
+    impute: bool = False
+    hold_out: float | None = 0.2
+    report: Path | None = None
+    out: Path | None = None
+    force: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command line that repeats the fit."""
+        words = ["termwise", "fit", str(self.data), "--target", self.target]
+        for option in fields(self)[2:11]:
+            value = getattr(self, option.name)
+            if value != option.default:
+                values = value if isinstance(value, tuple) else (value,)
+                words += [word for each in values for word in (f"--{option.name}", str(each))]
+        words += ["--impute"] * self.impute
+        words += ["--no-hold-out"] if self.hold_out is None else ["--hold-out", f"{self.hold_out:g}"]
+        words += [] if self.out is None else ["-o", str(self.out)]
+        return shlex.join(words)
+
+
+def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
+    """Run `termwise fit` and return what `--json` prints."""
+    started = time.perf_counter()
+    for path in filter(None, (options.out, options.report)):
+        check_output(path, [options.data])
+    if options.out is not None and options.out.exists() and not options.force:
+        raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
+    with console.step(f"reading {options.data.name}"):
+        table = read_table(options.data, as_text=options.category, expected=[options.target])
+        task = load_task(table, options)
+    n, series = len(task.y), options.basis == "lag"
+    sizes = f"{counted(n, 'row')}, {counted(task.X.shape[1], 'input')}"
+    console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
+    notes = [*task.notes, *preprocessing_notes(task, options)]
+    held_out, baselines = score_held_out(task, options, console, notes)
+    fill = fill_values(task.X)
+    X = task.X.fillna(fill)
+    y = pd.Series(task.y, name=task.target)
+    model = make_estimator(options, task.kind, X)
+    weights = {"sample_weight": (np.arange(n) >= options.lags).astype(float)} if series else {}  # 0: no past
+    with console.step(f"fitting all {n} rows", last_step(model), notes):
+        model.fit(X, task.y, **weights)
+    with console.step("collecting diagnostics", notes=notes):
+        facts = tw.diagnostics.facts(model, X, y, held_out=held_out, baselines=baselines, reproduce=options.command,
+                                     notes=list(dict.fromkeys(notes)))  # fmt: skip
+    facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
+    predictor = tw.Predictor.from_estimator(model).with_facts(facts)
+    predictor = predictor.with_fill(fill) if options.impute else predictor
+    print_fit(facts, console)
+    if options.out is None:
+        console.print("Nothing is saved: -o MODEL.json keeps the model.")
+    else:
+        predictor.save(options.out)
+        console.print(f"model: {options.out}", style="bold")
+    if options.report is not None:
+        page = tw.report.render(predictor, title=f"{options.target} from {options.data.name}")
+        write_atomically(options.report, page)
+        console.print(f"report: {options.report}", style="bold")
+    return {
+        "command": "fit", "model": None if options.out is None else str(options.out),
+        "report": None if options.report is None else str(options.report), "task": task.kind, "target": task.target,
+        "rows": n, "inputs": list(map(str, task.X.columns)), "estimator": facts["model"]["class"],
+        "n_terms": facts["model"]["n_terms"], "n_candidates": facts["model"]["n_candidates"], "terms": facts["terms"],
+        "scores": facts["scores"], "baselines": facts["baselines"], "notes": facts["notes"],
+        "seconds": round(time.perf_counter() - started, 3),
+    }  # fmt: skip
+
+
+def check_output(path: Path, inputs: list[Path]) -> None:
+    """Raise before the work if the result could not be written, or would replace an input."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise ValueError(f"{path} must be a file to write, got a folder: add a name.")
+    if not folder.is_dir():
+        raise ValueError(f"{path} must be in a folder that exists, got {folder}: create it first.")
+    if any(path.exists() and each.exists() and path.samefile(each) for each in inputs):
+        raise ValueError(f"{path} is an input: give another name with -o.")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written there ({error.strerror}): choose another folder.") from None
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator at the end of a pipeline."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def load_task(table: Table, options: FitOptions) -> Task:
+    """Return inputs and target; those of a time series sorted, with the target as the first of the inputs."""
+    for name in options.category:
+        find_column(table, name)
+    series = options.basis == "lag"
+    task = make_task(table, options.target, kind=options.task, drop=options.drop, time=options.time,
+                     impute=options.impute, series=series)  # fmt: skip
+    if not series:
+        check_options(options, task.kind)
+        return task
+    count_past(table, task.target, time_order(table, options.time))
+    words = [name for name in task.X.columns if str(task.X[name].dtype) == "category"]
+    if words:
+        raise ValueError(f"--basis lag must have inputs of numbers, got text in {', '.join(words)}: leave it out with "
+                         + " ".join(f"--drop {shlex.quote(name)}" for name in words) + ".")  # fmt: skip
+    check_options(options, task.kind)
+    if len(task.y) < 3 * options.lags:
+        raise ValueError(f"--lags must be at most a third of the {len(task.y)} rows, got {options.lags}: use --lags "
+                         f"{max(1, len(task.y) // 3)}.")  # fmt: skip
+    X = task.X.assign(**{task.target: task.y})[[task.target, *task.X.columns]]
+    order = "" if task.ordered else "; rows are taken to be in the order of time, --time orders them"
+    notes = [*task.notes, f"a time series: predicted from its last {options.lags} values{order}"]
+    return replace(task, X=X, notes=notes, ordered=True)
+
+
+def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
+    """Return notes on encoding, imputation and scaling."""
+    notes = []
+    fill = fill_values(task.X)
+    for name, column in task.X.items():
+        if str(column.dtype) == "category":
+            notes.append(f"{name} is categorical, one-hot encoded: {', '.join(map(str, column.cat.categories))}")
+        if column.isna().any():
+            value = f"{fill[name]:.6g}" if isinstance(fill[name], float) else fill[name]
+            notes.append(f"{name} is missing in {counted(column.isna().sum(), 'row')}, imputed with {value}")
+    plain = options.method == "forward" and options.basis in ("auto", "none")
+    if not plain and options.basis != "lag":
+        notes.append("inputs are standardised inside the model: weights refer to standardised inputs")
+    return notes
+
+
+def score_held_out(
+    task: Task, options: FitOptions, console: Console, notes: list[str]
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """Fit to some rows and score on the others, beside baselines; (None, []) if no rows are held out."""
+    if options.hold_out is None:
+        return None, []
+    if len(task.y) < MIN_ROWS_TO_HOLD_OUT:
+        notes.append(f"no rows are held out: fewer than {MIN_ROWS_TO_HOLD_OUT}")
+        return None, []
+    series = options.basis == "lag"
+    if series:  # lagged values as columns, so that rows can be held out
+        train, _ = split(task, options)
+        X = task.X.fillna(fill_values(task.X.iloc[train]))
+        basis = make_basis(options, X).fit(X)
+        G, y = basis.windows(X)
+        task = replace(task, X=pd.DataFrame(G, columns=basis.get_feature_names_out()), y=y)
+    train, test = split(task, options)
+    if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
+        notes.append("no rows are held out: the others would have one class")
+        return None, []
+    X_train, X_test = (task.X.iloc[rows].reset_index(drop=True) for rows in (train, test))
+    fill = fill_values(X_train)
+    X_train, X_test = X_train.fillna(fill), X_test.fillna(fill)
+    model = make_estimator(options, task.kind, X_train)
+    model = model.set_params(basis=None) if series else model
+    with console.step(f"fitting {len(train)} rows, {len(test)} held out", last_step(model), notes):
+        model.fit(X_train, task.y[train])
+    with console.step("comparing with baselines", notes=notes):
+        held_out, baselines = tw.diagnostics.held_out_comparison(model, X_train, task.y[train], X_test, task.y[test])
+    return {**held_out, "terms": int(last_step(model).n_terms_)}, baselines
+
+
+def split(task: Task, options: FitOptions) -> tuple[Any, Any]:
+    """Return training and test rows: the last ones are held out of a time series, else stratified random ones."""
+    rows = np.arange(len(task.y))
+    assert options.hold_out is not None
+    n_test = min(max(2, round(options.hold_out * len(rows))), len(rows) - 5)
+    if task.ordered:
+        return rows[:-n_test], rows[-n_test:]
+    classes, counts = np.unique(task.y, return_counts=True)
+    stratify = task.kind == "classification" and counts.min() >= 2 and min(n_test, len(rows) - n_test) >= len(classes)
+    return train_test_split(rows, test_size=n_test, random_state=options.seed, stratify=task.y if stratify else None)
+
+
+# -- estimator ---------------------------------------------------------------------------------------------------------
+
+
+def check_options(options: FitOptions, kind: str) -> None:
+    """Raise on combinations of --method, --basis and --size that the task does not allow."""
+    method, basis, size = options.method, options.basis, options.size
+    if method == "prefilter" and kind == "regression":
+        raise UsageError("--method prefilter is a classifier, but the target is numbers: use --method auto, or --task "
+                         "classification if its values are classes.")  # fmt: skip
+    if method in REGRESSORS and kind == "classification":
+        raise UsageError(f"--method {method} is a regressor, but the target is classes: use --method auto, forward or "
+                         "prefilter, or --task regression if its values are numbers.")  # fmt: skip
+    if basis == "lag" and kind == "classification":
+        raise UsageError("--basis lag requires a target of numbers, got classes: leave it out.")
+    if method == "auto" and basis not in DICTIONARIES and basis != "lag":
+        raise UsageError(f"--method auto has no --basis {basis}: use --method forward --basis {basis}, or one of "
+                         f"{', '.join(DICTIONARIES)}.")  # fmt: skip
+    if method == "prefilter" and basis not in ("auto", "none", "rbf"):
+        raise UsageError(f"--method prefilter has no --basis {basis}: use auto or none.")
+    needs_number = method in ("evidence", "prefilter")
+    if size is not None and method not in ("auto", "forward") and not (needs_number and isinstance(size, int)):
+        remedy = "give a number of terms, or leave it out" if needs_number else "leave it out, or use --method auto"
+        raise UsageError(f"--method {method} cannot do --size {size}: {remedy}.")
+
+
+def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
+    """Return the estimator for these options and inputs."""
+    method, size, seed = options.method, options.size, options.seed
+    number = size if isinstance(size, int) else None
+    if method == "auto" and options.basis != "lag":
+        flagship = tw.TermwiseClassifier if kind == "classification" else tw.TermwiseRegressor
+        max_terms = max(number or 0, MAX_TERMS)
+        return flagship(size or "small", dictionary=DICTIONARIES[options.basis], random_state=seed, max_terms=max_terms)
+    if method == "prefilter":
+        limit: dict[str, Any] = {} if size is None else {"max_terms": size, "criterion": None}
+        if options.basis == "none":
+            basis = make_pipeline(tw.basis.TableEncoder(), StandardScaler())
+            return tw.PrefilterClassifier(basis, fit_intercept=True, random_state=seed, **limit)
+        model = tw.PrefilterClassifier(random_state=seed, **limit)
+        return make_pipeline(tw.basis.TableEncoder(), model) if "category" in map(str, X.dtypes) else model
+    basis = make_basis(options, X)
+    if method in ("auto", "forward"):
+        forward = tw.ForwardClassifier if kind == "classification" else tw.ForwardRegressor
+        criterion = None if number else "loo" if size == "accurate" else "tcr"
+        return forward(basis, refit_alpha="loo", criterion=criterion, max_terms=number)
+    limit = {"max_terms": number} if method == "evidence" else {}
+    return REGRESSORS[method](basis, **limit)
+
+
+def make_basis(options: FitOptions, X: Any) -> Any:
+    """Return the transformer that generates the candidates; None for the columns themselves."""
+    name, seed = options.basis, options.seed
+    if name == "lag":
+        return tw.LagBasis(options.lags, input_lags=range(options.lags + 1), output=options.target)
+    if name == "auto":
+        name = "rbf" if options.method == "threshold" else "none"
+    if name == "none":
+        if options.method in REGRESSORS:
+            return make_pipeline(tw.basis.TableEncoder(), StandardScaler())  # a common penalty presumes a common scale
+        return make_pipeline(tw.basis.TableEncoder()) if "category" in map(str, X.dtypes) else None
+    centers: Any = MAX_CENTERS if len(X) > MAX_CENTERS else "samples"
+    steps = {
+        "rbf": [StandardScaler(), tw.RadialBasis(width="median", centers=centers, random_state=seed)],
+        "smooth": [tw.SmoothBasis(centers=centers, random_state=seed)],
+        "relevant": [tw.SmoothBasis(centers=centers, random_state=seed, relevance="auto")],
+        "anova": [tw.AnovaBasis()],
+        "fourier": [tw.FourierBasis()],
+    }
+    return make_pipeline(tw.basis.TableEncoder(), *steps[name])
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
+
+
+def print_fit(facts: dict[str, Any], console: Console) -> None:
+    """Print notes, terms with weights and standard errors, and the scores on held-out rows."""
+    model, terms, held_out = facts["model"], facts["terms"], facts["scores"].get("held_out")
+    console.print_notes(facts["notes"])
+    title = f"{model['class']}: {model['n_terms']} of {model['n_candidates']} terms ({model['dictionary']})"
+    outputs = model["outputs"][:MAX_OUTPUTS_SHOWN]
+    several = len(model["outputs"]) > 1
+    header = ["term", *(f"for {name}" if several else "weight" for name in outputs), "std. error"]
+    blank = [""] * (len(outputs) + 1)
+    rows = []
+    for term in terms[:MAX_TERMS_SHOWN]:
+        error = "" if term["std_error"] is None else f"{max(term['std_error']):.4g}"
+        rows.append((term["name"], *(f"{weight:.4g}" for weight in term["weight"][: len(outputs)]), error))
+    if len(terms) > MAX_TERMS_SHOWN:
+        rows.append((f"... and {model['n_terms'] - MAX_TERMS_SHOWN} more", *blank))
+    if not terms:
+        rows.append(("none: the model is the mean", *blank))
+    console.print_table(title, header, rows)
+    if held_out:
+        title = f"on {held_out['n']} rows held out, the model fitted to the others"
+        rows = [("this model", f"{held_out['value']:.3f}", str(held_out["terms"]))]
+        rows += [(str(one.get("title", one["name"])), f"{one['value']:.3f}", str(one["terms"]))
+                 for one in facts["baselines"]]  # fmt: skip
+        console.print_table(title, ["", str(held_out["metric"]), "terms"], rows)
+        if "coverage" in held_out:
+            console.print(f"{held_out['coverage']:.0%} of them inside their {held_out['nominal']:.0%} interval, "
+                          f"root mean squared error {held_out['rmse']:.4g}")  # fmt: skip
+        console.print(f"The model itself is fitted to all {model['n']} rows.")

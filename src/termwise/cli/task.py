@@ -1,0 +1,398 @@
+"""The learning task that a table and the options define: target, inputs, order of the rows, missing values."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._checks import import_optional
+from termwise.cli.tables import Column, Table, as_word
+
+pd = import_optional("pandas", "cli", "The command line")
+
+MAX_CATEGORIES = 50  # a column of strings with more distinct values holds identifiers or free text
+MIN_IDENTIFIERS = 20  # distinct values above which a column of strings that hardly repeat holds identifiers
+MAX_MAGNITUDE = 1e100  # squares and products of larger numbers overflow; of numbers below its inverse they vanish
+MIN_ROWS = 5
+MAX_INTEGER_CLASSES = 10  # up to so many whole numbers, --task classification is suggested
+IDENTIFIER = re.compile(r"(column \d+|unnamed.*|(row[ _]?)?(id|index|idx|nr|no|number)|.*[ _]id)", re.IGNORECASE)
+DAY_OR_MONTH_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](?:\d{4}|\d{2})(?:[T ].*)?")
+MAX_NAMED = 5  # columns that one message lists
+
+
+@dataclass(frozen=True)
+class Task:
+    """Inputs and target of a fit.
+
+    Attributes
+    ----------
+    X : DataFrame
+        Inputs: float64 and categorical columns, with missing values only if they are to be imputed.
+    y : ndarray
+        Target: float64, or class labels as int or str.
+    kind : {"regression", "classification"}
+        Type of the task.
+    target : str
+        Name of the target.
+    notes : list of str
+        What was detected, for the user.
+    ordered : bool
+        Whether the rows are in the order of time.
+    """
+
+    X: Any
+    y: NDArray
+    kind: str
+    target: str
+    notes: list[str]
+    ordered: bool = False
+
+
+def make_task(
+    table: Table,
+    target: str,
+    *,
+    kind: str = "auto",
+    drop: Iterable[str] = (),
+    time: str | None = None,
+    impute: bool = False,
+    series: bool = False,
+) -> Task:
+    r"""Select and validate target and inputs of a fit.
+
+    Parameters
+    ----------
+    table : Table
+        As returned by `read_table`.
+    target : str
+        Column to predict.
+    kind : {"auto", "regression", "classification"}, default="auto"
+        Type of the task; "auto": strings and two whole numbers are class labels.
+    drop : iterable of str, default=()
+        Columns that are not inputs.
+    time : str or None, default=None
+        Column of dates or numbers by which the rows are sorted; not an input.
+    impute : bool, default=False
+        Whether inputs may have missing values, imputed later; otherwise they are an error.
+    series : bool, default=False
+        Whether the target may be the only column, as in a time series that is predicted from its past.
+
+    Returns
+    -------
+    task : Task
+        Inputs, target and notes.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from termwise.cli.tables import read_table
+    >>> from termwise.cli.task import make_task
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "prices.csv"
+    >>> _ = path.write_text("size,kind,price\n1,new,3\n2,old,4\n3,new,5\n4,old,7\n2,new,8\n")
+    >>> task = make_task(read_table(path), "price")
+    >>> task.kind, list(task.X.columns)
+    ('regression', ['size', 'kind'])
+    """
+    not_inputs = {target, *drop, *([] if time is None else [time])}
+    for name in not_inputs:
+        find_column(table, name)
+    if target in drop or target == time:
+        raise ValueError(f"the target {target} must be a column of its own, got it as --drop or --time as well.")
+    y, kind, notes = read_target(table, target, kind)
+    rows = time_order(table, time)
+    rows = rows[~table.columns[target].missing[rows]]
+    if time is not None:
+        notes.append(f"rows are in the order of {time}, which is no input itself")
+    inputs = {name: column for name, column in table.columns.items() if name not in not_inputs}
+    check_inputs(table, inputs)
+    inputs, exclusions = informative_columns(inputs, rows)
+    if not inputs and not series:
+        why = "; ".join(exclusions) or "the target is the only one"
+        raise ValueError(f"{table.path} must have a column to predict from ({why}): add columns.")
+    if not impute:
+        check_complete(table, inputs, rows)
+    data = {name: column.values if column.kind == "number" else pd.Categorical(column.values)
+            for name, column in inputs.items()}  # fmt: skip
+    X = pd.DataFrame(data, index=range(len(rows)))
+    return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None)
+
+
+def find_column(table: Table, name: str) -> Column:
+    """Return a column by name, or raise with the names there are."""
+    if name not in table.columns:
+        lower = {each.lower(): each for each in table.columns}
+        close = get_close_matches(name.strip().lower(), lower, n=1, cutoff=0.6)
+        hint = f"did you mean {lower[close[0]]}?" if close else f"there are {listed(list(table.columns), 12)}."
+        raise ValueError(f"{table.path} has no column {name}: {hint}")
+    return table.columns[name]
+
+
+def listed(names: Sequence[str], limit: int = MAX_NAMED) -> str:
+    """Join names, up to a limit."""
+    rest = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# -- target ------------------------------------------------------------------------------------------------------------
+
+
+def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, list[str]]:
+    """Return the target of all rows, the type of the task, and notes."""
+    column, name = find_column(table, target), f"the target {target}"
+    if f"{target} (2)" in table.columns:
+        raise ValueError(f"{table.path} has several columns {target}: rename all but the one that is the target.")
+    if column.problem:
+        raise ValueError(f"{name} must be numbers or classes, but {column.problem}: correct it, or read all values as "
+                         f"classes: --category {shlex.quote(target)}.")  # fmt: skip
+    if column.kind not in ("number", "text"):
+        got = {"date": "dates", "empty": "missing values only"}.get(column.kind, "something else")
+        raise ValueError(f"{name} must be numbers or classes, got {got}: name another column.")
+    present = column.values[~column.missing]
+    if len(present) < MIN_ROWS:
+        raise ValueError(
+            f"{table.path} must have at least {MIN_ROWS} rows with a target, got {len(present)}: add rows."
+        )
+    n_missing = len(column.values) - len(present)
+    notes = [f"left out, no value of {target}: {counted(n_missing, 'row')}"] * bool(n_missing)
+    notes += [f"{target} {column.hint}"] * bool(column.hint)
+    numeric = column.kind == "number"
+    distinct = np.unique(present if numeric else present.astype(str))
+    example = as_word(distinct[0])
+    if len(distinct) < 2:
+        raise ValueError(f"{name} must take different values, got {example} in all rows: there is nothing to learn.")
+    if numeric:
+        check_magnitude(table, {target: column}, "or use other units")
+    whole = numeric and bool(np.all(distinct == np.round(distinct)))
+    if kind == "auto":
+        kind = "classification" if not numeric or (whole and len(distinct) == 2) else "regression"
+        if numeric and kind == "classification":
+            notes.append(f"{target} has two values, which are read as classes; --task regression reads them as numbers")
+        elif whole and len(distinct) <= MAX_INTEGER_CLASSES:
+            notes.append(f"{target} has {len(distinct)} values; --task classification reads them as classes")
+    if kind == "regression":
+        if not numeric:
+            raise ValueError(f"{name} must be numbers for --task regression, got text such as {example!r}: use --task "
+                             "classification.")  # fmt: skip
+        return column.values, kind, notes
+    if len(distinct) > max(2, len(present) / 2):
+        raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in "
+                         f"{len(present)} rows: group them, use --task regression or name another column.")  # fmt: skip
+    if numeric and not whole:
+        raise ValueError(f"{name} must be text or whole numbers for --task classification, got {example}: --category "
+                         f"{shlex.quote(target)} reads it as text.")  # fmt: skip
+    labels = np.nan_to_num(column.values).astype(int) if numeric else np.where(column.missing, "", column.values)
+    return labels if numeric else labels.astype(str), kind, notes
+
+
+# -- order of time -----------------------------------------------------------------------------------------------------
+
+
+def time_order(table: Table, time: str | None) -> NDArray[np.intp]:
+    """Return the indices that sort the rows by a column of dates or numbers; without one, as they are."""
+    if time is None:
+        return np.arange(table.n_rows)
+    column = find_column(table, time)
+    if column.kind not in ("date", "number"):
+        raise ValueError(f"--time {time} must be a column of dates or numbers, got {column.problem or 'text'}: name "
+                         "another one.")  # fmt: skip
+    if column.missing.any():
+        where = table.location(int(np.argmax(column.missing)))
+        raise ValueError(f"--time {time} must be there in every row, got nothing in {where}: fill it in.")
+    return np.argsort(column.values if column.kind == "number" else parse_dates(table, time, column), kind="stable")
+
+
+def parse_dates(table: Table, name: str, column: Column) -> NDArray:
+    """Return dates as values that can be sorted; raise if 3/4/2021 may be in March or in April."""
+    words = pd.Series(column.values)
+    found = [match for word in words.unique() if (match := DAY_OR_MONTH_FIRST.fullmatch(word))]
+    day_first = not found or max(int(match[1]) for match in found) > 12 or any("." in match[0] for match in found)
+    if not day_first and max(int(match[2]) for match in found) <= 12:
+        raise ValueError(f"--time {name} must say which number is the day, got dates such as {column.values[0]!r}: "
+                         "write them as 2021-12-31.")  # fmt: skip
+    dates = pd.to_datetime(words, format="ISO8601", utc=True, errors="coerce")
+    others = dates.isna()
+    if others.any():  # each in a format of its own, which is slow
+        dates[others] = pd.to_datetime(words[others], format="mixed", dayfirst=day_first, utc=True, errors="coerce")
+    if dates.isna().any():
+        row = int(np.argmax(dates.isna()))
+        raise ValueError(f"--time {name} must be dates, got {column.values[row]!r} in {table.location(row)}: correct "
+                         "it, or write dates as 2021-12-31.")  # fmt: skip
+    return dates.to_numpy()
+
+
+def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
+    """Return how many rows of a time series have a target; raise if there is a gap, which lags cannot bridge."""
+    missing = find_column(table, target).missing[order]
+    past = int(np.argmax(missing)) if missing.any() else len(missing)
+    if not missing[past:].all():
+        after = past + int(np.argmin(missing[past:]))
+        raise ValueError(f"{table.path} must have {target} up to some time and not after, got one in "
+                         f"{table.location(int(order[after]))} after a gap: fill the gap in.")  # fmt: skip
+    return past
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def check_inputs(table: Table, columns: dict[str, Column]) -> None:
+    """Raise unless every column is numeric, categorical or excluded later."""
+    problems = {name: column.problem for name, column in columns.items() if column.problem}
+    if problems:
+        said = "; ".join(f"{name}: {problem}" for name, problem in list(problems.items())[:MAX_NAMED])
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in problems)
+        raise ValueError(f"{table.path} must hold numbers or categories, but {said}. Correct this, or leave out: "
+                         f"{options}.")  # fmt: skip
+    numeric = {name: column for name, column in columns.items() if column.kind == "number"}
+    check_magnitude(table, numeric, "use other units, or leave it out: --drop {}")
+
+
+def check_magnitude(table: Table, columns: dict[str, Column], remedy: str, smallest: float = 1 / MAX_MAGNITUDE) -> None:
+    """Raise on numbers so large, or columns so small, that squares overflow or vanish."""
+    for name, column in columns.items():
+        size = np.abs(column.values)
+        if (size > MAX_MAGNITUDE).any():
+            row = int(np.argmax(size > MAX_MAGNITUDE))
+            raise ValueError(f"{name} must be finite and below {MAX_MAGNITUDE:g}, got {column.values[row]:g} in "
+                             f"{table.location(row)}: correct it, {remedy.format(shlex.quote(name))}.")  # fmt: skip
+        largest = np.nanmax(size)
+        if 0 < largest < smallest:
+            raise ValueError(f"{name} must have values beyond {smallest:g}, got at most {largest:g}: use other units.")
+
+
+def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.intp]) -> None:
+    """Raise on missing values in these rows of the table; the columns hold these rows only."""
+    gaps = {name: rows[column.missing] for name, column in columns.items() if column.missing.any()}
+    if gaps:
+        said = "; ".join(
+            f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
+            for name, found in list(gaps.items())[:MAX_NAMED]
+        )
+        more = f"; and {len(gaps) - MAX_NAMED} more columns" * (len(gaps) > MAX_NAMED)
+        raise ValueError(f"{table.path} has missing values: {said}{more}. Fill them in, leave the columns out with "
+                         "--drop, or use --impute, which takes the median or the most frequent category.")  # fmt: skip
+
+
+def informative_columns(columns: dict[str, Column], rows: NDArray[np.intp]) -> tuple[dict[str, Column], list[str]]:
+    """Return the columns that may carry information, restricted to some rows, and notes on the others."""
+    excluded: dict[str, list[str]] = {}
+    inputs: dict[str, Column] = {}
+    hints = []
+    first_with: dict[bytes, str] = {}
+    for name, column in columns.items():
+        column = replace(column, values=column.values[rows])
+        counts_rows = column.kind == "number" and len(rows) > 2 and bool(np.all(np.diff(column.values) == 1))
+        reason = reason_to_exclude(name, column, counts_rows)
+        if not reason:
+            values = column.values + 0.0 if column.kind == "number" else column.values  # -0.0 equals 0.0
+            hashes = pd.util.hash_array(values, categorize=True).tobytes()
+            same = first_with.setdefault(hashlib.blake2b(hashes, salt=column.kind.encode()).digest(), name)
+            reason = "" if same == name else f"the same as {same}"
+        if reason:
+            excluded.setdefault(reason, []).append(name)
+            continue
+        inputs[name] = column
+        hints += [f"{name} counts the rows: --drop {shlex.quote(name)} unless that means something"] * counts_rows
+        hints += [f"{name} {column.hint}"] * bool(column.hint)
+    return inputs, [f"left out, {reason}: {listed(names)}" for reason, names in excluded.items()] + hints
+
+
+def reason_to_exclude(name: str, column: Column, counts_rows: bool) -> str:
+    """Return why a column carries no information on new rows; empty if it may."""
+    if column.kind == "empty" or column.missing.all():
+        return "empty"
+    if column.kind == "date":
+        return "dates (--time orders by them)"
+    present = column.values[~column.missing]
+    if np.all(present == present[0]):
+        return "the same wherever there is a value" if column.missing.any() else "the same in all rows"
+    if column.kind == "number":
+        return "identifiers" if counts_rows and IDENTIFIER.fullmatch(name) else ""
+    n_distinct = len(set(present))
+    if n_distinct > max(MIN_IDENTIFIERS, len(present) / 2):
+        return "identifiers or free text, hardly ever repeated"
+    return f"more than {MAX_CATEGORIES} categories" if n_distinct > MAX_CATEGORIES else ""
+
+
+def fill_values(X: Any) -> dict[str, Any]:
+    """Return the value to impute in each column: the median, or the most frequent category.
+
+    In a column without any value, as a subset of the rows may have it, any value will do.
+    """
+    fill: dict[str, Any] = {}
+    for name, column in X.items():
+        numeric, empty = column.dtype.kind == "f", column.isna().all()
+        if numeric:
+            fill[name] = 0.0 if empty else float(column.median())
+        else:
+            fill[name] = str(column.cat.categories[0] if empty else column.mode().iloc[0])
+    return fill
+
+
+# -- inputs of a saved model -------------------------------------------------------------------------------------------
+
+
+def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str] = ()) -> Any:
+    """Return the inputs of a saved model as a data frame.
+
+    Parameters
+    ----------
+    table : Table
+        New rows, with categorical columns read as strings.
+    inputs : iterable
+        Inputs of the model: objects with `name`, `kind` ("number" or "category"), `categories` and `fill`, the value
+        imputed where one is missing, or None.
+    optional : collection of str, default=()
+        Inputs that may be missing even though nothing is imputed.
+
+    Returns
+    -------
+    X : DataFrame
+        One column per input, float64 or str.
+    """
+    inputs = list(inputs)
+    absent = [each.name for each in inputs if each.name not in table.columns]
+    if len(absent) > 1:
+        raise ValueError(f"{table.path} must have the columns the model was fitted with, but {listed(absent)} are not "
+                         f"there: it has {listed(list(table.columns), 12)}.")  # fmt: skip
+    columns = {}
+    for each in inputs:
+        name, column = each.name, find_column(table, each.name)
+        if column.missing.any() and each.fill is None and name not in optional:
+            where = table.location(int(np.argmax(column.missing)))
+            raise ValueError(f"{table.path} must have {name} in every row, got nothing in {where}: fill it in, or fit "
+                             "the model with --impute.")  # fmt: skip
+        columns[name] = column.values
+        if column.kind == "empty":
+            columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
+        elif each.kind == "category":
+            check_known(table, name, column, map(str, each.categories), "categories")
+        elif column.kind == "number":
+            check_magnitude(table, {name: column}, "or use other units", smallest=0)
+        else:
+            why = column.problem or f"{column.values[~column.missing][0]!r} is none"
+            raise ValueError(f"{table.path} must hold numbers in {name}, as in the fit, but {why}: correct it.")
+    return pd.DataFrame(columns, index=range(table.n_rows))
+
+
+def check_known(table: Table, name: str, column: Column, known: Iterable[Any], noun: str) -> None:
+    """Raise on a category or class that the model was not fitted with."""
+    known = list(known)
+    unknown = ~column.missing & ~pd.Series(column.values).isin(known).to_numpy()
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        got = f"{as_word(column.values[row])!r} in {table.location(row)}"
+        raise ValueError(f"{table.path} must hold known {noun} in {name}, got {got}: the fit had "
+                         f"{listed(sorted(map(as_word, known)), 12)}.")  # fmt: skip

@@ -1,0 +1,186 @@
+"""A radial dictionary that is never stored: its tiles are computed where they are needed, and discarded.
+
+With whitened inputs a and centres c, `m = -|a - c|^2` is one product of short vectors,
+
+    m = [2 a, -|a|^2, 1]' [c, 1, -|c|^2]
+
+and the tile is `phi(m)`. Nearly all the time is spent in phi: a pass costs about n p evaluations of it, half as many
+where the centres are the samples themselves and the matrix is symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, reduce
+from operator import add
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from termwise._arrays import (
+    Array,
+    Rows,
+    as_float64,
+    as_type,
+    at,
+    empty,
+    namespace,
+    row_blocks,
+    row_squares,
+    zeros,
+)
+from termwise._numerics import KERNEL_PRODUCT_RANGE
+from termwise.design import EVERY, Design
+
+Floats = NDArray[np.float64]
+
+TILE_SIDE = 512  # 2 MiB, which a core's caches hold, and enough work to hide the overhead of a call
+DEVICE_TILE_SIDE = 8192  # on a device, whose memory is fast and where launches are expensive
+THREAD_LIMIT_LOCK = Lock()
+
+
+class KernelDesign(Design):
+    """`phi(-|a - c|^2)` for rows a of A and c of C, in the precision `dtype`; distances are in float64 always.
+
+    `phi(xp, m, **out)` is written with the functions of a library; `symmetric` says that A and C are the same points.
+    """
+
+    def __init__(self, A: Array, C: Array, phi: Callable[..., Array], dtype: Any, symmetric: bool = False) -> None:
+        self.phi, self.dtype, self.symmetric = phi, np.dtype(dtype), symmetric
+        self.shape = (A.shape[0], C.shape[0])
+        self.nbytes = A.shape[0] * C.shape[0] * self.dtype.itemsize
+        self.like = A  # an array of the library and device that the rest of a problem must be on
+        self._xp, self._host = namespace(A), isinstance(A, np.ndarray)
+        largest = [float(self._xp.max(self._xp.abs(B))) for B in (A, C) if B.shape[0] * B.shape[1]]
+        self._direct = max(largest, default=0.0) > KERNEL_PRODUCT_RANGE
+        self._left, self._right = (A, C) if self._direct else _product_factors(A, C)
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Some rows, by a slice, a mask or their indices."""
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__
+        other._left = at(self._left, rows)
+        whole = len(other._left) == self.shape[0]
+        other.shape, other.symmetric = (len(other._left), self.shape[1]), self.symmetric and whole
+        other.nbytes = len(other._left) * self.shape[1] * self.dtype.itemsize
+        return other
+
+    def products(self, u: Array) -> Array:
+        """`G' u`, tile by tile."""
+        return self._sweep(u)
+
+    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+        """Some rows of some functions."""
+        left, right = at(self._left, rows), at(self._right, chosen)
+        G = empty((left.shape[0], right.shape[0]), left)
+        for part in row_blocks(left.shape[0], right.shape[0], left):
+            G[part, :] = self._tile(left[part, :], right)
+        return G
+
+    def squares(self, weights: Array | None) -> Array:
+        """`sum w g^2`."""
+        weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
+        return self._sweep(weights, lambda K, columns: K * K)
+
+    def centred_squares(self, weights: Array | None, means: Array) -> Array:
+        """`sum w (g - mean)^2`."""
+        weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
+        return self._sweep(weights, lambda K, columns: (as_float64(K) - means[columns]) ** 2, by_column=True)
+
+    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
+        """`sum w^2 (g - mean)^4`."""
+        weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
+        return self._sweep(weights**2, lambda K, columns: (as_float64(K) - means[columns]) ** 4, by_column=True)
+
+    def _tile(self, left: Array, right: Array, buffer: Floats | None = None) -> Array:
+        """`phi(m)` for some rows and functions, in a buffer if there is one."""
+        if not self._host:
+            m = -_direct_distances(left, right) if self._direct else self._xp.clip(left @ right.T, max=0.0)
+            return self.phi(self._xp, as_type(m, self.dtype))
+        buffer = np.empty((2, len(left) * len(right))) if buffer is None else buffer
+        m = buffer[0, : len(left) * len(right)].reshape(len(left), len(right))
+        if self._direct:
+            np.negative(_direct_distances(left, right), out=m)
+        else:
+            np.minimum(np.matmul(left, right.T, out=m), 0, out=m)
+        if self.dtype != np.float64:
+            short = buffer[1].view(self.dtype)[: m.size].reshape(m.shape)
+            short[...] = m
+            m = short
+        return self.phi(np, m, out=m)
+
+    def _sweep(
+        self, u: Array, change: Callable[[Array, slice], Array] | None = None, *, by_column: bool = False
+    ) -> Array:
+        """`sum change(K)' u` over all tiles K, by as many threads as BLAS would use.
+
+        A tile of a symmetric matrix serves twice, unless `change` depends on the columns of the tile.
+        """
+        twice = self.symmetric and not by_column
+        strips = list(self._slices(self.shape[0]))
+        threads = blas_threads() if self._host and self.shape[0] > TILE_SIDE else 1
+        if threads == 1:
+            return self._sum_tiles(u, change, twice, strips)
+        with _blas_libraries().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+            shares = [strips[first::threads] for first in range(threads)]
+            return reduce(add, pool.map(lambda share: self._sum_tiles(u, change, twice, share), shares))
+
+    def _sum_tiles(
+        self, u: Array, change: Callable[[Array, slice], Array] | None, twice: bool, strips: list[slice]
+    ) -> Array:
+        """Part of a sweep: some strips of rows."""
+        total = zeros((self.shape[1], *u.shape[1:]), self._left)
+        buffer = np.empty((2, TILE_SIDE * TILE_SIDE)) if self._host else None  # allocating it anew would be slow
+        for rows in strips:
+            for columns in self._slices(self.shape[1], rows.start if twice else 0):
+                K = self._tile(self._left[rows, :], self._right[columns, :], buffer)
+                K = K if change is None else change(K, columns)
+                total[columns, ...] += as_float64(K.T @ as_type(u[rows, ...], K.dtype))
+                if twice and rows != columns:
+                    total[rows, ...] += as_float64(K @ as_type(u[columns, ...], K.dtype))
+        return total
+
+    def _slices(self, n: int, start: int = 0) -> Iterator[slice]:
+        side = TILE_SIDE if self._host else DEVICE_TILE_SIDE
+        return (slice(i, min(i + side, n)) for i in range(start, n, side))
+
+
+@cache
+def _blas_libraries() -> ThreadpoolController:
+    """The BLAS libraries of this process."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread; other threads wait, since limits that overlap would not be restored correctly."""
+    if blas_threads() == 1:
+        yield
+        return
+    with THREAD_LIMIT_LOCK, _blas_libraries().limit(limits=1):
+        yield
+
+
+def blas_threads() -> int:
+    """Number of threads BLAS may use now; a limit on those is respected here as well."""
+    return max((library["num_threads"] for library in _blas_libraries().info()), default=1)
+
+
+def _product_factors(A: Array, C: Array) -> tuple[Array, Array]:
+    """Both factors of the product that gives m."""
+    xp, aa, cc = namespace(A), row_squares(A)[:, None], row_squares(C)[:, None]
+    return xp.concat([2 * A, -aa, xp.ones_like(aa)], axis=1), xp.concat([C, xp.ones_like(cc), -cc], axis=1)
+
+
+def _direct_distances(A: Array, C: Array) -> Array:
+    """Squared distances one input at a time, where the terms of the product form would cancel."""
+    z = zeros((A.shape[0], C.shape[0]), A)
+    for j in range(A.shape[1]):
+        z += (A[:, j][:, None] - C[:, j][None, :]) ** 2
+    return z

@@ -1,0 +1,275 @@
+"""The edge: validated data and the design matrix of an estimator, from arrays of any library, frames, sparse matrices
+and files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from termwise._arrays import Array, as_columns, as_float64, at, densify, from_host, is_foreign, put_at, rows_of, to_host
+from termwise._checks import (
+    check_basis,
+    check_bool,
+    check_counts,
+    check_foreign,
+    check_table,
+    check_targets,
+    check_total,
+    is_dask,
+)
+from termwise.basis.base import design_matrix, is_streamable
+from termwise.design import Design
+from termwise.design.files import RowFile, beyond_memory
+from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
+from termwise.linalg.least_squares import Problem, Solution
+
+FLOATS = [np.float64, np.float32]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Validated inputs, targets and sample weights."""
+
+    X: Any
+    y: NDArray[np.float64]  # (n,) or (n, q); classes are coded -1 and +1
+    weights: NDArray[np.float64]  # (n,), frequency weights
+    n_features: int
+    input_names: NDArray | None
+    labels: Labels | None = None
+
+    @property
+    def used(self) -> NDArray[np.intp]:
+        """Samples with positive weight."""
+        return np.flatnonzero(self.weights)
+
+    def candidates(self, basis: Any, n_candidates: int) -> Candidates:
+        """Describe what terms are chosen from."""
+        return Candidates(basis, n_candidates, self.y.ndim == 1, self.n_features, self.input_names, self.labels)
+
+
+@dataclass(frozen=True)
+class DesignData:
+    """Design matrix, targets and weights of the samples with positive weight, where the design matrix lives."""
+
+    candidates: Candidates
+    G: Any
+    Y: Array  # (n, q)
+    weights: NDArray[np.float64]
+    data: Data = field(repr=False)
+    whole: Any = field(repr=False)  # the design matrix of all samples
+
+    def fitted_terms(
+        self,
+        problem: Problem,
+        solution: Solution,
+        criteria: dict[str, float],
+        criterion: str,
+        chosen: NDArray[np.intp] | None = None,
+    ) -> FittedTerms:
+        """Return the terms of a solution; `problem` has the chosen columns only, by default all of them."""
+        chosen = np.arange(self.candidates.n_candidates) if chosen is None else chosen
+        residuals = solution.loo / (problem.rows.counts**0.5)[:, None]
+        statistics = FitStatistics(problem.rows, solution, problem.G_mean, criteria, criterion, residuals)
+        return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
+
+    def complete(self, terms: FittedTerms) -> FittedTerms:
+        """Add the residuals of samples of weight zero, which leaving them out does not change."""
+        statistics = terms.statistics
+        if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
+            return terms
+        G, Y = self.whole, as_columns(self.data.y)
+        if isinstance(G, Design | RowFile):
+            fitted = G.columns(terms.chosen) @ terms.weights
+        else:
+            coef = np.zeros((self.candidates.n_candidates, terms.weights.shape[1]))
+            coef[terms.chosen] = to_host(terms.weights)
+            fitted = (as_float64(G) if is_foreign(G) else G) @ from_host(coef, terms.weights)
+        residuals = from_host(Y, fitted) - (fitted + terms.intercept)
+        residuals = put_at(residuals, self.data.used, statistics.residuals)
+        return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
+
+
+def read(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, basis: Any = None, classify: bool = False
+) -> Data:
+    """Validate the arguments of `fit`; with `classify`, y holds classes, which are coded -1 and +1.
+
+    Parameters
+    ----------
+    estimator : an estimator, which is left as it is: what validation sets is set on a clone.
+    X, y, sample_weight : as given by the caller.
+    basis : the transformer that makes the design matrix; None for the columns of X.
+    classify : whether y holds classes.
+    """
+    check_request(estimator, basis, y)
+    labels = None
+    if classify:
+        y, labels = code_labels(y)
+    refuse_dask(estimator, X, y)
+    fresh = clone(estimator)
+    X = check_inputs(fresh, X, basis, reset=True)
+    y = check_targets(y)
+    if not is_foreign(X) or X.shape[0] != len(y):
+        check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
+    weights = check_counts(sample_weight, len(y))
+    return Data(X, y, weights, fresh.n_features_in_, getattr(fresh, "feature_names_in_", None), labels)
+
+
+def refuse_dask(estimator: Any, X: Any, y: Any) -> None:
+    """Raise if the data are Dask collections."""
+    if is_dask(X, y):
+        raise TypeError(
+            f"{type(estimator).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
+            "ForwardRegressor and ForwardClassifier, which work on a cluster."
+        )
+
+
+def check_request(estimator: Any, basis: Any, y: Any) -> None:
+    """Check what can be checked without X."""
+    check_basis(basis)
+    check_bool("fit_intercept", estimator.fit_intercept, remedy="True fits the mean too")
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: give one target per sample."
+        )
+
+
+def code_labels(y: Any) -> tuple[NDArray[np.float64], Labels]:
+    """Return classes coded -1 and +1, one column each for more than two, and the classes."""
+    y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
+    coded = binarizer.fit_transform(y).astype(np.float64)
+    check_classes(binarizer.classes_)
+    return coded[:, 0] if len(binarizer.classes_) == 2 else coded, Labels(binarizer.classes_)
+
+
+def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
+    """Return the labels of some samples, whose classes are known, coded -1 and +1."""
+    columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
+    return columns[:, 1] if len(classes) == 2 else columns
+
+
+def check_classes(classes: NDArray) -> None:
+    """Raise unless there are at least two classes."""
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got one class {classes[0]!r}: give samples of another.")
+
+
+def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
+    """Return validated inputs, those of another array library on their device if estimator and basis can use them.
+
+    With a basis its transformer validates the values; here names and number of the columns are checked. With `reset`
+    they are stored on the estimator.
+    """
+    if is_foreign(X):
+        capable = basis is None or getattr(basis, "any_library", False) or get_config()["array_api_dispatch"]
+        X = X if estimator.any_library and capable else to_host(X)
+    if basis is None:
+        return _check_columns(estimator, X, reset)
+    X = check_table(X)
+    if reset and isinstance(X, RowFile):
+        raise TypeError(
+            f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where the "
+            "inputs fit in memory."
+        )
+    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    return X
+
+
+def _check_columns(estimator: Any, X: Any, reset: bool) -> Any:
+    """Validate the columns of X, which are the candidates; plain rows for a fitted model take a short way."""
+    if isinstance(X, RowFile):
+        return _check_file(estimator, X, reset)
+    if is_foreign(X):
+        X = check_foreign("X", X)
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+        return X
+    plain = not reset and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
+    plain = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
+    if plain and np.isfinite(X).all():
+        return X
+    return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
+
+
+def _check_file(estimator: Any, X: RowFile, reset: bool) -> RowFile:
+    """Validate names and number of the columns of a file; its values are checked as they are read."""
+    if not estimator.streams:
+        raise TypeError(
+            f"X must be an array for {type(estimator).__name__}, got rows of {X.name}: ForwardRegressor and "
+            "ForwardClassifier work from files; others take X.load()."
+        )
+    names = None if reset else getattr(estimator, "feature_names_in_", None)
+    if X.names is None or names is None:
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+    elif X.names != list(names):
+        raise ValueError(
+            f"X must have the columns of the fit in their order, got rows of {X.name} with {len(X.names)} others: open "
+            "them with columns=model.feature_names_in_."
+        )
+    if reset and X.names is not None:
+        estimator.feature_names_in_ = np.array(X.names, dtype=object)
+    return X
+
+
+def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> DesignData:
+    """Fit the basis to the samples with positive weight and evaluate it on all of them."""
+    X, rows = data.X, data.used
+    everything = len(rows) == len(data.weights)
+    fitted = None
+    if basis is None:
+        G = beyond_memory(X) if estimator.streams else X
+    elif everything and not (estimator.streams and is_streamable(basis)):
+        fitted = clone(basis)
+        G = fitted.fit_transform(X, data.y)
+    else:
+        fitted = clone(basis).fit(X if everything else rows_of(X, rows), data.y[rows])
+        G = design_matrix(fitted, X) if estimator.streams else fitted.transform(X)
+    G = check_design(estimator, basis, G, min_samples)
+    if min_samples > 1:
+        check_total(data.weights)
+    return design_data(G, fitted, data)
+
+
+def design_data(G: Any, basis: Any, data: Data) -> DesignData:
+    """Return a checked design matrix of all samples with the targets and weights of those with positive weight."""
+    like = getattr(G, "like", G)
+    Y = as_columns(data.y)
+    Y = from_host(Y, like) if is_foreign(like) else Y
+    whole, weights, rows = G, data.weights, data.used
+    if len(rows) < len(weights):
+        G, Y, weights = at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), weights[rows]
+    return DesignData(data.candidates(basis, G.shape[1]), G, Y, weights, data, whole)
+
+
+def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:
+    """Validate a design matrix, which an arbitrary transformer may have made."""
+    if isinstance(G, Design | RowFile):  # of inputs that are checked, or checked as they are read
+        if G.shape[0] >= min_samples:
+            return G
+        G = np.zeros(G.shape)  # too few: refused as any array would be
+    G = G if estimator.keeps_sparse else densify(G)
+    if basis is None and G.shape[0] >= min_samples:  # checked as X already
+        return G
+    name = "X" if basis is None else f"The design matrix of {type(basis).__name__}"
+    if is_foreign(G):
+        return check_foreign(name, G, min_samples)
+    return check_array(
+        G,
+        accept_sparse=["csr", "csc"],
+        dtype=FLOATS,
+        ensure_min_samples=min_samples,
+        input_name=name,
+        estimator=estimator,
+    )

@@ -1,0 +1,167 @@
+"""CUDA graphs: functions of a device's arrays captured once and replayed, which hides the latency of many launches.
+
+The only module that knows of graph capture. It decides
+
+- what is captured: every function that the engine starts through `Launcher.launch`, for PyTorch tensors on a GPU;
+- what that requires: arrays keep their address (`reset` drops graphs when one was reallocated) and their shape (T is
+  padded to the memory of Z, batches to powers of two, tables are read whole, and memory starts as zeros);
+- what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
+  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
+- what is worth caching or splitting there (`caches_directions`, `min_work`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._arrays import Array, is_foreign, namespace, zeros
+from termwise.selection.blocks import Launcher, RowBlock
+
+HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
+_WARMED_UP: set[Any] = set()  # functions, with shapes and dtypes, whose libraries are initialised
+
+
+def launcher_for(like: Array) -> Launcher:
+    """A launcher for arrays of this library and device."""
+    captures = array_api_compat.is_torch_array(like) and like.is_cuda
+    return CudaGraphs() if captures else Launcher()
+
+
+def device_block(blocks: Sequence[RowBlock]) -> RowBlock | None:
+    """The only block, if it is on a device or of another library: one launch may then span rows and statistics."""
+    return blocks[0] if len(blocks) == 1 and is_foreign(blocks[0].Y) else None
+
+
+def caches_directions(like: Array) -> bool:
+    """Whether the directions of runners-up are cached: a device computes them faster than it updates a cache."""
+    return not is_foreign(like)
+
+
+def min_work(like: Array) -> int:
+    """Samples times candidates below which verifying fewer at a time would not be faster."""
+    return HOST_WORK if isinstance(like, np.ndarray) else DEVICE_WORK
+
+
+class CudaGraphs(Launcher):
+    """Captures functions of tensors on a GPU, one graph for every function, set of arrays and shapes of numbers."""
+
+    def __init__(self) -> None:
+        self.graphs: dict[Any, CapturedFunction] = {}
+
+    def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
+        """Replay the function; its result is valid until the next launch with the same arrays."""
+        flat, shapes = list(_leaves(arrays)), tuple(value.shape for group in numbers for value in group)
+        key = (function, *(x if isinstance(x, int) else id(x) for x in flat), *shapes)
+        if key not in self.graphs:
+            kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
+            signature = (function, *kinds, *shapes)
+            moved = any(graph.function is function for graph in self.graphs.values())  # its arrays, and may again
+            warm_up = moved or signature not in _WARMED_UP
+            self.graphs[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
+            _WARMED_UP.add(signature)
+        return self.graphs[key](numbers)
+
+    def allocate(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Zeros, since graphs read all rows."""
+        return zeros(shape, like)
+
+    def pad_rows(self, T: NDArray[np.float64], height: int) -> NDArray[np.float64]:
+        """T with zeros for columns of Z that are not there yet."""
+        return np.concatenate([T, np.zeros((height - len(T), *T.shape[1:]))])
+
+    def in_use(self, table: Array, count: int) -> Array:
+        """The whole table, whose shape and address stay the same."""
+        return table
+
+    def batch_size(self, count: int) -> int:
+        """The next power of two: few shapes to capture."""
+        return 1 << max(2, count - 1).bit_length()
+
+    def reset(self) -> None:
+        """Drop the graphs, which hold addresses."""
+        self.graphs.clear()
+
+    def fresh(self) -> CudaGraphs:
+        """No graphs yet."""
+        return CudaGraphs()
+
+
+class CapturedFunction:
+    """A function captured as a CUDA graph.
+
+    The first call is eager, since libraries initialise themselves then, and the next is captured. Arguments keep their
+    address: arrays that exist already, and a buffer for the few numbers that change from call to call. So do results,
+    and the pinned copy on the host of the last of them, if it is to be read.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], numbers: tuple[Any, ...], read: int, warm_up: bool
+    ) -> None:
+        self.function, self.arrays, self.warm_up = function, arrays, warm_up
+        *_, like = _leaves(arrays)
+        self.xp = namespace(like)
+        self.groups = [(type(group), [(v.shape, v.dtype == np.float64) for v in group]) for group in numbers]
+        # pinned memory, which the device reads and writes by itself
+        self._sent, self._read = (
+            self.xp.empty(size, dtype=self.xp.float64, pin_memory=True)
+            for size in (sum(v.size for group in numbers for v in group), read)
+        )
+        self.numbers, self.sent = self.xp.empty_like(self._sent, device=like.device), self._sent.numpy()
+        self.host = self._read.numpy() if read else None
+        self.graph: Any = None
+        self.result: Any = None
+
+    def __call__(self, numbers: tuple[Any, ...]) -> Any:
+        """Replay the graph with these numbers."""
+        # indices travel bit by bit
+        np.concatenate([v.ravel().view(np.float64) for group in numbers for v in group], out=self.sent)
+        if self.warm_up:
+            self.warm_up, self.result = False, self._run()
+        else:
+            if self.graph is None:
+                self._capture(self.xp)
+            self.graph.replay()
+        if self.host is None:
+            return self.result
+        self.xp.cuda.current_stream().synchronize()
+        return *self.result[:-1], self.host.copy()
+
+    def _run(self) -> Any:
+        """Copy the numbers to the device, call the function, and copy the last result back."""
+        self.numbers.copy_(self._sent, non_blocking=True)
+        groups, start = [], 0
+        for kind, shapes in self.groups:
+            parts = []
+            for shape, floats in shapes:
+                size = int(np.prod(shape))
+                part = self.numbers[start : start + size]
+                parts.append((part if floats else part.view(self.xp.int64)).reshape(shape))
+                start += size
+            groups.append(kind(*parts))
+        result = self.function(*self.arrays, *groups)
+        if self.host is not None:
+            self._read.copy_(result[-1], non_blocking=True)
+        return result
+
+    def _capture(self, xp: Any) -> None:
+        self.graph, stream, current = xp.cuda.CUDAGraph(), xp.cuda.Stream(), xp.cuda.current_stream()
+        stream.wait_stream(current)
+        with xp.cuda.stream(stream):
+            self.graph.capture_begin()
+            self.result = self._run()
+            self.graph.capture_end()
+        current.wait_stream(stream)
+
+
+def _leaves(arrays: tuple[Any, ...]) -> Iterator[Any]:
+    """The arrays in (named) tuples of arrays."""
+    for x in arrays:
+        if isinstance(x, tuple):
+            yield from x
+        else:
+            yield x

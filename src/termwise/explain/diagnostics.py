@@ -1,0 +1,416 @@
+"""Diagnostics of a fitted model as plain data: metadata of the fit, scores, and baselines on held-out samples."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LassoCV, LogisticRegression, MultiTaskLassoCV, RidgeCV
+from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from termwise._arrays import as_columns, densify, evenly, is_foreign, rows_of, to_host
+from termwise.basis import LagBasis, TableEncoder
+from termwise.basis.encoder import is_frame
+from termwise.estimators.data import code_known_labels
+from termwise.estimators.ridge import BasisRidge
+from termwise.explain.effects import effects_metadata
+from termwise.explain.resolve import (
+    Metadata,
+    ResolvedModel,
+    as_numpy,
+    chosen_trial,
+    path_metadata,
+    penalty_curves,
+    resolve,
+    round_significant,
+    to_plain,
+)
+from termwise.fitted import Labels
+
+MAX_TERMS = 500  # listed with their weights
+MAX_ROWS = 1000  # samples whose observed and predicted values are listed
+MAX_COLUMNS = 12  # named in a note
+PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
+TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
+BASELINE_ROWS = 5000  # samples a baseline is fitted to
+INTERVAL_PAIRS = 20_000_000  # pairs of a training and a test sample that intervals are computed from
+COVERAGE = 0.9  # nominal coverage of the intervals
+RIDGE_PENALTIES = np.logspace(-3, 5, 33)
+INVERSE_PENALTIES = [0.003, 0.03, 0.3, 3.0, 30.0]  # C of logistic regression
+
+
+def facts(
+    estimator: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    held_out: dict[str, Any] | None = None,
+    baselines: Sequence[dict[str, Any]] | None = None,
+    notes: Sequence[str] = (),
+    reproduce: str | None = None,
+) -> dict[str, Any]:
+    """Collect the diagnostics of a fitted model as plain data, ready for JSON.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of termwise, `CriterionSearch`, or a pipeline that ends in one
+        The model.
+    X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q), default=None
+        Samples of the fit. Without them there are no observed values, and effects only where the basis has stored the
+        ranges of its inputs.
+    held_out : dict, default=None
+        Score on held-out samples: "metric", "value", "n", as returned by `held_out_comparison`.
+    baselines : list of dict, default=None
+        Scores of baselines on the same samples: "name", "value", "terms".
+    notes : list of str, default=()
+        Remarks about the data.
+    reproduce : str, default=None
+        How to fit the model again, a command line for example; by default a few lines of Python.
+
+    Returns
+    -------
+    facts : dict
+        "model" : description of the fit ("class", "task", "n", "d", "n_terms", "n_candidates", "dictionary", "alpha",
+        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "intercept").
+        "scores" : criteria, "loo_r2" or "loo_accuracy", "held_out".
+        "baselines" : "name", "score" and "terms" of each.
+        "criteria", "choices" : names of the criteria along the path, the size each of them selects.
+        "path", "path_terms" : a row for each size, names of the terms in the order of their selection.
+        "sizes" : weights and standard errors at other sizes, (q, k) each; the terms are the first of "path_terms".
+        "terms" : "name", "weight" and "std_error" (one per output) of the chosen terms.
+        "effects", "no_effects" : main effects and interactions, see `ShapeDisplay`; where terms are functions of more
+        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason.
+        "fit", "confusion" : observed and predicted values of at most 1,000 samples (one list per output), confusion
+        matrix.
+        "penalty" : criteria along alpha, for `BasisRidge`. "search" : candidates of a `CriterionSearch`. "trials" :
+        cross-validated errors of all dictionaries, for `TermwiseRegressor` and `TermwiseClassifier`.
+        "notes", "reproduce", "versions".
+
+    Notes
+    -----
+    Numbers are rounded to six significant digits. What is not available, because a model has not stored its samples
+    for example, is None or left out.
+
+    Examples
+    --------
+    >>> import json
+    >>> from sklearn.datasets import load_diabetes
+    >>> from termwise import ForwardRegressor, diagnostics
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> facts = diagnostics.facts(ForwardRegressor().fit(X, y), X, y)
+    >>> facts["model"]["n_terms"], facts["terms"][0]["name"]
+    (6, 'bmi')
+    >>> facts["path"][2]["term"], facts["choices"]["tcr"]
+    ('s5', 6)
+    >>> text = json.dumps(facts, allow_nan=False)
+    """
+    resolved = resolve(estimator, "facts")
+    model, residuals = resolved.model, resolved.loo_residuals
+    X, target, labels = to_host(X) if is_foreign(X) else X, y, None if y is None else as_numpy(y)
+    if labels is not None and residuals is not None and len(residuals) != len(labels):
+        raise ValueError(
+            f"X, y must be the {len(residuals)} samples of the fit, got {len(labels)}: leave-one-out residuals belong "
+            "to those. Give scores on other samples as held_out."
+        )
+    table = resolved.preprocess(X)
+    criteria = {} if resolved.n_samples is None else model.criteria_
+    scores = {name: round_significant(value) for name, value in criteria.items()}
+    effects, no_effects = effects_metadata(resolved, table)
+    versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
+    found = {
+        "model": model_metadata(resolved, target),
+        "scores": {**scores, "held_out": to_plain(held_out)},
+        "baselines": [to_plain({**one, "score": one["value"]}) for one in baselines or []],
+        "terms": terms_metadata(resolved),
+        "effects": effects,
+        "no_effects": no_effects,
+        "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
+        "reproduce": reproduce or python_lines(estimator),
+        "versions": {**versions, "python": platform.python_version()},
+        **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(scores)}),
+        **trials_metadata(resolved),
+    }
+    if X is not None and labels is not None:
+        samples = samples_metadata(resolved, table, labels)
+        found["scores"] |= samples.pop("scores", {})
+        found |= samples
+    return found
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+
+def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
+    """Description of the fit."""
+    model, n, task = resolved.model, resolved.n_samples, "regression" if resolved.classes is None else "classification"
+    if n is not None:
+        n = int(n) if n == int(n) else round_significant(n)
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
+    if isinstance(alpha, str) or hasattr(model, "alphas_"):  # no single penalty
+        alpha = None
+    target = None if is_frame(y) else getattr(y, "name", None)
+    target = target if isinstance(target, str) and target else None
+    transformers, q = " + ".join(type(step).__name__ for step in resolved.steps), len(resolved.intercept)
+    outputs = [str(name) for name in y.columns] if is_frame(y) else [target or "y"]
+    if resolved.classes is not None:
+        outputs = [str(one) for one in (resolved.classes if q > 1 else resolved.classes[-1:])]
+    elif len(outputs) != q:
+        outputs = [f"y{j}" for j in range(q)] if q > 1 else ["y"]
+    return {
+        "class": type(model).__name__,
+        "task": task,
+        "n": to_plain(getattr(model, "n_samples_", None)) if n is None else n,
+        "d": int(getattr(resolved.given, "n_features_in_", model.n_features_in_)),
+        "n_terms": int(model.n_terms_),
+        "n_candidates": resolved.n_candidates,
+        "dictionary": getattr(model, "dictionary_", transformers or "columns"),
+        "alpha": None if alpha is None else round_significant(alpha),
+        "dof": None if n is None else round_significant(model.effective_dof_),
+        "noise": None if n is None else round_significant(np.sqrt(np.mean(model.noise_variance_))),
+        "stop_reason": getattr(model, "stop_reason_", None),
+        "target": target,
+        "outputs": outputs,
+        "classes": None if resolved.classes is None else [str(one) for one in resolved.classes],
+        "criterion": "cv" if hasattr(model, "trials_") else to_plain(getattr(model, "criterion", None)),
+        "trial": chosen_trial(model) if hasattr(model, "trials_") else None,
+        "size": to_plain(getattr(model, "size", None)),
+        "intercept": round_significant(resolved.intercept),
+    }
+
+
+def terms_metadata(resolved: ResolvedModel) -> list[Metadata]:
+    """Names, weights and standard errors of the chosen terms, of very many those with the largest t-ratios."""
+    weights, errors = resolved.weights, resolved.std_errors
+    size = np.abs(weights) if errors is None else np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
+    listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
+    names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
+    return [
+        {
+            "name": name,
+            "weight": round_significant(weights[:, j]),
+            "std_error": None if errors is None else round_significant(errors[:, j]),
+        }
+        for name, j in zip(names, listed, strict=True)
+    ]
+
+
+def trials_metadata(resolved: ResolvedModel) -> Metadata:
+    """Dictionaries that were cross-validated, and candidates of a search."""
+    found: Metadata = {}
+    if hasattr(resolved.model, "trials_"):
+        errors = resolved.model.trials_.items()
+        found["trials"] = [{"name": name, "error": round_significant(curve)} for name, curve in errors]
+    results = getattr(resolved.given, "results_", None)
+    if results is not None:
+        rows = zip(results["params"], results["criterion_value"], results["n_terms"], strict=True)
+        found["search"] = {
+            "best": int(resolved.given.best_index_),
+            "rows": [
+                {
+                    "params": to_plain(params),
+                    "value": round_significant(value),
+                    "terms": None if terms is np.ma.masked else int(terms),
+                }
+                for params, value, terms in rows
+            ],
+        }
+    return found
+
+
+def python_lines(estimator: Any) -> str:
+    """A few lines of Python that fit the model again."""
+    cls = type(estimator)
+    module = "termwise" if cls.__module__.startswith("termwise") else "sklearn.pipeline"
+    return f"from {module} import {cls.__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
+
+
+# -- the samples -------------------------------------------------------------------------------------------------------
+
+
+def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
+    """Observed and predicted values of some samples, confusion matrix, leave-one-out scores."""
+    model, residuals, classes = resolved.model, resolved.loo_residuals, resolved.classes
+    rows, loo = evenly(len(y), MAX_ROWS), None
+    fitted = as_numpy(model.predict(rows_of(X, rows)))
+    if classes is None:
+        Y = as_columns(y).astype(np.float64)
+        found: Metadata = {
+            "fit": fit_metadata(rows, Y, as_columns(fitted), None if residuals is None else Y - residuals)
+        }
+        if residuals is not None:
+            weight = resolved.weights_of_samples(len(y))
+            variance = weight @ (Y - weight @ Y / weight.sum()) ** 2
+            if np.all(variance > 0):
+                found["scores"] = {"loo_r2": round_significant(np.mean(1 - weight @ residuals**2 / variance))}
+    else:
+        if residuals is not None:
+            scores = as_columns(code_known_labels(classes, y)) - residuals
+            loo = Labels(classes).decide(scores[:, 0] if scores.shape[1] == 1 else scores)
+        observed = {"rows": rows, "observed": y[rows], "fitted": fitted, "loo": None if loo is None else loo[rows]}
+        predicted, how = (as_numpy(model.predict(X)), "fit") if loo is None else (loo, "leave-one-out")
+        found = {"fit": to_plain(observed), "confusion": confusion_metadata(y, predicted, classes, how)}
+        if loo is not None:
+            found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
+    n, p = len(y), resolved.n_candidates
+    if isinstance(model, BasisRidge) and n * p * min(n, p) <= PENALTY_FLOPS:
+        found["penalty"] = penalty_curves(resolved, X, y)
+    return found
+
+
+def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArray | None) -> Metadata:
+    """Observed, fitted and leave-one-out values of some rows, one list per output."""
+    values = {"observed": Y[rows].T, "fitted": fitted.T, "loo": None if loo is None else loo[rows].T}
+    rounded = {name: None if one is None else round_significant(one) for name, one in values.items()}
+    return {"rows": to_plain(rows), **rounded}
+
+
+def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray, how: str) -> Metadata:
+    """Confusion matrix, and from which predictions it is."""
+    counts = confusion_matrix(y, predicted, labels=classes)
+    return {"classes": [str(one) for one in classes], "counts": to_plain(counts), "how": how}
+
+
+def data_notes(resolved: ResolvedModel, X: Any) -> list[str]:
+    """Notes on constant and duplicate columns."""
+    encoder = own_encoder(resolved, X)
+    if resolved.preprocessing is not None or hasattr(X, "toarray") or np.prod(np.shape(X), dtype=float) > TABLE_ENTRIES:
+        return []
+    G = np.asarray(to_host(X) if encoder is None else encoder.transform(X))
+    names = [f"x{j}" for j in range(G.shape[1])] if encoder is None else list(encoder.get_feature_names_out())
+    constant = np.all(G[:1] == G, axis=0)
+    first: dict[bytes, int] = {}
+    duplicates = [f"{names[j]} = {names[first[key]]}" for j, key in enumerate(map(bytes, np.ascontiguousarray(G.T)))
+                  if first.setdefault(key, j) != j and not constant[j]]  # fmt: skip
+    notes = []
+    for what, columns in (
+        ("Constant columns, which carry no information", [names[j] for j in np.flatnonzero(constant)]),
+        ("Duplicate columns, of which any can replace the others", duplicates),
+    ):
+        if columns:
+            rest = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
+            notes.append(f"{what}: {', '.join(columns[:MAX_COLUMNS])}{rest}.")
+    return notes
+
+
+# -- held-out samples --------------------------------------------------------------------------------------------------
+
+
+def held_out_comparison(
+    model: Any, X: Any, y: Any, X_test: Any, y_test: Any
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Score a fitted model on held-out samples, next to baselines fitted to the same training samples.
+
+    The baselines are the mean (the most frequent class), and linear models of all columns: ridge regression and the
+    lasso with cross-validated penalties (for classes, logistic regression with ridge and with lasso penalty). Their
+    columns are standardised, and categories are encoded as the model encodes them.
+
+    Parameters
+    ----------
+    model : fitted estimator of termwise, or a pipeline that ends in one
+        Fitted to X and y.
+    X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q)
+        Training samples.
+    X_test, y_test : data frame or array-like of shape (m, d), array-like of shape (m,) or (m, q)
+        Held-out samples.
+
+    Returns
+    -------
+    held_out : dict
+        "metric" ("R2", or "accuracy" for classes), "value", "n" (number of samples), and for regression "rmse",
+        "unexplained" (share of the variance), "coverage" (share of the samples in their 90 % interval).
+    baselines : list of dict
+        For each baseline "name", "value" of the same metric on the same samples, "terms" (number of nonzero weights),
+        "title" (a longer name), and "rows" where it was fitted to a subset of the samples.
+
+    Notes
+    -----
+    Of more than 5,000 samples, baselines are fitted to 5,000, evenly spaced.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import train_test_split
+    >>> from termwise import ForwardRegressor, diagnostics
+    >>> X, X_test, y, y_test = train_test_split(*load_diabetes(return_X_y=True), random_state=0)
+    >>> model = ForwardRegressor().fit(X, y)
+    >>> held_out, baselines = diagnostics.held_out_comparison(model, X, y, X_test, y_test)
+    >>> held_out["metric"], [one["name"] for one in baselines]
+    ('R2', ['mean', 'ridge', 'lasso'])
+    """
+    resolved = resolve(model, "held_out_comparison")
+    y, y_test = as_numpy(y), as_numpy(y_test)
+    held_out = held_out_score(resolved, X_test, y_test)
+    encoder, rows = own_encoder(resolved, X), evenly(len(y), BASELINE_ROWS)
+    tables = [X, X_test] if encoder is None else [encoder.transform(X), encoder.transform(X_test)]
+    G, G_test = (table if hasattr(table, "toarray") else as_numpy(table) for table in tables)
+    G = rows_of(G, rows)
+    if G.shape[0] * G.shape[1] > TABLE_ENTRIES:
+        return held_out, []
+    if y.ndim > 1:  # MultiTaskLassoCV takes no sparse matrices
+        G, G_test = densify(G), densify(G_test)
+    metric = r2_score if resolved.classes is None else accuracy_score
+    subset = {"rows": len(rows)} if len(rows) < len(y) else {}
+    baselines = []
+    for name, (title, linear) in baseline_models(resolved.classes is None, y.ndim > 1).items():
+        pipeline = make_pipeline(StandardScaler(with_mean=not hasattr(G, "toarray")), linear)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # penalties too small for the solver to converge are not selected
+            pipeline.fit(G, y[rows])
+            value = float(metric(y_test, pipeline.predict(G_test)))
+        coef = np.atleast_2d(getattr(getattr(pipeline[-1], "best_estimator_", pipeline[-1]), "coef_", 0.0))
+        n_terms = int(np.any(coef != 0, axis=0).sum())
+        baselines.append({"name": name, "title": title, "value": value, "terms": n_terms, **subset})
+    return held_out, baselines
+
+
+def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
+    """Score of the model on held-out samples, and the coverage of its intervals."""
+    predicted = as_numpy(resolved.given.predict(X))
+    if resolved.classes is not None:
+        return {"metric": "accuracy", "value": float(accuracy_score(y, predicted)), "n": len(y)}
+    value, rmse = float(r2_score(y, predicted)), float(np.sqrt(np.mean((y - predicted) ** 2)))
+    result = {"metric": "R2", "value": value, "n": len(y), "unexplained": 1 - value, "rmse": rmse}
+    if resolved.loo_residuals is not None:
+        rows = evenly(len(y), max(100, INTERVAL_PAIRS // len(resolved.loo_residuals)))
+        table = resolved.preprocess(rows_of(X, rows))
+        lower, upper = (as_numpy(end) for end in resolved.model.predict_interval(table, coverage=COVERAGE))
+        result["coverage"] = float(np.mean((lower <= y[rows]) & (y[rows] <= upper)))
+        result["nominal"] = COVERAGE
+    return result
+
+
+def own_encoder(resolved: ResolvedModel, X: Any) -> Any:
+    """The fitted transformer that encodes a table in front of the model's terms; None for numbers."""
+    first = resolved.steps[0] if resolved.steps else None
+    if resolved.preprocessing is not None:
+        return resolved.preprocessing
+    if isinstance(first, TableEncoder | LagBasis):
+        return first
+    return TableEncoder().fit(X) if is_frame(X) else None
+
+
+def baseline_models(regression: bool, many_outputs: bool) -> dict[str, tuple[str, Any]]:
+    """Title and estimator of each baseline."""
+    if regression:
+        lasso = MultiTaskLassoCV(max_iter=2000) if many_outputs else LassoCV(max_iter=2000)
+        ridge = RidgeCV(RIDGE_PENALTIES)
+        return {"mean": ("mean", DummyRegressor()), "ridge": ("ridge", ridge), "lasso": ("lasso", lasso)}
+    l1 = {"l1_ratio": 1.0, "solver": "saga", "tol": 1e-2, "max_iter": 200, "random_state": 0}
+    if LogisticRegression().penalty != "deprecated":  # before scikit-learn 1.8 l1_ratio requires this penalty
+        l1["penalty"] = "elasticnet"
+    models = LogisticRegression(max_iter=200), LogisticRegression(**l1)
+    ridge, lasso = (GridSearchCV(model, {"C": INVERSE_PENALTIES}, cv=3) for model in models)
+    return {
+        "mean": ("most frequent class", DummyClassifier()),
+        "ridge": ("logistic regression, ridge penalty", ridge),
+        "lasso": ("logistic regression, lasso penalty", lasso),
+    }

@@ -1,0 +1,67 @@
+"""Every constant of the recipe, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RecipeSettings:
+    """The constants of `TermwiseRegressor` and `TermwiseClassifier`.
+
+    Unless a comment says otherwise they were chosen on nine regression sets of the papers (ailerons, auto_mpg,
+    boston_housing, delta_ailerons, delta_elevators, elevators, kin8nm, puma32H, puma8NH; 200 to 1,000 training samples)
+    and on Hong, Chen and Harris's eight two-class sets, on other splits than those reported in the benchmarks. Limits
+    on rows, inputs and candidates bound time and memory. Pure rounding tolerances are in `termwise._numerics`.
+    """
+
+    # -- how many rows each stage sees, bounding the time of a fit -----------------------------------------------------
+    choice_rows: int = 4000  # cross-validation, which chooses dictionary, target and size
+    path_rows: int = 20_000  # selection of the terms; the weights are always fitted to all rows
+    ridge_rows: int = 1200  # ridge regression on all candidates as a target: cubic in the rows
+
+    # -- cross-validation ----------------------------------------------------------------------------------------------
+    n_folds: int = 5  # the usual compromise between bias, variance and time
+    n_repeats: int = 2  # of cross-validation for few rows; more repeats brought nothing on the nine sets
+    repeat_rows: int = 1500  # repeat while fewer rows than this have been predicted
+    min_fold_rows: int = 10  # distinct inputs per fold below which grouping by inputs would leave out whole levels
+    parallel_rows: int = 500  # rows up to which folds are fitted one after the other: too short for threads
+    ridge_copies: int = 5  # copies of a fold's design matrix alive at once, in the ridge fit; bounds the threads
+
+    # -- length of the paths -------------------------------------------------------------------------------------------
+    alpha: float = 1e-6  # ridge penalty during selection: stabilises near-duplicate candidates, hardly shrinks
+    first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
+    min_first_terms: int = 10  # their minimum length
+    rows_per_first_term: int = 8  # rows for each of the first terms
+    rows_per_term: int = 3  # rows for each term at any length, short of interpolation
+    growth_share: float = 0.9  # a chosen size above this share of the path doubles the path
+    elimination_se: float = 3.0  # standard errors of the paired difference from which a trial is dropped
+    extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
+
+    # -- choice of the size --------------------------------------------------------------------------------------------
+    small_se: float = 0.5  # "small": standard errors above the minimum, between none and the one-standard-error rule
+    small_loss: float = 0.1  # "small": share of the explained variance that may be lost, if standard errors are large
+    small_extra_terms: int = 1  # "small": terms beyond the fewest if they lower the error
+    drawable_se: float = 1.0  # "small": standard errors by which a model that cannot be drawn must be better
+    label_error_se: float = 2.0  # labels: standard errors of the squared error within which error rates compete
+    label_rate_se: float = 0.1  # labels, "small": standard errors of the error rate above the minimum
+
+    # -- stacked ensemble ----------------------------------------------------------------------------------------------
+    min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
+    min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
+
+    # -- dictionaries --------------------------------------------------------------------------------------------------
+    max_centers: int = 1000  # Gaussians on every row up to this many rows,
+    center_growth: float = 0.2  # then growing as this power of the rows, to bound the time
+    widths: tuple[float, ...] = (0.35, 0.7, 1.4, 2.8)  # Gaussian widths tried, in median distances between rows
+    width_rows: int = 600  # rows the width is chosen on, by leave-one-out of ridge regression
+    width_centers: int = 300  # Gaussians it is chosen with, half as many as rows
+    max_pair_candidates: int = 50_000  # candidates up to which "auto" tries products: time and memory
+    max_paired_inputs: int = 100  # inputs up to which all pairs have products; beyond, screened inputs only
+    n_screened_inputs: int = 40  # inputs kept by screening: at most 20,000 candidates
+    max_gaussian_inputs: int = 3000  # distances concentrate in high dimensions, and every centre stores one row
+    max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
+
+    # -- probabilities and summary -------------------------------------------------------------------------------------
+    log_sharpness: tuple[float, float] = (-5.0, 5.0)  # bounds of the logarithm of the scale: from flat to hard labels
+    listed_inputs: int = 10  # inputs whose ARD relevance `summary` lists: one line of text

@@ -1,0 +1,156 @@
+"""Forward selection by the drop of the cost with a minimal state, for the many small paths of a cross-validation.
+
+`State` computes every criterion at every step and accepts rows of any kind. Here only the terms and their predictions
+are needed, and a step on a few hundred samples must not take longer than its products. With P of the model so far a
+candidate g has `c = g'P y` and `s = g'P g`; the next term has the largest `c^2 / (alpha + s)`, Orr (7.7), and its
+`z = P g / sqrt(alpha + s)` with `t = G'z` leaves `c - t z'y` and `s - t^2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+
+from termwise._numerics import CONSTANT_COLUMN, DEPENDENT_COLUMN
+from termwise.design import Design
+from termwise.design.stored import as_design
+from termwise.selection.engine import grow
+from termwise.selection.rules import CostRule
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class NestedModels:
+    """Models with the first 0 to k terms of a path: `G_S - mean = Z R` in rows scaled by the roots of their weights."""
+
+    terms: Indices  # (k,)
+    means: Floats  # (k,), of their columns
+    R: Floats  # (k, k)
+    Z: Floats  # (k, n), one row for each term
+    zy: Floats  # (k, q)
+    start: Floats  # (q,), the mean of the target
+
+    def columns(self, k: int, root: Floats) -> Floats:
+        """Columns of the first k terms, (n, k), on the samples of the path."""
+        return self.Z[:k].T / root @ self.R[:k, :k] + self.means[:k]
+
+    def fitted(self, k: int, root: Floats) -> Floats:
+        """Fitted values of the first k terms on these samples, (n, q)."""
+        return self.start + self.Z[:k].T / root @ self.zy[:k]
+
+    def along(self, G: Floats) -> Floats:
+        """Predictions with the first 0 to k terms, (k + 1, m, q), for rows of the columns of all terms.
+
+        A model with k terms predicts `y_mean + sum over j <= k of z_j (z_j'y)`, where `z = (g - g_mean) R^-1` are the
+        coordinates of a new row.
+        """
+        path = np.tile(self.start, (len(self.terms) + 1, len(G), 1))
+        if len(self.terms):
+            z = sla.solve_triangular(self.R, (G - self.means).T, trans="T", check_finite=False)
+            path[1:] += np.cumsum(z[:, :, None] * self.zy[:, None, :], axis=0)
+        return path
+
+
+def nested_paths(
+    G: Any, targets: Sequence[Floats], sample_weight: Floats, alpha: float, max_terms: int
+) -> list[NestedModels]:
+    """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`."""
+    design, root, n = as_design(G), np.sqrt(sample_weight)[:, None], sample_weight.sum()
+    means = design.products(sample_weight) / n
+    norms = design.centred_squares(None if np.all(sample_weight == 1) else sample_weight, means)
+    norms[norms <= n * (CONSTANT_COLUMN * means) ** 2] = 0.0
+    columns, rule, paths = CentredColumns(design, root, means, norms), CostRule(minimum=0.0), []
+    for Y in targets:
+        start = sample_weight @ Y / n
+        state = NestedState(columns, root * (Y - start), alpha, max_terms)
+        grow(state, rule, state.limit_reached)
+        paths.append(state.models(start))
+    return paths
+
+
+class CentredColumns(NamedTuple):
+    """Candidates, centred and with rows scaled by the roots of their weights."""
+
+    design: Design
+    root: Floats  # (n, 1)
+    means: Floats  # (p,)
+    norms: Floats  # (p,), squares; zero for constant columns
+
+
+class NestedState:
+    """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled."""
+
+    def __init__(self, columns: CentredColumns, Y: Floats, alpha: float, max_terms: int) -> None:
+        self.columns, self.Y, self.alpha, self.limit = columns, Y, alpha, min(max_terms, len(columns.norms))
+        self._c = columns.design.products(columns.root * Y).T.copy()
+        self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
+        self.Z, self.R = np.zeros((max_terms, len(Y) + max_terms)), np.zeros((max_terms, max_terms))
+        self.zy = np.zeros((max_terms, Y.shape[1]))
+        self.chosen: list[int] = []
+        self.refreshed = 0  # terms that c and s are up to date with
+
+    @property
+    def c(self) -> Floats:
+        """`g'P y` of every candidate, (p, q)."""
+        return self._c.T
+
+    def limit_reached(self) -> str:
+        """Whether the model has as many terms as it may."""
+        return "max_terms reached" if len(self.chosen) >= self.limit else ""
+
+    def refresh(self) -> None:
+        """Update c and s with the newest term: the pass over G, which the last term of a path does without."""
+        if self.refreshed < len(self.chosen):
+            k, n = self.refreshed, len(self.Y)
+            t = self.columns.design.products(self.columns.root[:, 0] * self.Z[k, :n])
+            self._c -= self.zy[k][:, None] * t
+            self.s -= t * t
+            self.s[self.chosen[k]] = 0.0
+            self.refreshed += 1
+        self.eligible = self.s > self.least
+        self.den = np.where(self.eligible, self.alpha + self.s, 1.0)
+
+    def fetch_candidates(self, candidates: Indices, *values: Floats) -> tuple[Any, Any]:
+        """The candidates and values, which are here already."""
+        return Fetched(candidates), values
+
+    def append(self, j: int) -> bool:
+        """Append candidate j, with the root of the penalty below it; exclude it if it depends on the others.
+
+        It is orthogonalised twice: the first pass leaves it orthogonal to the others but for rounding.
+        """
+        k, n, (design, root, means, _) = len(self.chosen), len(self.Y), self.columns
+        Z, x = self.Z[:k, : n + k + 1], np.zeros(n + k + 1)
+        x[:n] = root[:, 0] * (design.columns(np.array([j]))[:, 0] - means[j])
+        x[n + k] = np.sqrt(self.alpha)
+        first = Z @ x
+        x -= first @ Z
+        again = Z @ x
+        x -= again @ Z
+        if x[:n] @ x[:n] <= self.least[j]:
+            self.s[j] = 0.0
+            return False
+        length = np.sqrt(x @ x)
+        self.R[:k, k], self.R[k, k], self.Z[k, : n + k + 1] = first + again, length, x / length
+        self.zy[k] = self.Z[k, :n] @ self.Y
+        self.chosen.append(j)
+        return True
+
+    def models(self, start: Floats) -> NestedModels:
+        """The models of all sizes, for targets with this mean."""
+        k, terms = len(self.chosen), np.array(self.chosen, dtype=np.intp)
+        means = self.columns.means[terms]
+        return NestedModels(terms, means, self.R[:k, :k], self.Z[:k, : len(self.Y)], self.zy[:k], start)
+
+
+class Fetched(NamedTuple):
+    """Candidates that were fetched."""
+
+    numbers: Indices
