@@ -250,3 +250,12 @@ def test_taking_functions_of_a_pipeline_evaluates_no_others(rng):
     np.testing.assert_allclose(some.transform(X), smooth.transform(X)[:, [4, 1]], rtol=1e-12)
     assert len(some[-1].centers_) == 2
     assert list(some.get_feature_names_out()) == ["gaussian_4", "gaussian_1"]
+
+
+def test_width_as_a_multiple_of_the_median_distance(rng):
+    X = rng.normal(size=(40, 3))
+    half = RadialBasis(width=("median", 0.5)).fit(X)
+    assert half.width_ == 0.5 * RadialBasis(width="median").fit(X).width_ == 0.5 * median_distance(X)
+    for width, error in ((("median", 0), ValueError), (("mean", 1.0), ValueError), (("median", "x"), TypeError)):
+        with pytest.raises(error, match=r"width must be .*: give a number, an array, 'median' or \('median', factor\)"):
+            RadialBasis(width=width).fit(X)

@@ -81,9 +81,9 @@ def step_of(name):
     return Summed(SUMS[name], rng.normal(size=4), w, rng.normal(size=(4, 3)), powers)
 
 
-FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "expit": expit, "square": np.square,
-             "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-             "maximum": np.maximum, "minimum": np.minimum, "where": np.where}  # fmt: skip
+FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "square": np.square, "expit": expit,
+             "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply,
+             "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum, "where": np.where}  # fmt: skip
 
 
 def value(node, step, row, k, j=None):
@@ -114,7 +114,10 @@ def test_every_reader_computes_the_same(name, tmp_path):
     inputs = Z.copy()
     expected = np.array([[value(step.expression, step, row, k) for k in range(4)] for row in Z])
     np.testing.assert_allclose(step.evaluate(inputs), expected, rtol=1e-13, atol=1e-15)
-    np.testing.assert_array_equal(inputs, Z)  # nothing is computed in place of what was given
+    many = np.tile(Z, (300, 1))  # enough for intermediate results to be computed in place
+    np.testing.assert_allclose(step.evaluate(many), np.tile(expected, (300, 1)), rtol=1e-13, atol=1e-15)
+    np.testing.assert_array_equal(many, np.tile(Z, (300, 1)))  # but not in place of what was given
+    np.testing.assert_array_equal(inputs, Z)
     for key, table in step.tables.items():
         np.testing.assert_array_equal(table, before[key])
     program = Program(InputSchema.from_inputs(describe_inputs("uvw", {}, {})), (step,),
@@ -162,7 +165,7 @@ def test_radial_functions_by_matrix_products_equal_their_expression():
 
 
 def test_kernels_of_tiles_need_no_temporary():
-    m = -np.abs(np.random.default_rng(0).normal(size=(5, 4)))
+    m = -np.abs(np.random.default_rng(0).normal(size=(80, 70)))
     for name, kernel in KERNELS.items():
         expression, tile = kernel.substitute(r2=-variable("m")), m.copy()
         assert evaluate(expression, {"m": tile}, overwrite=("m",)) is tile, name

@@ -359,6 +359,8 @@ def test_numbers_must_stay_numbers(make):
 @both
 def test_arrays_cannot_stand_for_categories(make):
     encoder = TableEncoder().fit(make())
-    message = r"X must be a data frame as in fit, got ndarray: numbers alone do not tell the categories of kind\."
+    message = (
+        r"X must be a data frame as in fit, got ndarray: an array of numbers does not hold the categories of kind\."
+    )
     with pytest.raises(ValueError, match=message):
         encoder.transform(np.ones((2, 2)))

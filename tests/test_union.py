@@ -185,7 +185,7 @@ def test_targets_reach_the_bases():
         ("anova", r"bases must be a list of bases of termwise\.basis, got 'anova'"),
         ([AnovaBasis(), PolynomialFeatures()], r"bases must be a list of bases .*PolynomialFeatures\(\)\]: scikit"),
         ([AnovaBasis(), None], r"bases must be a list of bases"),
-        ([AnovaBasis(), LagBasis()], r"bases must not have a LagBasis, which looks at earlier rows, among them, got "
+        ([AnovaBasis(), LagBasis()], r"bases must not have a LagBasis, which refers to earlier rows, among them, got "
          r"\[AnovaBasis\(\), LagBasis\(\)\]: put it in front, as in make_pipeline\(LagBasis\(\), UnionBasis"),
         ([UnionBasis([LagBasis()])], r"bases must not have a LagBasis"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,13 +131,23 @@ class AnovaBasis(Basis):
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
         statistics = InputStatistics.from_samples(X).check_varying()
-        distinct, deviations = X[statistics.rows].astype(np.float64, copy=False), statistics.deviations
-        self.ranges_ = statistics.ranges
-        binary = np.all((self.ranges_[0] == distinct) | (self.ranges_[1] == distinct), axis=0)
-        self.means_, self.deviations_ = linear_scaling(distinct, statistics, binary)
-        self.centers_ = bump_centers(distinct, binary, self.n_centers)
-        has_bumps = ~np.isnan(self.centers_).all(axis=1)
-        scale = spacings(self.centers_, deviations) if unit == "spacing" else np.where(has_bumps, deviations, np.nan)
+        distinct = X[statistics.rows].astype(np.float64, copy=False)
+        self.ranges_ = low, high = statistics.ranges
+        # An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one.
+        binary = np.all((low == distinct) | (high == distinct), axis=0)
+        share = np.mean(high == distinct, axis=0)
+        rare = binary & (statistics.deviations > 0) & (np.minimum(share, 1 - share) < RARE_SHARE)
+        self.means_ = np.where(rare, np.where(share < 0.5, low, high), statistics.means)
+        self.deviations_ = np.where(rare, high - low, statistics.deviations)
+        midpoints = (np.arange(self.n_centers) + 0.5) / max(1, self.n_centers)
+        centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
+        centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
+        centers[binary] = np.nan
+        self.centers_ = np.sort(centers, axis=1)  # NaN comes last
+        counts = np.sum(~np.isnan(self.centers_), axis=1)
+        scale = np.where(counts > 0 if unit == "std" else counts == 1, statistics.deviations, np.nan)
+        for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
+            scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
         self.widths_ = factor * scale
         self.inputs_, self.bumps_ = self._eligible_terms(distinct)
 
@@ -166,12 +176,18 @@ class AnovaBasis(Basis):
             a, b = np.triu_indices(m, 1)
             pairs = inputs[a] != inputs[b]
             first, second = np.append(first, a[pairs]), np.append(second, b[pairs])
-        statistics = FunctionStatistics.from_design(
-            ProductDesign(self.evaluate_singles(X, inputs, bumps), first, second)
-        )
+        G = ProductDesign(self.evaluate_singles(X, inputs, bumps), first, second)
+        total, squares, fourth = G.products(np.ones(len(X))), G.squares(None), G.fourths(None)
+        tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
+        counts = squares / np.maximum(fourth, tiny) * squares
+        constant = squares - total**2 / len(X) <= CONSTANT_TOLERANCE * squares
         linear = (second == m) & (bumps[first] == 0)
-        kept = np.flatnonzero(linear | ((statistics.counts >= self.min_count) & ~statistics.constant))
-        distinct = kept[not_multiples(statistics.projections[kept])]
+        kept = np.flatnonzero(linear | ((counts >= self.min_count) & ~constant))
+        # g / |g| along two random directions, equal but for the sign only where functions are multiples
+        u, v = np.random.default_rng(0).normal(size=(2, len(X)))
+        projections = (G.products(u) + 1j * G.products(v))[kept] / np.sqrt(np.maximum(squares[kept], tiny))
+        signless = np.where(projections.real < 0, -projections, projections).round(DUPLICATE_DIGITS)
+        distinct = kept[np.sort(np.unique(signless, return_index=True)[1])]
         terms = np.column_stack([first[distinct], second[distinct]])
         return np.append(inputs, -1)[terms], np.append(bumps, -1)[terms]
 
@@ -189,15 +205,18 @@ class AnovaBasis(Basis):
         inputs, bumps : ndarrays of int
             The input of each function, and 0 for the input itself or the number of the bump, from 1 on.
         """
-        places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
-        units = np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])
-        is_bump = bumps > 0
+        parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
-            U = evaluate(LINEAR, {"z": X[rows][:, inputs], "places": places, "units": units})
+            U = evaluate(LINEAR, {"z": X[rows][:, inputs], **parameters})
             U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
             S[rows, :-1] = U
         return S
+
+    def _single_parameters(self, inputs: Indices, bumps: Indices) -> dict[str, Floats]:
+        """Return the parameters of `LINEAR` for some single functions."""
+        places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
+        return {"places": places, "units": np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])}
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Fill the design matrix block by block with products of the single functions in its terms.
@@ -246,14 +265,9 @@ class AnovaBasis(Basis):
         They are those of `SINGLE`, with the input of each function in `columns`.
         """
         (columns, bumps), first, second = self._factors()
-        return {
-            "columns": columns,
-            "places": np.column_stack([self.means_, self.centers_])[columns, bumps],
-            "units": np.where(bumps == 0, self.deviations_[columns], self.widths_[columns]),
-            "bumps": np.minimum(bumps, 1),
-            "first": first,
-            "second": np.where(second == len(columns), -1, second),
-        }
+        second = np.where(second == len(columns), -1, second)
+        singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": np.minimum(bumps, 1)}
+        return {**singles, "first": first, "second": second}
 
     def _stores(self, X: NDArray) -> bool:
         """Whether estimators store the design matrix: where it is small, or has few products."""
@@ -272,40 +286,6 @@ class AnovaBasis(Basis):
         return list(single[i, a] + times[j, b])
 
 
-def linear_scaling(X: Floats, statistics: InputStatistics, binary: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the origin and the unit of every input: mean and deviation, except for rare values.
-
-    An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one. Products of two
-    such are zero except where both are rare, while those of standardised ones would be largest for combinations that no
-    sample has.
-    """
-    low, high = statistics.ranges
-    share = np.mean(high == X, axis=0)
-    rare = binary & (statistics.deviations > 0) & (np.minimum(share, 1 - share) < RARE_SHARE)
-    common = np.where(share < 0.5, low, high)
-    return np.where(rare, common, statistics.means), np.where(rare, high - low, statistics.deviations)
-
-
-def bump_centers(X: Floats, binary: NDArray[np.bool_], count: int) -> Floats:
-    """Return the values of every input at its quantiles, each once, ascending, (d, count); NaN where there are fewer.
-
-    The quantiles are the midpoints of equal shares of the samples; an input with two values has none.
-    """
-    centers = np.quantile(X, (np.arange(count) + 0.5) / max(1, count), axis=0, method="nearest").T
-    centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
-    centers[binary] = np.nan
-    return np.sort(centers, axis=1)  # NaN comes last
-
-
-def spacings(centers: Floats, deviations: Floats) -> Floats:
-    """Mean distance between the centres of every input: its deviation if there is only one, NaN if there is none."""
-    counts = np.sum(~np.isnan(centers), axis=1)
-    distances = np.where(counts == 1, deviations, np.nan)
-    for count in np.unique(counts[counts > 1]):
-        distances[counts == count] = np.diff(centers[counts == count, :count], axis=1).mean(axis=1)
-    return distances
-
-
 def distinct_labels(numbers: Floats) -> list[str]:
     """Format numbers with as few digits, but at least two, as distinguish them; NaN is skipped.
 
@@ -321,31 +301,3 @@ def distinct_labels(numbers: Floats) -> list[str]:
         if len(set(labels)) == len(labels):
             break
     return labels
-
-
-class FunctionStatistics(NamedTuple):
-    """Statistics of every function on the training samples."""
-
-    counts: Floats  # (sum g^2)^2 / sum g^4
-    constant: NDArray[np.bool_]
-    projections: NDArray[np.complex128]  # g / |g| along two random directions: distinct for distinct functions
-
-    @classmethod
-    def from_design(cls, G: ProductDesign) -> Self:
-        """Compute the statistics of all functions at once."""
-        n = G.shape[0]
-        total, squares, fourth = G.products(np.ones(n)), G.power_sums(2), G.power_sums(4)
-        tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
-        u, v = np.random.default_rng(0).normal(size=(2, n))
-        projections: NDArray[np.complex128] = G.products(u) + 1j * G.products(v)
-        return cls(
-            counts=squares / np.maximum(fourth, tiny) * squares,
-            constant=squares - total**2 / n <= CONSTANT_TOLERANCE * squares,
-            projections=projections / np.sqrt(np.maximum(squares, tiny)),
-        )
-
-
-def not_multiples(projections: NDArray[np.complex128]) -> Indices:
-    """Positions of the functions that are no multiple of an earlier one."""
-    signless = np.where(projections.real < 0, -projections, projections)
-    return np.sort(np.unique(signless.round(DUPLICATE_DIGITS), return_index=True)[1])

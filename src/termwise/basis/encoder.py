@@ -1,10 +1,10 @@
-"""Tables as people have them: numbers and categories in named columns."""
+"""Encode data frames as numbers: indicator columns for categories."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
@@ -14,30 +14,30 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-CATEGORICAL = ("category", "Categorical", "Enum")  # how pandas and polars call their types of categories
-NUMERIC = re.compile(r"u?int\d|float\d|bool|decimal", re.IGNORECASE)  # and those of numbers
+CATEGORICAL = ("category", "Categorical", "Enum")  # names of the categorical types of pandas and polars
+NUMERIC = re.compile(r"u?int\d|float\d|bool|decimal", re.IGNORECASE)  # and of numeric types
 
 
 class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Turn a data frame into numbers: columns of a categorical type become one column of 0 and 1 per category.
+    """Encode a data frame as numbers: a column of a categorical type becomes one indicator column per category.
 
-    Columns of any other type must be numbers. A category not seen in `fit` is none of the known ones. Missing values
-    are an error that names the columns. Plain arrays pass through.
+    Columns of any other type must be numeric. All indicators are 0 for a category not seen in `fit`. Missing values are
+    an error that names the columns. Plain arrays pass through.
 
     Attributes
     ----------
     categories_ : dict
         The categories of each categorical column, by its name, in ascending order.
     n_features_in_, feature_names_in_ : int, ndarray
-        Number and names of the columns; names only if they are text, `x0`, `x1`, ... stand for them elsewhere.
+        Number and names of the columns; names only if they are strings.
 
     Notes
     -----
-    Use it as the first step of a basis, `make_pipeline(TableEncoder(), AnovaBasis())`, wherever a table has columns
-    that are no numbers. pandas and polars give the same columns for the same table. The result is float32 if all
-    columns of numbers are, float64 otherwise.
+    Use it as the first step of a basis, `make_pipeline(TableEncoder(), AnovaBasis())`, wherever a table has
+    categorical columns. pandas and polars give the same columns for the same table. The result is float32 if all
+    numeric columns are, float64 otherwise.
 
-    Text is no category by itself: whether `"17"` names a kind or was a number once, only the owner of the table knows.
+    Strings are no categories by default: `"17"` may be a category or a number.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the categories.
+        """Store the categories.
 
         Parameters
         ----------
@@ -74,11 +74,16 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.categories_ = {}
             return self
         columns = self._columns(X, reset=True)
-        kinds = {name: column for name, column in columns.items() if is_categorical(column)}
-        check_numbers({name: column for name, column in columns.items() if name not in kinds})
-        check_complete(columns, kinds)
-        self.categories_ = {name: ascending(column.unique()) for name, column in kinds.items()}
-        check_different(self.get_feature_names_out())
+        categorical = {key: one for key, one in columns.items() if str(one.dtype).startswith(CATEGORICAL)}
+        _check_columns(columns, categorical)
+        self.categories_ = {}
+        for key, column in categorical.items():
+            values = list(np.asarray(column.unique(), dtype=object))
+            try:
+                self.categories_[key] = sorted(values)
+            except TypeError:  # of several types
+                self.categories_[key] = sorted(values, key=str)
+        _check_names(self.get_feature_names_out())
         return self
 
     def transform(self, X: Any) -> NDArray:
@@ -93,18 +98,20 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not is_frame(X):
             return self._check_array(X, reset=False)
         columns = self._columns(X, reset=False)
-        numbers = {name: column for name, column in columns.items() if name not in self.categories_}
-        check_numbers(numbers)
-        check_complete(columns, self.categories_)
-        single = numbers and all(str(column.dtype).lower() == "float32" for column in numbers.values())
-        parts = [
-            as_numbers(column) if name in numbers else memberships(column, self.categories_[name])
-            for name, column in columns.items()
-        ]
-        return np.column_stack(parts).astype(np.float32 if single else np.float64, copy=False)
+        _check_columns(columns, self.categories_)
+        numeric = [str(column.dtype).lower() for key, column in columns.items() if key not in self.categories_]
+        parts = []
+        for key, column in columns.items():
+            if key in self.categories_:
+                values = np.asarray(column, dtype=object)
+                parts += [values == category for category in self.categories_[key]]
+            else:
+                parts.append(np.asarray(column, dtype=np.float64))
+        dtype = np.float32 if numeric and set(numeric) == {"float32"} else np.float64
+        return np.column_stack(parts).astype(dtype, copy=False)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns: those of numbers as they are, of categories `column=category`.
+        """Return the names of the encoded columns: numeric ones unchanged, indicators as `column=category`.
 
         Parameters
         ----------
@@ -116,7 +123,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.array([name for block in names for name in block], dtype=object)
 
     def blocks(self, input_features: ArrayLike | None = None) -> list[tuple[str, list[Any] | None]]:
-        """Return what each column of the table becomes: its name and its categories, None for a column of numbers.
+        """Return the name and the categories of each column of the table, None for a numeric column.
 
         Parameters
         ----------
@@ -124,30 +131,28 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Names of the columns of the table; by default those seen in `fit`, or `x0`, `x1`, ...
         """
         check_is_fitted(self, "categories_")
-        names = super().get_feature_names_out(input_features)
-        return [(str(name), self.categories_.get(key)) for name, key in zip(names, self._keys(), strict=True)]
-
-    def _keys(self) -> list[str]:
-        """Names of the columns as `fit` saw them."""
-        return [str(name) for name in super().get_feature_names_out()]
+        names, keys = super().get_feature_names_out(input_features), super().get_feature_names_out()
+        return [(str(name), self.categories_.get(str(key))) for name, key in zip(names, keys, strict=True)]
 
     def _check_array(self, X: Any, reset: bool) -> NDArray:
         if not reset and self.categories_:
             raise ValueError(
-                f"X must be a data frame as in fit, got {type(X).__name__}: numbers alone do not tell the categories "
-                f"of {listing(self.categories_)}."
+                f"X must be a data frame as in fit, got {type(X).__name__}: an array of numbers does not hold the "
+                f"categories of {listing(self.categories_)}."
             )
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
-        refuse_holes(self._keys()[j] for j in np.flatnonzero(~np.isfinite(X).all(axis=0)))
+        missing = np.flatnonzero(~np.isfinite(X).all(axis=0))
+        _raise_if_missing([super(TableEncoder, self).get_feature_names_out()[j] for j in missing])
         return X
 
     def _columns(self, X: Any, reset: bool) -> dict[str, Any]:
-        """Take a frame apart into its columns, by the names they go by here."""
-        check_different(X.columns)
+        """Return the columns of a frame by their names, or `x0`, `x1`, ... where these are no strings."""
+        _check_names(X.columns)
         if 0 in X.shape:
             raise ValueError(f"X must have at least one row and one column, got shape {X.shape}: give some data.")
         validate_data(self, X, skip_check_array=True, reset=reset)
-        return {key: X[name] for key, name in zip(self._keys(), X.columns, strict=True)}
+        keys = super().get_feature_names_out()
+        return {str(key): X[name] for key, name in zip(keys, X.columns, strict=True)}
 
 
 def is_frame(X: Any) -> bool:
@@ -155,70 +160,47 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
-def is_categorical(column: Any) -> bool:
-    """Whether a column of a frame is of a categorical type."""
-    return str(column.dtype).startswith(CATEGORICAL)
-
-
 def is_missing(column: Any) -> NDArray[np.bool_]:
-    """Which values of a column are not there: None, NaN, NA or null."""
+    """Which values of a column are missing: None, NaN, NA or null."""
     return np.asarray(column.isna() if hasattr(column, "isna") else column.is_null(), dtype=bool)
 
 
 def is_numeric(column: Any) -> bool:
-    """Whether a column holds numbers; text that looks like numbers does not count."""
+    """Whether a column holds numbers; strings that look like numbers are none."""
     if NUMERIC.match(str(column.dtype)):
         return True
-    there = np.asarray(column, dtype=object)[~is_missing(column)]
-    return all(isinstance(value, Real | Decimal) for value in there)
+    present = np.asarray(column, dtype=object)[~is_missing(column)]
+    return all(isinstance(value, Real | Decimal) for value in present)
 
 
-def as_numbers(column: Any) -> NDArray[np.float64]:
-    """Return a complete column of numbers in float64."""
-    return np.asarray(column, dtype=np.float64)
+def listing(names: Iterable[Any]) -> str:
+    """Return names separated by commas."""
+    return ", ".join(str(name) for name in names)
 
 
-def memberships(column: Any, categories: list[Any]) -> NDArray[np.float64]:
-    """One column of 0 and 1 per category."""
-    values = np.asarray(column, dtype=object)
-    return np.column_stack([values == category for category in categories]).astype(np.float64)
-
-
-def ascending(values: Any) -> list[Any]:
-    """Return values in their own order, or that of how they are written if they have none."""
-    values = list(np.asarray(values, dtype=object))
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=str)
-
-
-def check_numbers(columns: dict[str, Any]) -> None:
-    """Raise unless all these columns hold numbers."""
-    words = [name for name, column in columns.items() if not is_numeric(column)]
-    kinds = [name for name in words if is_categorical(columns[name])]
+def _check_columns(columns: dict[str, Any], categorical: Collection[str]) -> None:
+    """Raise unless all columns but the categorical ones hold numbers, and no value is missing or infinite."""
+    numeric = {key: column for key, column in columns.items() if key not in categorical}
+    others = [key for key, column in numeric.items() if not is_numeric(column)]
+    kinds = [key for key in others if str(columns[key].dtype).startswith(CATEGORICAL)]
     if kinds:
         raise ValueError(
             f"X must hold numbers where it did in fit, got categories in {listing(kinds)}: give numbers, or fit again."
         )
-    if words:
+    if others:
         raise ValueError(
-            f"X must hold numbers or categories, got something else in {listing(words)}: make it a categorical "
+            f"X must hold numbers or categories, got something else in {listing(others)}: make it a categorical "
             "column, with astype('category') in pandas or cast(pl.Categorical) in polars, or drop it."
         )
-
-
-def check_complete(columns: dict[str, Any], kinds: Iterable[str]) -> None:
-    """Raise unless every value is there, and every number finite."""
-    refuse_holes(
-        name
-        for name, column in columns.items()
-        if is_missing(column).any() or (name not in kinds and not np.isfinite(as_numbers(column)).all())
+    missing = [key for key, column in columns.items() if is_missing(column).any()]
+    _raise_if_missing(
+        key
+        for key in columns
+        if key in missing or (key in numeric and not np.isfinite(np.asarray(columns[key], dtype=np.float64)).all())
     )
 
 
-def refuse_holes(names: Iterable[str]) -> None:
-    """Raise if there are columns with missing values."""
+def _raise_if_missing(names: Iterable[str]) -> None:
     if names := list(names):
         raise ValueError(
             f"X must not have missing values (NaN, inf or null), got some in {listing(names)}: fill them, with "
@@ -226,7 +208,7 @@ def refuse_holes(names: Iterable[str]) -> None:
         )
 
 
-def check_different(names: Iterable[Any]) -> None:
+def _check_names(names: Iterable[Any]) -> None:
     """Raise unless all names of columns differ."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
@@ -234,8 +216,3 @@ def check_different(names: Iterable[Any]) -> None:
             f"X must have columns of different names, a category's being column=category, got {listing(repeated)} more "
             "than once: rename all but one."
         )
-
-
-def listing(names: Iterable[Any]) -> str:
-    """Write names one after the other."""
-    return ", ".join(str(name) for name in names)

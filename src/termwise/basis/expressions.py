@@ -89,6 +89,8 @@ SUMS = ("sum_squares", "dot", "power_product")
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
+IN_PLACE_SIZE = 1 << 12  # entries, below which a new array costs less than finding one to reuse
+
 OPERATORS: dict[str, Callable[..., Array]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -120,8 +122,9 @@ def _order(expression: Expression) -> tuple[Expression, ...]:
 
 @cache
 def _shared(expression: Expression) -> frozenset[Expression]:
-    """Parts that occur more than once."""
-    return frozenset(node for node, count in Counter(expression.nodes()).items() if count > 1)
+    """Parts that are arguments of more than one operation, or twice of one."""
+    uses = Counter(argument for node in _order(expression) if not node.is_leaf for argument in node.arguments)
+    return frozenset(node for node, count in uses.items() if count > 1)
 
 
 def evaluate(
@@ -145,6 +148,7 @@ def evaluate(
     """
     shared = _shared(expression)
     values: dict[Expression, Array] = {}
+    in_place = xp is np and any(np.size(value) >= IN_PLACE_SIZE for value in variables.values())
 
     def is_free(node: Expression) -> bool:
         """Whether the value of an argument is an array that nothing else needs."""
@@ -164,9 +168,10 @@ def evaluate(
             values[node] = OTHERS[node.operation](*arguments)
         else:
             ufunc = expit if node.operation == "expit" else getattr(np, node.operation)
-            shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
-            free = [values[argument] for argument in node.arguments if is_free(argument)]
-            free = [array for array in free if array.shape == shape and array.dtype == dtype]
+            free = [values[argument] for argument in node.arguments if in_place and is_free(argument)]
+            if free:
+                shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
+                free = [array for array in free if array.shape == shape and array.dtype == dtype]
             values[node] = ufunc(*arguments, out=free[0]) if free else ufunc(*arguments)
     return values[expression]
 
@@ -219,7 +224,7 @@ class SourceWriter(ABC):
     def write(self, expression: Expression) -> tuple[list[str], str]:
         """Return the statements before the value of an expression, and the text of the value."""
         self.lines, self._texts, self._shared = [], {}, _shared(expression)
-        text = self.value(expression)
+        text = _without_parentheses(self.value(expression))
         return self.lines, text
 
     def _operation(self, node: Expression) -> str:
@@ -240,12 +245,23 @@ class SourceWriter(ABC):
         for i, argument in enumerate(node.arguments):
             text = self.value(argument)
             repeated = template.count(f"{{{i}}}") > 1 and not argument.is_leaf and argument not in self._shared
-            texts.append(self._define("u", text) if repeated else text)
+            text = self._define("u", text) if repeated else text
+            texts.append(_without_parentheses(text) if f"({{{i}}})" in template else text)
         return texts
 
     def _define(self, kind: str, value: str, template: str | None = None) -> str:
         """Write the definition of a new variable and return its name."""
         self._count += 1
         name = f"{kind}_{self._count}"
-        self.lines.append((template or self.constant).format(name=name, value=value))
+        self.lines.append((template or self.constant).format(name=name, value=_without_parentheses(value)))
         return name
+
+
+def _without_parentheses(text: str) -> str:
+    """Return a text without the parentheses around all of it."""
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and i + 1 < len(text):
+            return text
+    return text[1:-1] if text.startswith("(") else text

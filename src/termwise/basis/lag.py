@@ -16,8 +16,8 @@ class LagBasis(Basis):
     """Past values of a series, and of the inputs that drive it, as columns.
 
     `X` is a table in the order of time: one column holds the output series, the others (if any) the inputs. The column
-    of lag `l` at time `t` is the value at time `t - l`. Before the table's start its first row stands in, so that every
-    row of `X` has a row of lags; `windows` leaves those rows out.
+    of lag `l` at time `t` is the value at time `t - l`. Before the table's start its first row is repeated, so that
+    every row of `X` has a row of lags; `windows` excludes those rows.
 
     A model of the series is fitted with the output column itself as the target. Its `predict` is then the one-step
     prediction, from measured past outputs; `free_run` feeds predictions back instead.
@@ -67,7 +67,16 @@ class LagBasis(Basis):
     def _fit(self, X: NDArray, y: Any) -> None:
         own = _lag_list("lags", self.lags, smallest=1)
         other = own if self.input_lags is None else _lag_list("input_lags", self.input_lags, smallest=0)
-        self.output_ = self._resolve_output()
+        names = self.input_names()
+        if isinstance(self.output, str):
+            if self.output not in names:
+                raise ValueError(f"output must name a column of X, got {self.output!r}: the columns are {names}.")
+            self.output_ = names.index(self.output)
+        else:
+            remedy = f"X has {len(names)} columns"
+            self.output_ = int(
+                check_number("output", self.output, low=0, below=len(names), integer=True, remedy=remedy)
+            )
         inputs = [j for j in range(X.shape[1]) if j != self.output_]
         self.columns_ = np.repeat([self.output_, *inputs], [len(own)] + [len(other)] * len(inputs))
         self.lags_ = np.concatenate([own] + [other] * len(inputs))
@@ -80,15 +89,6 @@ class LagBasis(Basis):
                 f"X must have more than {self.max_lag_} rows, the longest lag, got {len(X)} "
                 f"sample{'s' * (len(X) != 1)}: shorten the lags or give a longer series."
             )
-
-    def _resolve_output(self) -> int:
-        names = self.input_names()
-        if isinstance(self.output, str):
-            if self.output not in names:
-                raise ValueError(f"output must name a column of X, got {self.output!r}: the columns are {names}.")
-            return names.index(self.output)
-        remedy = f"X has {len(names)} columns"
-        return int(check_number("output", self.output, low=0, below=len(names), integer=True, remedy=remedy))
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Return the design matrix of valid inputs.
@@ -136,7 +136,7 @@ class LagBasis(Basis):
             Its `predict` takes the table `X`: an estimator with `basis=LagBasis(...)`, or a pipeline that begins so.
         X : array-like of shape (n, d)
             Table in the order of time. Outputs from row `start` on are not read and may be missing (NaN), which is how
-            to forecast; the inputs must be there.
+            to forecast; the inputs must be complete.
         start : int, default=None
             First simulated row; `max_lag_` by default.
 

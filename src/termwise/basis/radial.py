@@ -14,20 +14,8 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import (
-    Array,
-    as_float64,
-    as_type,
-    at,
-    copied,
-    different_rows,
-    evenly,
-    from_host,
-    is_foreign,
-    moved,
-    precision,
-    to_host,
-)
+from termwise import _arrays as arrays
+from termwise._arrays import Array
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
 from termwise.basis.base import Basis
@@ -118,7 +106,7 @@ class RadialBasis(Basis):
             check_bool("store", self.store, remedy="'auto' decides by the memory budget")
         self.width_ = self._resolve_width(X)
         self.centers_, rows = self._resolve_centers(X)
-        self.center_rows_ = from_host(rows, X)
+        self.center_rows_ = arrays.from_host(rows, X)
 
     def _resolve_width(self, X: Array) -> float | NDArray:
         remedy = "give a number, an array, 'median' or ('median', factor)"
@@ -126,7 +114,9 @@ class RadialBasis(Basis):
         if factor is not None:
             return check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
         try:
-            width = np.array(to_host(self.width) if is_foreign(self.width) else self.width, dtype=np.float64)
+            width = np.array(
+                arrays.to_host(self.width) if arrays.is_foreign(self.width) else self.width, dtype=np.float64
+            )
         except (TypeError, ValueError):
             raise TypeError(f"width must be made of numbers, got {self.width!r}: {remedy}.") from None
         d = X.shape[1]
@@ -145,22 +135,22 @@ class RadialBasis(Basis):
         n, d = X.shape
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return copied(X), np.arange(n)
+            return arrays.copied(X), np.arange(n)
         if np.ndim(self.centers) == 0:
-            points = to_host(X)
-            different = different_rows(points)
+            points = arrays.to_host(X)
+            different = arrays.different_rows(points)
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
             rng = check_random_state(self.random_state)
             rows = different[np.sort(kmeans_plusplus(points[different], int(count), random_state=rng)[1])]
-            return at(X, rows), rows
+            return arrays.at(X, rows), rows
         if np.ndim(self.centers) != 2 or np.shape(self.centers)[1] != d:
             raise ValueError(
                 f"centers must have shape (p, {d}), got shape {np.shape(self.centers)}: the data have {d} inputs."
             )
-        given = to_host(self.centers) if is_foreign(self.centers) else self.centers
-        centers = check_array(given, dtype=precision(X.dtype), copy=True, input_name="centers")
-        return moved(centers, X), np.arange(len(centers))
+        given = arrays.to_host(self.centers) if arrays.is_foreign(self.centers) else self.centers
+        centers = check_array(given, dtype=arrays.precision(X.dtype), copy=True, input_name="centers")
+        return arrays.moved(centers, X), np.arange(len(centers))
 
     def evaluate(self, X: Array) -> Array:
         """Return the whole matrix, computed as its tiles are.
@@ -170,7 +160,7 @@ class RadialBasis(Basis):
         X : array of shape (n, d)
             Inputs, in float32 or float64.
         """
-        return as_type(self.design(X).columns(EVERY), X.dtype)
+        return arrays.as_type(self.design(X).columns(EVERY), X.dtype)
 
     def design(self, X: Array) -> KernelDesign:
         """Return the design matrix without storing it: tiles are computed in every pass over it.
@@ -184,16 +174,16 @@ class RadialBasis(Basis):
             tiles are then computed.
         """
         check_is_fitted(self)
-        return kernel_design(X, to_host(self.centers_), self.width_, self.kernel)
+        return kernel_design(X, arrays.to_host(self.centers_), self.width_, self.kernel)
 
     def _stores(self, X: Array) -> bool:
         """Whether estimators store the design matrix: by `store` and, if that is "auto", by the memory budget."""
         if self.store != "auto":
             return bool(self.store)
-        return precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
+        return arrays.precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
-        return [f"{self.kernel}_{row}" for row in to_host(self.center_rows_)]
+        return [f"{self.kernel}_{row}" for row in arrays.to_host(self.center_rows_)]
 
 
 def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: str) -> KernelDesign:
@@ -203,7 +193,10 @@ def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: st
     """
     # products cancel less around the centres
     origin = centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
-    A, C = (_whiten(as_float64(points) - from_host(origin, X), width) for points in (X, moved(centers, X)))
+    A, C = (
+        _whiten(arrays.as_float64(points) - arrays.from_host(origin, X), width)
+        for points in (X, arrays.moved(centers, X))
+    )
     same = isinstance(X, np.ndarray) and np.array_equal(X, centers)
     phi = KERNELS[kernel]
     if isinstance(phi, Expression):
@@ -215,7 +208,7 @@ def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: st
             FutureWarning,
             stacklevel=2,
         )
-    return KernelDesign(A, C, phi, precision(X.dtype), symmetric=same)
+    return KernelDesign(A, C, phi, arrays.precision(X.dtype), symmetric=same)
 
 
 def kernel_values(kernel: Expression, xp: Any, m: Array, out: Array | None = None) -> Array:
@@ -243,7 +236,9 @@ def median_distance(X: Array) -> float:
 
     Above `MEDIAN_ROWS` samples, that many evenly spaced ones are used. Identical samples only: 1.
     """
-    distances = pdist(to_host(at(X, evenly(X.shape[0], MEDIAN_ROWS))).astype(np.float64, copy=False))
+    distances = pdist(
+        arrays.to_host(arrays.at(X, arrays.evenly(X.shape[0], MEDIAN_ROWS))).astype(np.float64, copy=False)
+    )
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0
 
@@ -266,6 +261,6 @@ def _whiten(X: Array, width: float | NDArray) -> Array:
     if not isinstance(width, np.ndarray):
         return X / width
     if width.ndim < 2:
-        return X / from_host(width, X)
+        return X / arrays.from_host(width, X)
     inverse = sla.solve_triangular(_metric_root(width), np.eye(len(width)), lower=True)
-    return X @ from_host(np.ascontiguousarray(inverse.T), X)
+    return X @ arrays.from_host(np.ascontiguousarray(inverse.T), X)

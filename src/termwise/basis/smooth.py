@@ -119,7 +119,7 @@ class SmoothBasis(Basis):
     >>> basis.take([0, 5]).transform(X).round(2).tolist()
     [[-1.07, 0.94], [-0.27, 1.0], [1.34, 0.78]]
 
-    Of six inputs two matter, and the first one most.
+    Two of six inputs are relevant, the first one most.
 
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(150, 6))
     >>> y = np.sin(4 * X[:, 0]) * (1 + X[:, 1])
@@ -322,7 +322,12 @@ def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats) -> tuple[float, F
     (n, d), q = Z.shape, Y.shape[1]
     r2, (s, a, v) = np.exp(logs[:d]), np.exp(logs[d:])
     diagonal = np.diag_indices(n)
-    smooth = s * np.exp(-_squared_distances(Z * np.sqrt(r2)))
+    scaled = Z * np.sqrt(r2)
+    squares = np.einsum("ij,ij->i", scaled, scaled)
+    distances = -2 * scaled @ scaled.T
+    distances += squares
+    distances += squares[:, None]
+    smooth = s * np.exp(-np.maximum(distances, 0.0, out=distances))
     C = smooth + (a / d * Z) @ Z.T
     C += 1.0
     C[diagonal] += v
@@ -339,12 +344,3 @@ def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats) -> tuple[float, F
     centred = logs[:d] - logs[:d].mean()
     value += centred @ centred / (2 * PRIOR_DEVIATION**2)
     return value, np.append(by_r2 + centred / PRIOR_DEVIATION**2, [by_s, by_a, by_v])
-
-
-def _squared_distances(Z: Floats) -> Floats:
-    """Squared distances between all rows, (n, n)."""
-    squares = np.einsum("ij,ij->i", Z, Z)
-    D = -2 * Z @ Z.T
-    D += squares
-    D += squares[:, None]
-    return np.maximum(D, 0.0, out=D)

@@ -1,4 +1,4 @@
-"""Several bases side by side."""
+"""The functions of several bases concatenated."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class UnionBasis(Basis):
     Parameters
     ----------
     bases : sequence of bases of `termwise.basis`
-        What yields the functions; each is fitted to the same inputs. Unions may be among them, and bases of your own,
-        but no `LagBasis`: lags go in front of the union, `make_pipeline(LagBasis(), UnionBasis(...))`.
+        Bases whose functions are concatenated; each is fitted to the same inputs. Unions may be among them, and bases
+        of your own, but no `LagBasis`: lags go in front of the union, `make_pipeline(LagBasis(), UnionBasis(...))`.
 
     Attributes
     ----------
     bases_ : tuple of fitted bases
-        The bases, with the functions that are left of them after `take`; those of which none is left are not there.
+        The bases, restricted by `take`; those without any function are dropped.
     places_ : ndarray of shape (p,)
         Number of each function among those of all `bases_`, one basis after the other.
     sizes : list of int
@@ -37,17 +37,17 @@ class UnionBasis(Basis):
 
     See Also
     --------
-    sklearn.pipeline.FeatureUnion : For any transformers; evaluates all functions even where a few are wanted.
+    sklearn.pipeline.FeatureUnion : For any transformers; evaluates all functions even if few are needed.
 
     Notes
     -----
-    Use it where functions of one kind say most and another kind is to say the rest, and leave it to an estimator such
-    as `ForwardRegressor` to choose among them. A model evaluates the chosen functions only, and can be drawn by
+    Use it where functions of one kind explain most of the target and another kind the rest, with an estimator that
+    selects among them, such as `ForwardRegressor`. A model evaluates the selected functions only, and can be drawn by
     `ShapeDisplay` if these are all of one input or two.
 
-    Nothing is left out: what two bases have in common is there twice, under the same name. `AnovaBasis` has the inputs
-    themselves, so that `SmoothBasis` beside it can do with `linear=False`. All functions are evaluated into one array:
-    unlike `AnovaBasis` and `RadialBasis` alone, a union has to fit into memory.
+    Functions that two bases have in common are included twice, under the same name. `AnovaBasis` has the inputs
+    themselves, so that `SmoothBasis` with it needs `linear=False`. All functions are evaluated into one array: unlike
+    `AnovaBasis` and `RadialBasis` alone, a union has to fit into memory.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class UnionBasis(Basis):
         self.places_ = np.arange(sum(self.sizes))
 
     def _check_bases(self) -> None:
-        """Raise unless there are bases, of which each row of the design matrix needs one row of X."""
+        """Raise unless there are bases, each row of whose design matrix depends on one row of X."""
         bases = self.bases if isinstance(self.bases, Sequence) else []
         if not bases or not all(isinstance(basis, Basis) for basis in bases):
             raise TypeError(
@@ -110,7 +110,7 @@ class UnionBasis(Basis):
             )
         if any(isinstance(basis, LagBasis) for basis in bases):
             raise TypeError(
-                f"bases must not have a LagBasis, which looks at earlier rows, among them, got {self.bases!r}: put it "
+                f"bases must not have a LagBasis, which refers to earlier rows, among them, got {self.bases!r}: put it "
                 "in front, as in make_pipeline(LagBasis(), UnionBasis(...))."
             )
 

@@ -13,8 +13,9 @@ from termwise._checks import check_number
 from termwise.basis.base import Basis
 from termwise.basis.expressions import dot, evaluate, variable, z
 
-FREQUENCIES = 2 * np.pi * variable("harmonics")
-WAVE = np.sin((z - variable("origins")) / variable("periods") * FREQUENCIES + variable("phases"))
+TURNS = (z - variable("origins")) / variable("periods")
+WAVE_OF_TURNS = np.sin(variable("turns") * (2 * np.pi * variable("harmonics")) + variable("phases"))
+WAVE = WAVE_OF_TURNS.substitute(turns=TURNS)
 HIDDEN_UNIT = expit(variable("offsets") - dot(z, variable("directions")))  # 1 / (1 + exp(b'x - b0))
 
 
@@ -61,20 +62,11 @@ class FourierBasis(Basis):
         check_number(
             "n_harmonics", self.n_harmonics, low=1, integer=True, remedy="one is the smallest number of waves per input"
         )
-        d = X.shape[1]
-        self.origins_ = X.min(axis=0).astype(np.float64)
-        self.periods_ = self._resolve_period(X)
-        self.columns_ = np.repeat(np.arange(d), 2 * self.n_harmonics)
-        self.harmonics_ = np.tile(np.repeat(np.arange(1, self.n_harmonics + 1), 2), d)
-        self.phases_ = np.tile([0.0, np.pi / 2], d * self.n_harmonics)  # cos(a) = sin(a + pi/2)
-
-    def _resolve_period(self, X: NDArray) -> NDArray[np.float64]:
-        d = X.shape[1]
-        if self.period is None:
-            spread = np.ptp(X, axis=0).astype(np.float64)
-            return np.where(spread > 0, 2 * spread, 1.0)
+        d, spread = X.shape[1], np.ptp(X, axis=0).astype(np.float64)
         try:
-            period = np.array(self.period, dtype=np.float64)
+            period = np.array(
+                np.where(spread > 0, 2 * spread, 1.0) if self.period is None else self.period, dtype=float
+            )
         except (TypeError, ValueError):
             raise TypeError(
                 f"period must be made of numbers, got {self.period!r}: leave it out to use the range."
@@ -85,7 +77,11 @@ class FourierBasis(Basis):
             raise ValueError(
                 f"period must be finite and > 0, got {self.period!r}: leave it out to use the data's range."
             )
-        return np.broadcast_to(period, d).copy()
+        self.periods_ = np.broadcast_to(period, d).copy()
+        self.origins_ = X.min(axis=0).astype(np.float64)
+        self.columns_ = np.repeat(np.arange(d), 2 * self.n_harmonics)
+        self.harmonics_ = np.tile(np.repeat(np.arange(1, self.n_harmonics + 1), 2), d)
+        self.phases_ = np.tile([0.0, np.pi / 2], d * self.n_harmonics)  # cos(a) = sin(a + pi/2)
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Return the design matrix of valid inputs.
@@ -95,10 +91,9 @@ class FourierBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
-        columns = self.columns_
-        parameters = {"origins": self.origins_[columns], "periods": self.periods_[columns]}
-        parameters |= {"harmonics": self.harmonics_, "phases": self.phases_}
-        return evaluate(WAVE, {"z": X[:, columns], **parameters}).astype(X.dtype, copy=False)
+        turns = evaluate(TURNS, {"z": X, "origins": self.origins_, "periods": self.periods_})
+        waves = {"turns": turns[:, self.columns_], "harmonics": self.harmonics_, "phases": self.phases_}
+        return evaluate(WAVE_OF_TURNS, waves, overwrite=("turns",)).astype(X.dtype, copy=False)
 
     def _names(self, inputs: list[str] | None = None) -> list[str]:
         inputs = inputs or self.input_names()

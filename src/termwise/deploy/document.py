@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_origin, get_type_hints
 
@@ -40,10 +40,10 @@ def invalid(place: str, requirement: str, value: Any) -> ValueError:
     return ValueError(f"{place} must be {requirement}, got {shown}")
 
 
-def read_list(value: Any, place: str) -> list[Any]:
-    """Return a list."""
-    if not isinstance(value, list):
-        raise invalid(place, "a list", value)
+def read_type(value: Any, place: str, kind: type[T]) -> T:
+    """Return a list, a string or a boolean."""
+    if not isinstance(value, kind):
+        raise invalid(place, {list: "a list", str: "a string", bool: "true or false"}[kind], value)
     return value
 
 
@@ -58,13 +58,6 @@ def read_dict(value: Any, place: str, required: Iterable[str], optional: Iterabl
     for key in value:
         if key not in required and key not in optional:
             raise ValueError(f"{place} must have no entry but {', '.join(required + optional)}, got {key!r}")
-    return value
-
-
-def read_string(value: Any, place: str) -> str:
-    """Return a string."""
-    if not isinstance(value, str):
-        raise invalid(place, "a string", value)
     return value
 
 
@@ -84,16 +77,9 @@ def read_number(value: Any, place: str) -> float:
     return float(value)
 
 
-def read_bool(value: Any, place: str) -> bool:
-    """Return True or False."""
-    if not isinstance(value, bool):
-        raise invalid(place, "true or false", value)
-    return value
-
-
 def read_scalars(value: Any, place: str) -> list[Any]:
     """Return a list of distinct strings, finite numbers or booleans."""
-    values = read_list(value, place)
+    values = read_type(value, place, list)
     for i, one in enumerate(values):
         if not isinstance(one, str | bool):
             read_number(one, f"{place}[{i}]")
@@ -117,14 +103,18 @@ def plain_scalar(value: Any, what: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Reals:
-    """An array of finite numbers; axes of the same name have the same length throughout a record."""
+class Numbers:
+    """An array of finite numbers; axes of the same name have the same length throughout a record.
+
+    Whole numbers are at least `low` and, if they are indices, below the length of the axis `of`.
+    """
 
     axes: tuple[str, ...]
     positive: bool = False
     nonzero: bool = False
-
-    dtype: ClassVar[type] = np.float64
+    whole: bool = False
+    of: str | None = None
+    low: int = 0
 
     def read(self, value: Any, place: str, sizes: Sizes) -> NDArray:
         """Return nested lists of numbers as an array; axes of unknown length get that of the first list."""
@@ -139,46 +129,22 @@ class Reals:
                     raise invalid(at, f"a list of {count}", len(one) if isinstance(one, list) else one)
             level = [(inner, f"{at}[{i}]") for one, at in level for i, inner in enumerate(one)]
         for one, at in level:
-            self.check_entry(one, at)
-        array: NDArray = np.array([one for one, _ in level], dtype=self.dtype).reshape(
-            [sizes[name] for name in self.axes]
-        )
-        self.check_range(array, place, sizes)
-        return array
-
-    def check_entry(self, value: Any, place: str) -> None:
-        """Raise unless a value is a number of the right kind."""
-        read_number(value, place)
-
-    def check_range(self, array: NDArray, place: str, sizes: Sizes) -> None:
-        """Raise unless all numbers are in range."""
+            read_number(one, at)
+            if self.whole and not (isinstance(one, int) and abs(one) <= MAX_INTEGER):
+                raise invalid(at, f"a whole number up to {MAX_INTEGER}", one)
+        array: NDArray = np.array([one for one, _ in level], dtype=np.intp if self.whole else np.float64)
         if self.positive and np.any(array <= 0):
             raise invalid(place, "greater than zero", array[array <= 0][0].item())
         if self.nonzero and np.any(array == 0):
             raise invalid(place, "other than zero", 0)
-
-
-@dataclass(frozen=True)
-class Integers(Reals):
-    """An array of whole numbers from `low` on and, if they are indices, below the length of the axis `of`."""
-
-    of: str | None = None
-    low: int = 0
-
-    dtype: ClassVar[type] = np.intp
-
-    def check_entry(self, value: Any, place: str) -> None:
-        """Raise unless a value is a whole number."""
-        read_number(value, place)
-        if not (isinstance(value, int) and abs(value) <= MAX_INTEGER):
-            raise invalid(place, f"a whole number up to {MAX_INTEGER}", value)
-
-    def check_range(self, array: NDArray, place: str, sizes: Sizes) -> None:
-        """Raise unless all numbers are in range."""
         high = sizes[self.of] if self.of else MAX_INTEGER
         outside = array[(array < self.low) | (array >= high)]
-        if outside.size:
+        if self.whole and outside.size:
             raise invalid(place, f"whole numbers from {self.low} to {high - 1}", outside[0].item())
+        return array.reshape([sizes[name] for name in self.axes])
+
+
+Reals, Integers = Numbers, partial(Numbers, whole=True)
 
 
 def read_indices(value: Any, place: str, size: int) -> NDArray[np.intp]:
@@ -194,7 +160,7 @@ class Strings:
 
     def read(self, value: Any, place: str, sizes: Sizes) -> tuple[str, ...]:
         """Return a list of strings, validated."""
-        strings = tuple(read_string(one, f"{place}[{i}]") for i, one in enumerate(read_list(value, place)))
+        strings = tuple(read_type(one, f"{place}[{i}]", str) for i, one in enumerate(read_type(value, place, list)))
         if len(strings) != sizes.setdefault(self.axis, len(strings)):
             raise invalid(place, f"a list of {sizes[self.axis]} {self.axis}", len(strings))
         return strings
@@ -253,7 +219,7 @@ class Record:
         """Return the length of each axis."""
         found: Sizes = {}
         for name, spec in specs(type(self)).items():
-            if isinstance(spec, Reals):
+            if isinstance(spec, Numbers):
                 found |= dict(zip(spec.axes, getattr(self, name).shape, strict=True))
         return found
 

@@ -7,38 +7,22 @@ transformer has such a step yet, and a function registered by its class that ret
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, singledispatch
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
+from sklearn import preprocessing
 from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    PolynomialFeatures,
-    RobustScaler,
-    StandardScaler,
-)
 from sklearn.utils.validation import check_is_fitted
 
+from termwise import basis as bases
 from termwise._arrays import to_host
 from termwise._checks import check_choice
-from termwise.basis import (
-    KERNELS,
-    AnovaBasis,
-    FourierBasis,
-    LagBasis,
-    LogisticBasis,
-    RadialBasis,
-    SmoothBasis,
-    TableEncoder,
-    UnionBasis,
-)
+from termwise.basis import KERNELS, LagBasis, TableEncoder
 from termwise.basis.base import STANDARDISED, ColumnSubset
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
@@ -59,6 +43,7 @@ from termwise.deploy.program import (
     SelectColumns,
     Step,
     check_lags,
+    prune,
 )
 from termwise.design import EVERY
 
@@ -80,7 +65,10 @@ def freeze(estimator: Any) -> Program:
     schema, chain = _input_schema(estimator, model, chain)
     steps = tuple(step for one in chain for step in steps_of(one))
     check_lags(steps, "estimator")
-    return Program(schema, steps, linear_of(model, names), labels_of(model), _series(chain, schema)).pruned()
+    series = _series(chain, schema)
+    steps, columns = prune(steps, np.arange(len(names)))
+    schema = replace(schema, sources=schema.sources[columns], categories=schema.categories[columns])
+    return Program(schema, steps, linear_of(model, names), labels_of(model), series)
 
 
 class ModelTerms(NamedTuple):
@@ -251,7 +239,7 @@ def _(imputer: SimpleImputer) -> list[Step]:
 
 
 @_steps.register
-def _(function: FunctionTransformer) -> list[Step]:
+def _(function: preprocessing.FunctionTransformer) -> list[Step]:
     if function.func is not None:
         raise _unsupported(function)
     return []
@@ -293,13 +281,13 @@ class Clip(FormulaStep):
     high: Annotated[Floats, Reals(("inputs",))]
 
 
-@_steps.register(StandardScaler)
-@_steps.register(RobustScaler)
-@_steps.register(MaxAbsScaler)
+@_steps.register(preprocessing.StandardScaler)
+@_steps.register(preprocessing.RobustScaler)
+@_steps.register(preprocessing.MaxAbsScaler)
 def _(scaler: Any) -> list[Step]:
     d = scaler.n_features_in_
-    center = getattr(scaler, "mean_" if isinstance(scaler, StandardScaler) else "center_", None)
-    if isinstance(scaler, StandardScaler) and not scaler.with_mean:
+    center = getattr(scaler, "mean_" if isinstance(scaler, preprocessing.StandardScaler) else "center_", None)
+    if isinstance(scaler, preprocessing.StandardScaler) and not scaler.with_mean:
         center = None
     center, scale = np.zeros(d) if center is None else center, np.ones(d) if scaler.scale_ is None else scaler.scale_
     steps: list[Step] = [Standardise(np.asarray(center, dtype=np.float64), np.asarray(scale, dtype=np.float64))]
@@ -307,7 +295,7 @@ def _(scaler: Any) -> list[Step]:
 
 
 @_steps.register
-def _(scaler: MinMaxScaler) -> list[Step]:
+def _(scaler: preprocessing.MinMaxScaler) -> list[Step]:
     steps: list[Step] = [MinMaxScale(scaler.scale_, scaler.min_)]
     low, high = (np.full(scaler.n_features_in_, float(end)) for end in scaler.feature_range)
     return [*steps, Clip(low, high)] if scaler.clip else steps
@@ -331,9 +319,7 @@ class Polynomial(FormulaStep):
         return Polynomial(powers[:, needed]), needed
 
 
-@_steps.register
-def _(polynomials: PolynomialFeatures) -> list[Step]:
-    return [Polynomial(polynomials.powers_)]
+_steps.register(preprocessing.PolynomialFeatures, lambda polynomials: [Polynomial(polynomials.powers_)])
 
 
 @_steps.register
@@ -395,7 +381,7 @@ class Radial(FormulaStep):
 
 
 @_steps.register
-def _(basis: RadialBasis) -> list[Step]:
+def _(basis: bases.RadialBasis) -> list[Step]:
     check_choice("kernel", basis.kernel, FILE_KERNELS, remedy="a kernel of one's own cannot be stored in a file")
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
@@ -409,7 +395,7 @@ def _(basis: RadialBasis) -> list[Step]:
 
 
 @_steps.register
-def _(basis: SmoothBasis) -> list[Step]:
+def _(basis: bases.SmoothBasis) -> list[Step]:
     inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[linear]
     parts = [Branch(columns, (Standardise(basis.means_[columns], basis.deviations_[columns]),))]
@@ -420,9 +406,7 @@ def _(basis: SmoothBasis) -> list[Step]:
     return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
 
 
-@_steps.register
-def _(basis: AnovaBasis) -> list[Step]:
-    return [PairProducts(**basis.frozen())]
+_steps.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,7 +423,7 @@ class Fourier(FormulaStep):
 
 
 @_steps.register
-def _(basis: FourierBasis) -> list[Step]:
+def _(basis: bases.FourierBasis) -> list[Step]:
     columns = basis.columns_
     return [Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
 
@@ -454,16 +438,13 @@ class Logistic(FormulaStep):
     offsets: Annotated[Floats, Reals(("terms",))]
 
 
-@_steps.register
-def _(basis: LogisticBasis) -> list[Step]:
-    return [Logistic(basis.directions_, basis.offsets_)]
+_steps.register(bases.LogisticBasis, lambda basis: [Logistic(basis.directions_, basis.offsets_)])
 
 
-@_steps.register
-def _(basis: LagBasis) -> list[Step]:
-    return [Lags(basis.columns_, basis.lags_)]
+_steps.register(bases.LagBasis, lambda basis: [Lags(basis.columns_, basis.lags_)])
 
 
-@_steps.register
-def _(basis: UnionBasis) -> list[Step]:
-    return [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)]
+_steps.register(
+    bases.UnionBasis,
+    lambda basis: [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)],
+)

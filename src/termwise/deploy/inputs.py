@@ -23,10 +23,9 @@ from termwise.deploy.document import (
     read_choice,
     read_dict,
     read_indices,
-    read_list,
     read_number,
     read_scalars,
-    read_string,
+    read_type,
 )
 
 Floats = NDArray[np.float64]
@@ -67,7 +66,7 @@ class Input:
     def from_plain(cls, data: Any, place: str) -> Input:
         """Return the input that plain data describe."""
         data = read_dict(data, place, ["name", "kind", "fill"], optional=["categories"])
-        name = read_string(data["name"], f"{place}.name")
+        name = read_type(data["name"], f"{place}.name", str)
         kind = read_choice(data["kind"], f"{place}.kind", ["number", "category"])
         if kind == "category":
             data = read_dict(data, place, ["name", "kind", "categories", "fill"])
@@ -154,15 +153,6 @@ class InputSchema:
         """Inputs in use."""
         return np.unique(self.sources).tolist()
 
-    def restrict(self, columns: Indices) -> InputSchema:
-        """Return the encoding of some of the numbers."""
-        return replace(self, sources=self.sources[columns], categories=self.categories[columns])
-
-    def without_unused_inputs(self) -> InputSchema:
-        """Drop unused inputs, except for the first if none is used: every table has a column."""
-        used = self.used or [0]
-        return replace(self, inputs=tuple(self.inputs[j] for j in used), sources=np.searchsorted(used, self.sources))
-
     def with_fill(self, fill: Mapping[str, Any]) -> InputSchema:
         """Return the same schema with replacements of missing values of some inputs."""
         names = [one.name for one in self.inputs]
@@ -182,12 +172,12 @@ class InputSchema:
     @classmethod
     def from_plain(cls, data: dict[str, Any], place: str) -> InputSchema:
         """Return the schema that plain data describe."""
-        listed = enumerate(read_list(data["inputs"], f"{place}.inputs"))
+        listed = enumerate(read_type(data["inputs"], f"{place}.inputs", list))
         inputs = tuple(Input.from_plain(one, f"{place}.inputs[{j}]") for j, one in listed)
         if len({one.name for one in inputs}) < len(inputs) or not inputs:
             raise invalid(f"{place}.inputs", "one or more inputs of different names", [one.name for one in inputs])
         sources = read_indices(data["columns"], f"{place}.columns", len(inputs))
-        codes = read_list(data["categories"], f"{place}.categories")
+        codes = read_type(data["categories"], f"{place}.categories", list)
         if len(codes) != len(sources):
             raise invalid(f"{place}.categories", f"a list of {len(sources)} numbers", len(codes))
         for i, (j, code) in enumerate(zip(sources, codes, strict=True)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from termwise._checks import check_choice, check_number
@@ -23,7 +24,7 @@ from termwise.deploy.document import (
     invalid,
     read_dict,
     read_document,
-    read_string,
+    read_type,
     to_json,
     write_atomically,
 )
@@ -99,6 +100,32 @@ class Predictor:
 
     _program: Program
     facts: dict[str, Any] | None = None
+    task: str = field(init=False)
+    inputs: tuple[Input, ...] = field(init=False)
+    input_names: list[str] = field(init=False)
+    used_inputs: list[str] = field(init=False)
+    term_names: list[str] = field(init=False)
+    n_terms: int = field(init=False)
+    weights: Floats = field(init=False)
+    intercept: Floats = field(init=False)
+    classes: list[Any] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        program = self._program
+        inputs, linear, labels = program.schema.inputs, program.linear, program.labels
+        attributes = {
+            "task": "regression" if labels is None else "classification",
+            "inputs": inputs,
+            "input_names": [one.name for one in inputs],
+            "used_inputs": [inputs[j].name for j in program.schema.used],
+            "term_names": list(linear.names),
+            "n_terms": len(linear.names),
+            "weights": linear.weights.copy(),
+            "intercept": linear.intercept.copy(),
+            "classes": None if labels is None else list(labels.classes),
+        }
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Predictor:
@@ -108,7 +135,7 @@ class Predictor:
         ----------
         estimator : fitted estimator or Pipeline
             One of termwise's estimators, or a pipeline of scikit-learn that ends in one, with scalers, selectors of
-            columns, `TableEncoder` or bases in front. Where a transformer is not known, the error lists those that are.
+            columns, `TableEncoder` or bases in front. The error for an unsupported one lists those supported.
 
         Returns
         -------
@@ -116,53 +143,6 @@ class Predictor:
             The model as it is now: fitting the estimator again does not change it.
         """
         return cls(freeze(estimator))
-
-    # -- attributes ----------------------------------------------------------------------------------------------------
-
-    @property
-    def task(self) -> str:
-        """Kind of prediction."""
-        return "regression" if self._program.labels is None else "classification"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """Names, kinds, categories and fills of the inputs."""
-        return self._program.schema.inputs
-
-    @property
-    def input_names(self) -> list[str]:
-        """Names of the inputs."""
-        return [one.name for one in self.inputs]
-
-    @property
-    def used_inputs(self) -> list[str]:
-        """Names of the inputs used by the terms."""
-        return [self.inputs[j].name for j in self._program.schema.used]
-
-    @property
-    def term_names(self) -> list[str]:
-        """Names of the terms."""
-        return list(self._program.linear.names)
-
-    @property
-    def n_terms(self) -> int:
-        """Number of terms."""
-        return len(self._program.linear.names)
-
-    @property
-    def weights(self) -> Floats:
-        """Weights of the terms, (q, k)."""
-        return self._program.linear.weights.copy()
-
-    @property
-    def intercept(self) -> Floats:
-        """Intercepts, (q,)."""
-        return self._program.linear.intercept.copy()
-
-    @property
-    def classes(self) -> list[Any] | None:
-        """The labels of a classifier."""
-        return None if self._program.labels is None else list(self._program.labels.classes)
 
     def __repr__(self) -> str:
         names = ", ".join(self.used_inputs[:4]) + ", ..." * (len(self.used_inputs) > 4)
@@ -187,8 +167,11 @@ class Predictor:
         y : ndarray of shape (m,) or (m, q)
             Predictions.
         """
-        labels = self._program.labels
-        return self._outputs(X) if labels is None else labels.predict(self._program.outputs(X))
+        if self.classes is None:
+            return self._outputs(X)
+        outputs = self._program.outputs(X)
+        number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+        return np.asarray(self.classes)[number]
 
     @available_if(lambda self: self._program.labels is not None)
     def decision_function(self, X: Any) -> NDArray:
@@ -210,8 +193,10 @@ class Predictor:
         X : array-like, sparse matrix or data frame of shape (m, d)
             Inputs.
         """
-        assert self._program.labels is not None
-        return self._program.labels.probabilities(self._program.outputs(X)).astype(_dtype(X), copy=False)
+        outputs, labels = self._program.outputs(X), self._program.labels
+        assert labels is not None
+        both = np.column_stack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs  # against and for the second
+        return softmax((labels.sharpness or 1.0) * both, axis=1).astype(_dtype(X), copy=False)
 
     def _outputs(self, X: Any) -> NDArray:
         outputs = self._program.outputs(X).astype(_dtype(X), copy=False)
@@ -374,7 +359,7 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
 def _from_dict(document: dict[str, Any]) -> Predictor:
     """Return the predictor that a document with a valid header describes."""
     read_dict(document, "the document", ["format", "version", "termwise", "predictor", "facts"])
-    read_string(document["termwise"], "termwise")
+    read_type(document["termwise"], "termwise", str)
     facts = document["facts"]
     facts = None if facts is None else _plain_copy(facts, "facts")
     return Predictor(Program.from_plain(document["predictor"], "predictor"), facts)

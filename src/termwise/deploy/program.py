@@ -9,31 +9,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from termwise.basis.anova import SINGLE
 from termwise.basis.expressions import SUMS, evaluate
 from termwise.basis.lag import lagged
 from termwise.deploy.document import (
     Integers,
+    Numbers,
     Reals,
     Record,
     Scalar,
     Sizes,
     Strings,
     invalid,
-    read_bool,
     read_choice,
     read_dict,
     read_indices,
-    read_list,
     read_number,
     read_scalars,
+    read_type,
     specs,
     to_plain,
 )
@@ -97,20 +97,21 @@ class FormulaStep(Step):
         """Whether a parameter has an entry, or a row, for every term."""
         return self.axis in specs(type(self))[name].axes
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, NDArray]:
         """Parameters in the expression, matrices with a row for every term, and the columns if there are such."""
-        names = [name for name in self.expression.variables() if name != "z"]
-        tables = {name: getattr(self, name) for name in ["columns"] * hasattr(self, "columns") + names}
-        axes = specs(type(self))
-        return {name: value.T if axes[name].axes[-1] == self.axis else value for name, value in tables.items()}
+        names = {"columns", *self.expression.variables()}
+        axes = {name: spec.axes for name, spec in specs(type(self)).items() if name in names}
+        return {
+            name: getattr(self, name).T if each[-1] == self.axis else getattr(self, name) for name, each in axes.items()
+        }
 
-    @property
+    @cached_property
     def sums(self) -> bool:
         """Whether the expression has a sum over inputs."""
         return any(node.operation in SUMS for node in self.expression.nodes())
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, NDArray]:
         """Parameters in the expression, in shapes that agree with z of shape (n, 1, inputs) inside sums."""
         sums = [node for node in self.expression.nodes() if node.operation in SUMS]
@@ -127,7 +128,7 @@ class FormulaStep(Step):
 
     def restrict(self, terms: Indices) -> tuple[Step, Indices]:
         """Restrict the parameters, and the columns where those are given."""
-        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Reals)}
+        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Numbers)}
         changed = {
             name: np.take(getattr(self, name), terms, axis=each.index(self.axis))
             for name, each in axes.items()
@@ -185,7 +186,7 @@ class SelectColumns(Step):
 
 @dataclass(frozen=True, eq=False)
 class Lags(Step):
-    """Columns of earlier rows: row t holds `z[t - lag]`, and the first row stands in for those before it."""
+    """Columns of earlier rows: row t holds `z[t - lag]`, with the first row repeated before it."""
 
     kind: ClassVar[str] = "lags"
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
@@ -274,7 +275,7 @@ class Concatenate(Step):
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
         """Return the step that plain data describe."""
         data = read_dict(data, place, ["parts", "order"])
-        listed = enumerate(read_list(data["parts"], f"{place}.parts"))
+        listed = enumerate(read_type(data["parts"], f"{place}.parts", list))
         parts = tuple(Branch.from_plain(part, f"{place}.parts[{i}]", dict(sizes)) for i, part in listed)
         total = sum(part.n_terms for part in parts)
         return cls(parts, read_indices(data["order"], f"{place}.order", total))
@@ -300,9 +301,9 @@ def prune(steps: tuple[Step, ...], terms: Indices) -> tuple[tuple[Step, ...], In
 
 
 def read_steps(data: Any, place: str, n_inputs: int) -> tuple[Step, ...]:
-    """Return the chain that plain data describe, for so many columns."""
+    """Return the chain that plain data describe, applied to some number of columns."""
     steps: list[Step] = []
-    for i, one in enumerate(read_list(data, place)):
+    for i, one in enumerate(read_type(data, place, list)):
         at = f"{place}[{i}]"
         kind = one.get("step") if isinstance(one, dict) else one
         if not isinstance(kind, str) or kind not in STEPS:
@@ -345,11 +346,7 @@ class Linear(Record):
     names: Annotated[tuple[str, ...], Strings("terms")]
     weights: Annotated[Floats, Reals(("outputs", "terms"))]
     intercept: Annotated[Floats, Reals(("outputs",))]
-    one_output: Annotated[bool, Scalar(read_bool)]  # whether the targets were a vector
-
-    def evaluate(self, G: Floats) -> Floats:
-        """Return the outputs, one column each."""
-        return G @ self.weights.T + self.intercept
+    one_output: Annotated[bool, Scalar(read_type, (bool,))]  # whether the targets were a vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,17 +355,6 @@ class Labels(Record):
 
     classes: list[Any]
     sharpness: float | None  # inverse temperature of the softmax; None: no probabilities
-
-    def predict(self, outputs: Floats) -> NDArray:
-        """Return the class of each row of outputs."""
-        number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
-        return np.asarray(self.classes)[number]
-
-    def probabilities(self, outputs: Floats) -> Floats:
-        """Return the probability of each class; a single output is for the second and against the first."""
-        assert self.sharpness is not None
-        both = np.column_stack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs
-        return softmax(self.sharpness * both, axis=1)
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
@@ -402,18 +388,14 @@ class Program:
     def outputs(self, X: Any) -> Floats:
         """Return the outputs for a table, one column each."""
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
-        return self.linear.evaluate(apply(self.steps, Z))
-
-    def pruned(self) -> Program:
-        """Drop everything that the terms of the model do not need."""
-        steps, columns = prune(self.steps, np.arange(len(self.linear.names)))
-        return replace(self, schema=self.schema.restrict(columns), steps=steps)
+        return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
 
     def without_unused_inputs(self) -> Program:
-        """Return the same model without inputs that its terms do not use."""
-        schema = self.schema.without_unused_inputs()
-        series = self.series if self.series in [one.name for one in schema.inputs] else None
-        return replace(self, schema=schema, series=series)
+        """Return the same model without inputs that its terms do not use; one stays, as every table has a column."""
+        used = self.schema.used or [0]
+        inputs = tuple(self.schema.inputs[j] for j in used)
+        schema = replace(self.schema, inputs=inputs, sources=np.searchsorted(used, self.schema.sources))
+        return replace(self, schema=schema, series=self.series if self.series in [one.name for one in inputs] else None)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data: strings, numbers, lists and dicts."""

@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+import termwise
 from termwise._checks import import_optional
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
-from termwise.deploy.freeze import UnsupportedTransformer, freeze, labels_of, linear_of, steps_of, supported, terms_of
+from termwise.deploy.freeze import (
+    UnsupportedTransformer,
+    flatten,
+    freeze,
+    labels_of,
+    linear_of,
+    steps_of,
+    supported,
+    terms_of,
+)
 from termwise.deploy.inputs import InputSchema, describe_inputs
 from termwise.deploy.onnx import (
     ML_OPSET,
@@ -27,36 +37,14 @@ from termwise.deploy.onnx import (
     encode_table,
 )
 from termwise.deploy.program import Labels
-from termwise.estimators.evidence import EvidenceForwardRegressor
-from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
-from termwise.estimators.local_ridge import LocalRidge
-from termwise.estimators.online import OnlineRidge
-from termwise.estimators.prefilter import PrefilterClassifier
-from termwise.estimators.ridge import BasisRidge
-from termwise.estimators.search import CriterionSearch
-from termwise.estimators.thresholding import OrthogonalThresholdRegressor
-from termwise.recipe import TermwiseClassifier, TermwiseRegressor
-
-MODELS: tuple[type, ...] = (
-    BasisRidge,
-    CriterionSearch,
-    EvidenceForwardRegressor,
-    ForwardClassifier,
-    ForwardRegressor,
-    LocalRidge,
-    OnlineRidge,
-    OrthogonalThresholdRegressor,
-    PrefilterClassifier,
-    TermwiseClassifier,
-    TermwiseRegressor,
-)
 
 
 @cache
 def register() -> None:
     """Register the converters of all estimators and bases; once is enough."""
     skl2onnx = import_optional("skl2onnx", "onnx", "Converting pipelines")
-    for cls in MODELS:
+    public = [getattr(termwise, name) for name in termwise.__all__]
+    for cls in [kind for kind in public if hasattr(kind, "predictor_")]:
         skl2onnx.update_registered_converter(
             cls, f"Termwise{cls.__name__}", _shape_of_model, _convert_model, parser=_parse, options={"zipmap": [False]}
         )
@@ -126,17 +114,12 @@ def _precision(operator: Any) -> Any:
     return np.float64 if any(isinstance(one.type, types.DoubleTensorType) for one in operator.inputs) else np.float32
 
 
-def _tensor(operator: Any, width: int) -> Any:
-    """Return the type of a table of numbers with some number of columns."""
+def _tensor(operator: Any, *width: int, kind: str = "") -> Any:
+    """Return the type of a table of numbers with some columns or, without a width, of a vector of some kind."""
     types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-    kind = types.DoubleTensorType if _precision(operator) == np.float64 else types.FloatTensorType
-    return kind([_rows(operator), width])
-
-
-def _rows(operator: Any) -> Any:
-    """Return the number of rows, None if it is unknown."""
+    kind = kind or ("DoubleTensorType" if _precision(operator) == np.float64 else "FloatTensorType")
     shape = operator.inputs[0].type.shape
-    return shape[0] if shape else None
+    return getattr(types, kind)([shape[0] if shape else None, *width])
 
 
 # -- bases -------------------------------------------------------------------------------------------------------------
@@ -175,63 +158,51 @@ def _converted(transformer: Any, graph: NestedGraph) -> str:
 
 def _parse(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = None) -> Any:
     """Declare the outputs: one of a regressor, two of a classifier."""
-    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
     operator = scope.declare_local_operator(f"Termwise{type(model).__name__}", model)
     operator.inputs = inputs
     classes = ["label", "probabilities" if hasattr(model, "predict_proba") else "scores"]
     for name in classes if is_classifier(model) else ["variable"]:
-        kind = types.Int64TensorType() if name == "label" else _tensor(operator, 1)
+        kind = _tensor(operator, kind="Int64TensorType") if name == "label" else _tensor(operator, 1)
         operator.outputs.append(scope.declare_local_variable(name, kind))
     return operator.outputs
 
 
 def _shape_of_model(operator: Any) -> None:
-    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
-    model = last_step(operator.raw_operator)
-    labels = labels_of(model)
+    model = list(flatten(operator.raw_operator))[-1]
+    labels = _labels(model)
     if labels is None:
         operator.outputs[0].type = _tensor(operator, np.size(model.intercept_))
         return
-    kind = types.Int64TensorType if _whole(labels) else types.StringTensorType
-    operator.outputs[0].type = kind([_rows(operator)])
+    kind = "StringTensorType" if isinstance(labels.classes[0], str) else "Int64TensorType"
+    operator.outputs[0].type = _tensor(operator, kind=kind)
     operator.outputs[1].type = _tensor(operator, len(labels.classes))
 
 
+def _labels(model: Any) -> Labels | None:
+    """Return the classes of a classifier, as skl2onnx has them: all whole numbers, or all strings."""
+    labels = labels_of(model)
+    if labels is None:
+        return None
+    whole = all(isinstance(one, int) for one in labels.classes)  # or booleans
+    return Labels([int(one) if whole else str(one) for one in labels.classes], labels.sharpness)
+
+
 def _convert_model(scope: Any, operator: Any, container: Any) -> None:
+    """Add a model: its terms by our own steps, or by skl2onnx where only it supports a transformer."""
     graph, model = NestedGraph(scope, operator, container), operator.raw_operator
-    last = last_step(model)
-    scores = add_outputs(
-        linear_of(last), graph, _terms(model, graph) if last.n_terms_ else operator.inputs[0].full_name
-    )
-    labels = labels_of(last)
+    last = list(flatten(model))[-1]
+    terms, labels = operator.inputs[0].full_name, _labels(last)
+    if last.n_terms_:
+        try:
+            program = freeze(model)
+            terms = add_steps(program.steps, graph, graph.encode(program.schema))
+        except UnsupportedTransformer:
+            terms = _converted(terms_of(last).basis, graph)
+    scores = add_outputs(linear_of(last), graph, terms)
     if labels is None:
         graph.add_results(scores)
-        return
-    plain = [int(one) if _whole(labels) else str(one) for one in labels.classes]
-    label = add_label(Labels(plain, labels.sharpness), graph, scores)
-    if labels.sharpness is not None:
-        graph.add_results(label, add_probabilities(labels, graph, scores))
+    elif labels.sharpness is not None:
+        graph.add_results(add_label(labels, graph, scores), add_probabilities(labels, graph, scores))
     else:
-        graph.add_results(
-            label, scores if len(plain) > 2 else graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
-        )
-
-
-def _terms(model: Any, graph: NestedGraph) -> str:
-    """Add the terms of a model: by our own steps, or by skl2onnx where only it supports a transformer."""
-    try:
-        program = freeze(model)
-    except UnsupportedTransformer:
-        return _converted(terms_of(last_step(model)).basis, graph)
-    return add_steps(program.steps, graph, graph.encode(program.schema))
-
-
-def last_step(model: Any) -> Any:
-    """Return the estimator at the end of a search or a pipeline."""
-    model = getattr(model, "best_estimator_", model)
-    return last_step(model[-1]) if hasattr(model, "steps") else model
-
-
-def _whole(labels: Labels) -> bool:
-    """Whether the labels are whole numbers or truth values, which skl2onnx has as whole numbers."""
-    return all(isinstance(one, int) for one in labels.classes)
+        both = scores if len(labels.classes) > 2 else graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
+        graph.add_results(add_label(labels, graph, scores), both)

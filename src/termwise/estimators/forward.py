@@ -69,6 +69,7 @@ def check_forward(estimator: Any, settings: Settings) -> None:
 
 def path_callback(verbose: int, after_step: Callable[[], bool]) -> Callable[[SelectionPath], bool]:
     """Return what is called after each term: it prints, calls scikit-learn's callbacks, and is True to stop."""
+
     def callback(path: SelectionPath) -> bool:
         if verbose:
             last = path.steps[-1]
