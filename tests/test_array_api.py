@@ -26,6 +26,7 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import different_rows, to_host
+from termwise.execution.cuda_graphs import DevicePolicy
 from termwise.selection import RULES
 from termwise.selection.leave_one_out import CascadeOptions, LooRule
 
@@ -100,14 +101,14 @@ def test_every_option_takes_the_same_path(there, options):
 def test_the_leverage_bound_and_cached_directions(there, cached, monkeypatch):
     """Stages of the cascade that only many candidates or many rows start."""
     options = CascadeOptions(many_survivors=0, squares_interval=3, tighten_above=2, cache_slots=(9, 9))
-    monkeypatch.setattr("termwise.execution.local.min_work", lambda like: 1)
-    if cached:
-        monkeypatch.setattr("termwise.execution.local.caches_directions", lambda like: True)
-        monkeypatch.setattr("termwise.execution.local.device_block", lambda blocks: None)
+    block = (lambda blocks: None) if cached else (lambda blocks: blocks[0])
+    policy = "termwise.execution.local.device_policy"
+    monkeypatch.setattr(policy, lambda blocks: DevicePolicy(block(blocks), cached, min_work=1))
     rng = np.random.default_rng(0)
     G, y = rng.normal(size=(60, 80)), rng.normal(size=60)
-    expected = forward_path(G, y, max_terms=10)
     path = forward_path(there(G), there(y), max_terms=10, rule=LooRule(options))
+    monkeypatch.undo()
+    expected = forward_path(G, y, max_terms=10)
     assert path.terms.tolist() == expected.terms.tolist()
     np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8)
 

@@ -313,7 +313,7 @@ def test_time_series(folder, tmp_path):
         assert result.exit_code == 1
         assert message in words(result)
     series.assign(level=np.nan).to_csv(tmp_path / "none.csv", index=False)
-    assert "must have level for some rows to go on from, got none: add" in words(
+    assert "must have past values of level, got none: add them." in words(
         invoke("predict", path, tmp_path / "none.csv")
     )
     refused = invoke("fit", tmp_path / "gap.csv", "-t", "level", "--time", "day", "--basis", "lag")
@@ -355,7 +355,7 @@ AWKWARD = [
     ("one row", "a,y\n1,2\n", 1, "must have at least 5 rows with a target, got 1"),
     ("one column", "y\n" + "1\n2\n3\n" * 4, 1, "must have a column to predict from (the target is the only one)"),
     ("no such target", "a,Y1\n1,2\n", 1, "has no column y: did you mean Y1?"),
-    ("stray text", "a,y\n" + "1,2\n" * 9 + "2 kg,3\n", 1, "'2 kg' in line 11 is no number"),
+    ("stray text", "a,y\n" + "1,2\n" * 9 + "2 kg,3\n", 1, "'2 kg' in line 11 is not a number"),
     ("constant", "a,y\n" + "1,2\n1,3\n" * 9, 1, "left out, the same in all rows: a"),
     ("infinite", "a,y\ninf,1\n" + "1,2\n2,3\n" * 9, 1, "got inf in line 2: correct it, use other units"),
     ("huge", "a,y\n1e300,1\n" + "1,2\n2,3\n" * 9, 1, "got 1e+300 in line 2"),
@@ -385,7 +385,7 @@ def test_invalid_paths(folder, tmp_path, model, monkeypatch):
     assert "got a folder" in words(invoke("fit", folder, "-t", "y"))
     assert "does not exist" in words(invoke("fit", folder / "nowhere.csv", "-t", "y"))
     assert "has no column nowhere" in words(invoke("fit", folder / "table.csv", "-t", "y", "--category", "nowhere"))
-    assert "is no model file: give the file that" in words(
+    assert "is not a model file: give the file that" in words(
         invoke("predict", folder / "nowhere.json", folder / "table.csv")
     )
     assert "could not be read" in words(invoke("predict", folder / "table.csv", folder / "table.csv"))
@@ -453,7 +453,7 @@ def test_predict_classes(folder, classifier):
 def test_probabilities_require_a_classifier(folder, model):
     result = invoke("predict", model, folder / "table.csv", "--proba")
     assert result.exit_code == 2
-    assert "--proba requires a model with probabilities, as --method auto" in words(result)
+    assert "--proba requires a classifier with probabilities, as of --method auto" in words(result)
 
 
 def test_predict_with_a_missing_column(tmp_path, model):
@@ -679,7 +679,7 @@ def test_reproduce(benchmarks, monkeypatch, tmp_path):
     assert result.exit_code == 1
     assert "TERMWISE_DATA must name the folder with the papers' data sets, but it is not set: export" in words(result)
     monkeypatch.setenv("TERMWISE_DATA", str(tmp_path / "nowhere"))
-    assert "which is no folder: export" in words(invoke("reproduce", "study"))
+    assert "which is not a folder: export" in words(invoke("reproduce", "study"))
     monkeypatch.setenv("TERMWISE_DATA", str(tmp_path))
     assert invoke("reproduce", "study").exit_code == 4
 

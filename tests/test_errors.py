@@ -283,7 +283,7 @@ CASES = [
     ("OpenML out of reach", lambda: datasets.load("kin8nm"), OSError,
      r"kin8nm is not in a local folder and OpenML could not be reached \(no route\): set TERMWISE_DATA"),
     ("number of samples", lambda: datasets.make_sine(0),
-     ValueError, r"n_samples must be a whole number >= 1, got 0: ask"),
+     ValueError, r"n_samples must be a whole number >= 1, got 0: use"),
     ("noise", lambda: datasets.make_sine(noise=-1), ValueError, r"noise must be a finite number >= 0, got -1: it is a"),
     # optional packages
     ("missing extra", lambda: import_optional("no_such_module", "plots", "Drawing"), ImportError,

@@ -76,7 +76,7 @@ def with_settings(estimator, **constants):
 
 @pytest.mark.parametrize(
     "basis",
-    [AnovaBasis(order=1), SmoothBasis(0.7), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
+    [AnovaBasis(order=1), SmoothBasis(width=("median", 0.7)), AnovaBasis(n_centers=0), SmoothBasis(relevance="auto")],
     ids=repr,
 )
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -387,7 +387,7 @@ def test_the_best_width_equals_brute_force(rng):
         Y = np.sin(frequency * X[:, :1]) + 0.1 * rng.normal(size=(40, 1))
 
         def error(width, X=X, Y=Y):
-            G = SmoothBasis(width).fit_transform(X)
+            G = SmoothBasis(width=("median", width)).fit_transform(X)
             alpha = BasisRidge(alpha="loo").fit(G, Y).alpha_
             return np.mean(oracles.leave_one_out(G, Y, alpha) ** 2)
 
@@ -576,7 +576,7 @@ def weak(seed, n=100, d=8):
     return X, np.tanh(X).sum(axis=1) + 3 * rng.normal(size=n), np.tanh(X).sum(axis=1)
 
 
-@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(0.7), None], ids=repr)
+@pytest.mark.parametrize("basis", [AnovaBasis(), SmoothBasis(width=("median", 0.7)), None], ids=repr)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
     X = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3]
@@ -731,11 +731,13 @@ def test_a_pairwise_truth(rng):
     names = tuple(DICTIONARIES)
     assert set(model.trials_) == {*names, *(f"{name}, ridge" for name in names)}
     assert model.target_ == "data"  # few candidates matter
+    assert (model.rule_, model.criterion_) == ("loo", "cv")
     assert model.trials_["pairs"].min() == min(curve.min() for curve in model.trials_.values())
     assert model.trials_["pairs"].min() == pytest.approx(0.2**2 / y.var(), rel=0.3)
     tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in model.trials_.items())
     assert f"dictionary: pairs\ncross-validated error, a share of the variance: {tried}\n" in model.summary()
     other = TermwiseRegressor(2, dictionary="pairs", target="ridge").fit(X, y)
+    assert other.rule_ == "cost"
     assert "dictionary: pairs, fitted to ridge regression on all candidates\n" in other.summary()
 
 
@@ -945,7 +947,7 @@ def test_duplicates_share_a_fold(rng):
     assert min(curve.min() for curve in model.trials_.values()) > 0.8
     y += 5 * (X**2).sum(axis=1)
     widths = [
-        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.widths
+        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.width[1]
         for counts in (None, np.full(60, 4.0))
     ]
     assert widths[0] == widths[1] > SETTINGS.widths[0]
@@ -1013,7 +1015,7 @@ def test_constant_columns_are_ignored(rng):
 @pytest.mark.parametrize("name", ["auto", "linear", "pairs", "smooth"])
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_nothing_but_constants(name, n):
-    with pytest.raises(ValueError, match=rf"X must have an input that is not constant, got {n} samples? all alike"):
+    with pytest.raises(ValueError, match=rf"X must have an input that is not constant, got {n} samples? all identical"):
         TermwiseRegressor(dictionary=name).fit(np.ones((n, 2)), np.arange(float(n)))
 
 
@@ -1247,7 +1249,7 @@ def test_probabilities(classes, size, rng):
 
 @pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(target, classes, rng):
+def test_the_slope_maximises_the_likelihood_of_the_leave_one_out_scores(target, classes, rng):
     X, labels = blobs(rng, n=80, classes=classes)
     counts = rng.integers(1, 4, size=80)
     model = TermwiseClassifier(dictionary="linear", target=target).fit(X, labels, counts)
@@ -1265,8 +1267,8 @@ def test_the_sharpness_is_the_most_likely_one_for_the_leave_one_out_scores(targe
         np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
 
-    def negative_log_likelihood(sharpness):
-        odds = np.exp(sharpness * scores)
+    def negative_log_likelihood(slope):
+        odds = np.exp(slope * scores)
         return -counts @ np.log(odds[np.arange(80), labels] / odds.sum(axis=1))
 
     slope = model.fitted_terms_.candidates.labels.slope

@@ -34,7 +34,7 @@ def columns(kind, rng, n=40):
     if kind == "far":
         return rng.normal(size=(n, 30)) + 1e5
     if kind == "similar":
-        return SmoothBasis(3.0).fit_transform(rng.normal(size=(n, 2)))
+        return SmoothBasis(width=("median", 3.0)).fit_transform(rng.normal(size=(n, 2)))
     G = rng.normal(size=(n, 30))
     G[:, 3], G[:, 7], G[:, 9] = G[:, 2], 5.0, G[:, 0] - 2 * G[:, 1]  # a copy, a constant and a combination
     return G
@@ -129,7 +129,7 @@ def test_cross_validation_of_an_ensemble_equals_its_definition(outputs, weighted
     X = rng.normal(size=(50, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.2 * rng.normal(size=(50, outputs))
     counts = rng.integers(1, 4, size=50).astype(float) if weighted else np.ones(50)
-    bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(0.7)}
+    bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(width=("median", 0.7))}
     folds = [group_folds(X, 4, np.random.RandomState(seed)) for seed in range(2)]
     tried = {}
     for name, basis in bases.items():
@@ -190,7 +190,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     Y = X[:, [0]] * X[:, [1]] + X[:, 1 : 1 + outputs] + 0.5 * rng.normal(size=(32, outputs))
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
     rows = Rows(counts.astype(float), True)
-    bases = [AnovaBasis(n_centers=1), SmoothBasis(0.7)]
+    bases = [AnovaBasis(n_centers=1), SmoothBasis(width=("median", 0.7))]
     parts = [basis.fit_transform(X) for basis in bases]
     G = np.hstack(parts)
     pool = [Member("pairs", targets[0], 4, 0.5), Member("smooth", targets[1], 3, 0.3), Member("pairs", "data", 0, 0.2)]

@@ -95,9 +95,10 @@ def test_designs_equal_the_matrix(make, weighted, rng, tmp_path, tiles):
     assert design.nbytes > 0
     np.testing.assert_allclose(design.products(u), G.T @ u, **tol)
     np.testing.assert_allclose(design.products(several), G.T @ several, **tol)
-    np.testing.assert_allclose(design.squares(given), w @ G**2, **tol)
-    np.testing.assert_allclose(design.centred_squares(given, means), w @ (G - means) ** 2, **tol)
-    assert np.all(design.fourth_powers(given, means) >= w**2 @ (G - means) ** 4 * (1 - 1e-5))
+    np.testing.assert_allclose(design.power_sums(2, given), w @ G**2, **tol)
+    np.testing.assert_allclose(design.power_sums(2, given, means), w @ (G - means) ** 2, **tol)
+    assert np.all(design.power_sums(4, given, means) >= w**2 @ (G - means) ** 4 * (1 - 1e-5))
+    np.testing.assert_allclose(design.power_sums(4, given), w**2 @ G**4, **tol)
     np.testing.assert_allclose(design.gram(given), G.T @ (w[:, None] * G), **tol)
     for chosen in (np.array([5, 0, 3]), slice(2, 6), np.array([7])):
         for rows in (slice(None), slice(3, 9), np.array([8, 1, 4])):
@@ -123,9 +124,9 @@ def test_tiles_of_another_array_library(kernel, width, rng):
     basis = RadialBasis(kernel, width=width, centers=X[:7]).fit(X)
     design, G, u, means = basis.design(torch.asarray(X)), basis.transform(X), rng.normal(size=20), rng.normal(size=7)
     np.testing.assert_allclose(design.products(torch.asarray(u)).numpy(), G.T @ u, rtol=1e-10)
-    np.testing.assert_allclose(design.squares(None).numpy(), np.sum(G**2, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(design.power_sums(2).numpy(), np.sum(G**2, axis=0), rtol=1e-10)
     np.testing.assert_allclose(
-        design.centred_squares(torch.asarray(u**2), torch.asarray(means)).numpy(), u**2 @ (G - means) ** 2, rtol=1e-10
+        design.power_sums(2, torch.asarray(u**2), torch.asarray(means)).numpy(), u**2 @ (G - means) ** 2, rtol=1e-10
     )
     np.testing.assert_allclose(design.columns(np.array([4, 1]), slice(2, 9)).numpy(), G[2:9][:, [4, 1]], rtol=1e-10)
 

@@ -46,13 +46,13 @@ GOOD = [
     ("bars", "a|b\n1.5|2\n2.5|1234\n", NUMBERS, "fields are separated by bars"),
     ("spaces", "a b\n1.5   2\n2.5 1234\n", NUMBERS, "fields are separated by spaces"),
     ("no names", "1.5,2\n2.5,1234\n", {"x0": [1.5, 2.5], "x1": [2.0, 1234.0]},
-     "no names in the first line: the columns are called x0 to x1"),
-    ("no names, a word", "1,u\n2,v\n", {"x0": [1.0, 2.0], "x1": ["u", "v"]}, "no names"),
+     "no header in the first line: the columns are named x0 to x1"),
+    ("no names, a word", "1,u\n2,v\n", {"x0": [1.0, 2.0], "x1": ["u", "v"]}, "no header"),
     ("one column", "a\n1\n2\n", {"a": [1.0, 2.0]}, None),
     ("one row", "a,b\n1,2\n", {"a": [1.0], "b": [2.0]}, None),
     ("quoted newlines", 'a,b\n"u\nv",1\n"w, x",2\n', {"a": ["u\nv", "w, x"], "b": [1.0, 2.0]}, None),
     ("names twice", "a,a,b\n1,2,3\n4,5,6\n", {"a": [1, 4], "a (2)": [2, 5], "b": [3, 6]},
-     "a second column a is called a (2)"),
+     "duplicate column a is renamed a (2)"),
     ("names that are not there", ",b\n0,2\n1,3\n", {"column 1": [0, 1], "b": [2, 3]}, None),
     ("Windows", "größe,b\n1,ä\n2,ö\n".encode("cp1252"), {"größe": [1, 2], "b": ["ä", "ö"]}, "encoded in Windows-1252"),
     ("UTF-16", "a,b\n1,ä\n2,ö\n".encode("utf-16"), {"a": [1, 2], "b": ["ä", "ö"]}, "encoded in utf-16"),
@@ -294,7 +294,7 @@ def test_dates_are_recognised(written, dates):
 
 def test_mixed_column_names_the_line(written):
     table = written("a,b\n1,2\n3,4 kg\n5,6\n")
-    assert table.columns["b"].problem == "'4 kg' in line 3 is no number, as most of the column are"
+    assert table.columns["b"].problem == "'4 kg' in line 3 is not a number, unlike most of the column"
     assert not written("a,b\n1,1st\n2,2nd\n3,1st\n").columns["b"].problem
     assert not written("a,b\n1,u\n2,v\n3,17\n").columns["b"].problem
 
@@ -394,7 +394,7 @@ def test_rows_are_sorted_by_time(written):
     task = make_task(table, "y", time="when")
     assert task.ordered
     assert task.X["a"].tolist() == [i * i for i in range(29, -1, -1)]
-    assert "rows are in the order of when, which is no input itself" in task.notes
+    assert "rows are in the order of when, which is not an input" in task.notes
     by_number = make_task(written(text({"t": lambda i: -i, "a": wave, "y": wave})), "y", time="t")
     assert by_number.y.tolist() == [wave(i) for i in range(29, -1, -1)]
 
@@ -442,7 +442,7 @@ INVALID_TASKS = [
     ("dropped target", {"y": wave, "a": wave}, {"drop": ["y"]}, r"the target y must be a column of its own, got it as"),
     ("several targets", {"y": wave, "a": wave, "y ": wave}, {}, r"has several columns y: rename all but the one"),
     ("target of both kinds", {"a": wave, "y": lambda i: "x" if i == 5 else i}, {},
-     r"the target y must be numbers or classes, but 'x' in line 7 is no number, as most of the column are: correct"),
+     r"the target y must be numbers or classes, but 'x' in line 7 is not a number, unlike most of the column: correct"),
     ("dates as target", {"a": wave, "y": lambda i: f"2021-01-{i + 1:02}"}, {},
      r"the target y must be numbers or classes, got dates: name another column\."),
     ("no target", {"a": wave, "y": lambda i: ""}, {},
@@ -474,7 +474,7 @@ INVALID_TASKS = [
     ("time in words", {"a": wave, "t": lambda i: "u", "y": wave}, {"time": "t"},
      r"--time t must be a column of dates or numbers, got text: name another one\."),
     ("time with gaps", {"a": wave, "t": lambda i: "" if i == 4 else i, "y": wave}, {"time": "t"},
-     r"--time t must be there in every row, got nothing in line 6: fill it in\."),
+     r"--time t must have no missing values, got one in line 6: fill it in\."),
     ("day or month", {"a": wave, "t": lambda i: f"1/{i % 12 + 1}/2021", "y": wave}, {"time": "t"},
      r"--time t must say which number is the day, got dates such as '1/1/2021': write them as 2021-12-31\."),
     ("no such day", {"a": wave, "t": lambda i: f"2021-02-{i + 1:02}", "y": wave}, {"time": "t"},
@@ -516,8 +516,8 @@ def test_select_inputs(written):
     [("b,k\n1,u\n", r"has no column a"),
      ("x,z\n1,2\n", r"must have the columns the model was fitted with, but a, k are not"),
      ("a,k\n1,w\n", r"must hold known categories in k, got 'w' in line 2: the fit had u, v\."),
-     ("a,k\nz,u\n", r"must hold numbers in a, as in the fit, but 'z' is none: correct it\."),
-     ("a,k\n1,u\n,u\n", r"must have a in every row, got nothing in line 3: fill it in, or fit the model with"),
+     ("a,k\nz,u\n", r"must hold numbers in a, as in the fit, but 'z' is not a number: correct it\."),
+     ("a,k\n1,u\n,u\n", r"must have no missing values in a, got one in line 3: fill it in, or fit the model with"),
      ("a,k\ninf,u\n", r"a must be finite and below")],
 )  # fmt: skip
 def test_select_inputs_errors(written, content, message):

@@ -248,6 +248,8 @@ def column_squares(A: Array) -> Array:
 def row_squares(A: Array) -> Array:
     """Sum of squares of every row, in float64."""
     if isinstance(A, np.ndarray):
+        if A.shape[1] == 1:
+            return np.multiply(A[:, 0], A[:, 0], dtype=np.float64)
         return np.einsum("ij,ij->i", A, A, dtype=np.float64)
     A = as_float64(A)
     return namespace(A).sum(A * A, axis=1)
@@ -307,6 +309,11 @@ def smallest(values: Array, count: int) -> tuple[Array, Array]:
     else:
         chosen = namespace(values).argsort(values)[:count]
     return chosen, at(values, chosen)
+
+
+def largest(x: Array) -> Array:
+    """The largest entry."""
+    return x.max() if isinstance(x, np.ndarray) else namespace(x).max(x)
 
 
 def first_true(mask: Array) -> Array:

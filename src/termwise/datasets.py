@@ -1,4 +1,4 @@
-"""Data of the papers: loaders for the real sets, generators for the synthetic ones."""
+"""Data sets of the papers: a loader for the real ones, generators for the synthetic ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from termwise._checks import check_choice, check_number
 
-# Identity on OpenML where the regression set is there in its original form.
+# OpenML data_id of each regression set; None if OpenML does not have it in its original form.
 REGRESSION: dict[str, int | None] = {
     "ailerons": 296,
     "auto_mpg": 196,
@@ -35,9 +35,9 @@ Seed = int | np.random.RandomState | None
 def load(name: str, data_home: str | os.PathLike | None = None) -> Bunch:
     """Load one of the papers' data sets.
 
-    Looked for in `data_home`, else in the folder named by the environment variable `TERMWISE_DATA`, as
+    Read from `data_home`, else from the folder in the environment variable `TERMWISE_DATA`, as
     `regression/NAME.csv.gz` (a header, inputs first, the target last) or `twoclass/NAME.npz` (arrays X, y, train,
-    test, realisation); regression sets not found there are fetched from OpenML where it has them.
+    test, realisation); regression sets that are not there are fetched from OpenML if it has them.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _read_npz(name: str, path: Path) -> Bunch:
 
 
 def _fetch(name: str, number: int) -> Bunch:
-    """Fetch from OpenML; samples with a missing value are left out, categories become their numbers."""
+    """Fetch from OpenML; rows with a missing value are dropped, categories are converted to numbers."""
     try:
         fetched = fetch_openml(data_id=number, as_frame=True, parser="auto")
     except OSError as error:
@@ -139,7 +139,7 @@ def make_hermite(
     noise : float, default=0.2
         Standard deviation of the noise.
     random_state : int, RandomState instance or None, default=None
-        Draws inputs and noise.
+        Determines inputs and noise.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def make_sine(
     noise : float, default=0.1
         Standard deviation of the noise.
     random_state : int, RandomState instance or None, default=None
-        Draws inputs and noise.
+        Determines inputs and noise.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def make_logistic(
     noise : float, default=0.1
         Standard deviation of the noise.
     random_state : int, RandomState instance or None, default=None
-        Draws inputs and noise.
+        Determines inputs and noise.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def make_logistic(
 def _noisy(
     f: Callable[[NDArray], NDArray], low: float, high: float, n_samples: int, noise: float, random_state: Seed
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    check_number("n_samples", n_samples, low=1, integer=True, remedy="ask for at least one sample")
+    check_number("n_samples", n_samples, low=1, integer=True, remedy="use at least one sample")
     check_number("noise", noise, low=0, remedy="it is a standard deviation")
     rng = check_random_state(random_state)
     x = rng.uniform(low, high, size=n_samples)

@@ -177,7 +177,7 @@ class AnovaBasis(Basis):
             pairs = inputs[a] != inputs[b]
             first, second = np.append(first, a[pairs]), np.append(second, b[pairs])
         G = ProductDesign(self.evaluate_singles(X, inputs, bumps), first, second)
-        total, squares, fourth = G.products(np.ones(len(X))), G.squares(None), G.fourths(None)
+        total, squares, fourth = G.products(np.ones(len(X))), G.power_sums(2), G.power_sums(4)
         tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
         counts = squares / np.maximum(fourth, tiny) * squares
         constant = squares - total**2 / len(X) <= CONSTANT_TOLERANCE * squares

@@ -25,6 +25,7 @@ Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridg
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier", "lag"])
 
+Columns = list[str] | None
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, messages on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `termwise fit`.", show_default=False)]
@@ -51,9 +52,7 @@ Version = Annotated[bool, typer.Option("--version", callback=show_version, is_ea
 
 
 @app.callback()
-def main(
-    version: Version = False,
-) -> None:
+def main(version: Version = False) -> None:
     """Small models, chosen term by term: from a table to a model, a report, and code that runs anywhere.
 
     Three commands from a table of your own to a report:
@@ -75,10 +74,8 @@ def fit(
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
     basis: Annotated[BasisName, typer.Option(help="Candidates. none: columns; lag: past values.")] = BasisName.auto,
     size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="Number of terms.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column that is no input; repeatable.")] = None,
-    category: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Numeric column that is categorical; repeatable.")
-    ] = None,
+    drop: Annotated[Columns, typer.Option(metavar="COL", help="Column to exclude from the inputs; repeatable.")] = None,
+    category: Annotated[Columns, typer.Option(metavar="COL", help="Numeric column to encode as categories.")] = None,
     time: Annotated[str | None, typer.Option(metavar="COL", help="Sort the rows by it, hold out the last.")] = None,
     lags: Annotated[int, typer.Option(min=1, help="Past values with --basis lag.")] = 10,
     impute: Annotated[bool, typer.Option("--impute", help="Impute the median or the most frequent category.")] = False,
@@ -125,7 +122,7 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="A .csv, .parquet or .npz file; default: stdout.")
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     quiet: Quiet = False,
@@ -151,9 +148,7 @@ def predict(
 @command
 def report(
     model: Model,
-    data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="Table to score the model on.", show_default=False)
-    ] = None,
+    data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Table to score.", show_default=False)] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="HTML", help="Report to write.")] = Path("report.html"),
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     quiet: Quiet = False,
@@ -262,7 +257,7 @@ def reproduce(
         raise typer.BadParameter(f"must be one of {', '.join(studies)}, got {name!r}.", param_hint="NAME")
     home = os.environ.get("TERMWISE_DATA")
     if not home or not Path(home).is_dir():
-        got = f"got {home}, which is no folder" if home else "but it is not set"
+        got = f"got {home}, which is not a folder" if home else "but it is not set"
         raise ValueError("the environment variable TERMWISE_DATA must name the folder with the papers' data sets, "
                          f"{got}: export TERMWISE_DATA=/path/to/data.")  # fmt: skip
     run_benchmark(scripts[name], repeats, small)

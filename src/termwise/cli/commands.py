@@ -34,7 +34,7 @@ class SavedModel:
 
     def __init__(self, path: Path) -> None:
         if path.is_dir() or not path.exists():
-            raise ValueError(f"{path} is no model file: give the file that `termwise fit -o` wrote.")
+            raise ValueError(f"{path} is not a model file: give the file that `termwise fit -o` wrote.")
         self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
@@ -63,9 +63,7 @@ class SavedModel:
         X, order = self.inputs(table)
         n_past = count_past(table, self.target, order) if self.lags and self.target in X else len(X)
         if n_past == 0:
-            raise ValueError(
-                f"{table.path} must have {self.target} for some rows to go on from, got none: add its past."
-            )
+            raise ValueError(f"{table.path} must have past values of {self.target}, got none: add them.")
         predicted = self.predictor.predict(X.iloc[:n_past])
         if n_past < len(X):  # forecasts are fed back
             predicted = np.r_[predicted, self.predictor.free_run(X, n_past)[n_past:]]
@@ -115,19 +113,16 @@ def run_predict(model: Path, data: Path, out: Path | None, proba: bool, console:
             raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
     saved = SavedModel(model)
     if proba and not hasattr(saved.predictor, "predict_proba"):
-        raise UsageError(
-            "--proba requires a model with probabilities, as --method auto fits for classes: leave it out."
-        )
+        raise UsageError("--proba requires a classifier with probabilities, as of --method auto: leave it out.")
     table = saved.read(data)
     columns = saved.predict(table, proba)
-    content = serialise(columns, ".csv" if out is None else out.suffix)
     if out is not None:
-        write_atomically(out, content)
+        write_atomically(out, serialise(columns, out.suffix))
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
     if out is None and not console.as_json:
-        sys.stdout.write(content.decode())
+        sys.stdout.write(serialise(columns, ".csv").decode())
     predictions = {name: values.tolist() for name, values in columns.items()}
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
             "rows": table.n_rows, **predictions}  # fmt: skip

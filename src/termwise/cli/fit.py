@@ -20,6 +20,7 @@ from termwise.cli.console import Console, UsageError
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
 from termwise.deploy.document import write_atomically
+from termwise.recipe import dictionaries
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -30,7 +31,8 @@ MAX_CENTERS = 500  # radial functions on a table with more rows
 MAX_TERMS = 150  # of the default method, unless --size is larger
 REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
               "evidence": tw.EvidenceForwardRegressor}  # fmt: skip
-DICTIONARIES = {"auto": "auto", "none": "linear", "smooth": "smooth", "relevant": "relevant", "anova": "pairs"}
+OPTIONS = {one.option: name for name, one in dictionaries.DICTIONARIES.items() if one.option is not None}
+DICTIONARIES = {"auto": "auto"} | OPTIONS  # `--basis` of the flagship
 
 
 @dataclass(frozen=True)

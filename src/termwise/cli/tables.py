@@ -174,7 +174,7 @@ def unique_names(labels: Iterable[Any]) -> tuple[list[str], list[str]]:
             number += 1
             name = f"{base} ({number})"
         if number > 1:
-            notes.append(f"a second column {base} is called {name}")
+            notes.append(f"duplicate column {base} is renamed {name}")
         names.append(name)
     return names, notes
 
@@ -269,7 +269,7 @@ def detect_dialect(text: str, expected: Collection[str] = ()) -> Dialect:
         names, notes = unique_names(rows[0])
     else:
         names = [f"x{j}" for j in range(max(map(len, rows)))]
-        notes = [f"no names in the first line: the columns are called {names[0]} to {names[-1]}"]
+        notes = [f"no header in the first line: the columns are named {names[0]} to {names[-1]}"]
     decimal = decimal_mark([word for row in data for word in row], delimiter)
     notes += [f"fields are separated by {DELIMITERS[delimiter]}"] * (delimiter != ",")
     notes += ["numbers are written with decimal commas"] * (decimal == ",")
@@ -372,7 +372,7 @@ def read_arrays(raw: bytes, path: Path) -> Any:
     if len(set(map(len, frames))) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(f"{path} must hold vectors and matrices with a row for each sample, got {shapes}: leave out "
-                         "what is no part of the table.")  # fmt: skip
+                         "arrays that are not part of the table.")  # fmt: skip
     for (name, array), frame in zip(arrays.items(), frames, strict=True):
         if not array.dtype.names:  # fields of a structured array have names
             name = "x" if name == "X" else name
@@ -432,7 +432,7 @@ def column_of(series: Any, as_text: bool, decimal: str = ".", location: Callable
     if kind != "mixed":
         return Column(kind, words[codes])
     row = int(np.argmax(np.isin(codes, np.flatnonzero(~missing)[np.isnan(numbers)])))
-    problem = f"{words[codes[row]]!r} in {location(row)} is no number, as most of the column are"
+    problem = f"{words[codes[row]]!r} in {location(row)} is not a number, unlike most of the column"
     return Column("text", words[codes], problem)
 
 
@@ -450,7 +450,7 @@ def classify(words: NDArray, counts: NDArray[np.intp], decimal: str) -> tuple[st
             return kind, numbers, sign
     signs = {match[0].strip("+- ") if (match := SIGN.search(word)) else "" for word in words}
     sign = signs.pop() if len(signs) == 1 else ""
-    bare = [strip_sign(word) if sign else word.replace("\u2212", "-") for word in words]
+    bare = [word.replace("\u2212", "-").replace(sign, "").strip() for word in words]
     readings = [
         np.array([float(word.translate(PLAIN[mark])) if NUMBER[mark].fullmatch(word) else np.nan for word in bare])
         for mark in (decimal, "," if decimal == "." else ".")

@@ -110,7 +110,7 @@ def make_task(
     rows = time_order(table, time)
     rows = rows[~table.columns[target].missing[rows]]
     if time is not None:
-        notes.append(f"rows are in the order of {time}, which is no input itself")
+        notes.append(f"rows are in the order of {time}, which is not an input")
     inputs = {name: column for name, column in table.columns.items() if name not in not_inputs}
     check_inputs(table, inputs)
     inputs, exclusions = informative_columns(inputs, rows)
@@ -161,11 +161,10 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
         got = {"date": "dates", "empty": "missing values only"}.get(column.kind, "something else")
         raise ValueError(f"{name} must be numbers or classes, got {got}: name another column.")
     present = column.values[~column.missing]
-    if len(present) < MIN_ROWS:
-        raise ValueError(
-            f"{table.path} must have at least {MIN_ROWS} rows with a target, got {len(present)}: add rows."
-        )
-    n_missing = len(column.values) - len(present)
+    n = len(present)
+    if n < MIN_ROWS:
+        raise ValueError(f"{table.path} must have at least {MIN_ROWS} rows with a target, got {n}: add rows.")
+    n_missing = len(column.values) - n
     notes = [f"left out, no value of {target}: {counted(n_missing, 'row')}"] * bool(n_missing)
     notes += [f"{target} {column.hint}"] * bool(column.hint)
     numeric = column.kind == "number"
@@ -187,9 +186,9 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
             raise ValueError(f"{name} must be numbers for --task regression, got text such as {example!r}: use --task "
                              "classification.")  # fmt: skip
         return column.values, kind, notes
-    if len(distinct) > max(2, len(present) / 2):
-        raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in "
-                         f"{len(present)} rows: group them, use --task regression or name another column.")  # fmt: skip
+    if len(distinct) > max(2, n / 2):
+        raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in {n} "
+                         "rows: group them, use --task regression or name another column.")  # fmt: skip
     if numeric and not whole:
         raise ValueError(f"{name} must be text or whole numbers for --task classification, got {example}: --category "
                          f"{shlex.quote(target)} reads it as text.")  # fmt: skip
@@ -210,7 +209,7 @@ def time_order(table: Table, time: str | None) -> NDArray[np.intp]:
                          "another one.")  # fmt: skip
     if column.missing.any():
         where = table.location(int(np.argmax(column.missing)))
-        raise ValueError(f"--time {time} must be there in every row, got nothing in {where}: fill it in.")
+        raise ValueError(f"--time {time} must have no missing values, got one in {where}: fill it in.")
     return np.argsort(column.values if column.kind == "number" else parse_dates(table, time, column), kind="stable")
 
 
@@ -230,7 +229,7 @@ def parse_dates(table: Table, name: str, column: Column) -> NDArray:
         row = int(np.argmax(dates.isna()))
         raise ValueError(f"--time {name} must be dates, got {column.values[row]!r} in {table.location(row)}: correct "
                          "it, or write dates as 2021-12-31.")  # fmt: skip
-    return dates.to_numpy()
+    return dates.dt.tz_localize(None).to_numpy()
 
 
 def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
@@ -251,9 +250,9 @@ def check_inputs(table: Table, columns: dict[str, Column]) -> None:
     """Raise unless every column is numeric, categorical or excluded later."""
     problems = {name: column.problem for name, column in columns.items() if column.problem}
     if problems:
-        said = "; ".join(f"{name}: {problem}" for name, problem in list(problems.items())[:MAX_NAMED])
+        details = "; ".join(f"{name}: {problem}" for name, problem in list(problems.items())[:MAX_NAMED])
         options = " ".join(f"--drop {shlex.quote(name)}" for name in problems)
-        raise ValueError(f"{table.path} must hold numbers or categories, but {said}. Correct this, or leave out: "
+        raise ValueError(f"{table.path} must hold numbers or categories, but {details}. Correct this, or leave out: "
                          f"{options}.")  # fmt: skip
     numeric = {name: column for name, column in columns.items() if column.kind == "number"}
     check_magnitude(table, numeric, "use other units, or leave it out: --drop {}")
@@ -276,12 +275,12 @@ def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.in
     """Raise on missing values in these rows of the table; the columns hold these rows only."""
     gaps = {name: rows[column.missing] for name, column in columns.items() if column.missing.any()}
     if gaps:
-        said = "; ".join(
+        details = "; ".join(
             f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
             for name, found in list(gaps.items())[:MAX_NAMED]
         )
         more = f"; and {len(gaps) - MAX_NAMED} more columns" * (len(gaps) > MAX_NAMED)
-        raise ValueError(f"{table.path} has missing values: {said}{more}. Fill them in, leave the columns out with "
+        raise ValueError(f"{table.path} has missing values: {details}{more}. Fill them in, leave the columns out with "
                          "--drop, or use --impute, which takes the median or the most frequent category.")  # fmt: skip
 
 
@@ -372,8 +371,8 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
         name, column = each.name, find_column(table, each.name)
         if column.missing.any() and each.fill is None and name not in optional:
             where = table.location(int(np.argmax(column.missing)))
-            raise ValueError(f"{table.path} must have {name} in every row, got nothing in {where}: fill it in, or fit "
-                             "the model with --impute.")  # fmt: skip
+            raise ValueError(f"{table.path} must have no missing values in {name}, got one in {where}: fill it in, or "
+                             "fit the model with --impute.")  # fmt: skip
         columns[name] = column.values
         if column.kind == "empty":
             columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
@@ -382,7 +381,7 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
         elif column.kind == "number":
             check_magnitude(table, {name: column}, "or use other units", smallest=0)
         else:
-            why = column.problem or f"{column.values[~column.missing][0]!r} is none"
+            why = column.problem or f"{column.values[~column.missing][0]!r} is not a number"
             raise ValueError(f"{table.path} must hold numbers in {name}, as in the fit, but {why}: correct it.")
     return pd.DataFrame(columns, index=range(table.n_rows))
 

@@ -32,16 +32,11 @@ class Design(ABC):
         """Some rows of the columns given by their indices or a slice, as a new array."""
 
     @abstractmethod
-    def squares(self, weights: Array | None) -> Array:
-        """`sum w g^2` of every column."""
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power` of every column, for the power 2 or 4; without means not centred.
 
-    @abstractmethod
-    def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2` of every column, without cancellation where that is possible."""
-
-    @abstractmethod
-    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
-        """`sum w^2 (g - mean)^4` of every column, or an upper bound of it."""
+        Squares are centred without cancellation where that is possible; centred fourth powers may be an upper bound.
+        """
 
     def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G`, from strips of rows."""
@@ -54,8 +49,9 @@ class Design(ABC):
             total += G.T @ G
         return total
 
-
-def fourth_power_bound(fourths: Array, weights: Array, means: Array) -> Array:
-    """At least `sum w^2 (g - mean)^4`, from `sum w^2 g^4`, by the triangle inequality."""
-    xp = namespace(means)
-    return (fourths**0.25 + xp.abs(means) * xp.sum(weights**2) ** 0.25) ** 4
+    def _centred_sums(self, power: int, sums: Array, weights: Array, means: Array) -> Array:
+        """Centre power sums: squares as a difference, fourth powers from above by the triangle inequality."""
+        xp = namespace(means)
+        if power == 4:
+            return (sums**0.25 + xp.abs(means) * xp.sum(weights**2) ** 0.25) ** 4
+        return sums - 2 * means * self.products(weights) + means**2 * xp.sum(weights)

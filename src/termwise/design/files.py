@@ -61,6 +61,8 @@ class RowFile(ABC):
     names: list[str] | None = None
     ndim = 2
     passes = 0
+    _columns: Indices  # positions of the columns in the file
+    _order = "C"  # of a block in memory
     _target: Any = None
     _y: NDArray | None = None
     _used: NDArray[np.bool_] | None = None
@@ -68,14 +70,6 @@ class RowFile(ABC):
     @abstractmethod
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
         """Read all rows in order, `rows` at a time, into the buffers in turn: one pass."""
-
-    @abstractmethod
-    def _chosen(self) -> Indices:
-        """Positions of the columns in the file."""
-
-    def _buffer(self, rows: int, columns: int) -> NDArray:
-        """Memory for a block."""
-        return np.empty((rows, columns), dtype=self.dtype)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -119,22 +113,22 @@ class RowFile(ABC):
         chosen : array-like of int
             Their indices.
         """
-        return self._gather(self._chosen()[np.asarray(chosen, dtype=np.intp)]).astype(np.float64, copy=False)
+        return self._gather(self._columns[np.asarray(chosen, dtype=np.intp)]).astype(np.float64, copy=False)
 
     def load(self) -> NDArray:
         """Read everything into memory."""
-        return self._gather(self._chosen())
+        return self._gather(self._columns)
 
     def blocks(self) -> Iterator[NDArray]:
         """Read everything in order, block by block; a block is valid until the next but one is read."""
-        step = self.block_rows
+        shape = (self.block_rows, self.shape[1])
         self.passes += 1
-        return self._scan(self._chosen(), step, [self._buffer(step, self.shape[1]) for _ in range(2)])
+        buffers = [np.empty(shape, self.dtype, self._order) for _ in range(2)]  # type: ignore[call-overload]
+        return self._scan(self._columns, self.block_rows, buffers)
 
     def _gather(self, columns: Indices) -> NDArray:
-        step = self.block_rows
-        buffers = [self._buffer(step, len(columns))]
-        return np.concatenate([np.array(block) for block in self._scan(columns, step, buffers)])
+        buffer = np.empty((self.block_rows, len(columns)), self.dtype, self._order)  # type: ignore[call-overload]
+        return np.concatenate([np.array(block) for block in self._scan(columns, self.block_rows, [buffer])])
 
 
 class NpyRows(RowFile):
@@ -161,10 +155,7 @@ class NpyRows(RowFile):
             wanted = check_indices("target", np.atleast_1d(target), self.width, what="column")
             self._target = int(wanted[0]) if np.ndim(target) == 0 else wanted
             kept = kept[~np.isin(kept, wanted)]
-        self.kept, self.shape = kept, (self.rows, len(kept))
-
-    def _chosen(self) -> Indices:
-        return self.kept
+        self._columns, self.shape = kept, (self.rows, len(kept))
 
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
         plain = len(columns) == self.width and self.stored == self.dtype and self._used is None
@@ -200,9 +191,7 @@ class MappedRows(RowFile):
 
     def __init__(self, G: NDArray) -> None:
         self.G, self.shape, self.dtype, self.name = G, G.shape, G.dtype, "a memory map"
-
-    def _chosen(self) -> Indices:
-        return np.arange(self.shape[1])
+        self._columns = np.arange(G.shape[1])
 
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
         whole = len(columns) == self.G.shape[1]
@@ -218,6 +207,8 @@ class MappedRows(RowFile):
 class ArrowRows(RowFile):
     """Rows of a Parquet file, by row groups, or of an Arrow file, by record batches."""
 
+    _order = "F"  # as in the file
+
     def __init__(self, path: Path, columns: Any, target: Any) -> None:
         purpose = f"open_rows({str(path.name)!r})"
         self.arrow = import_optional("pyarrow", "parquet", purpose)
@@ -231,6 +222,7 @@ class ArrowRows(RowFile):
             self._check_column(name, schema)
         self.names = [name for name in names if name not in targets]
         self.shape = (count, len(self.names))
+        self._columns = np.array([self.fields[name] for name in self.names], dtype=np.intp)
         if targets:
             places = np.array([self.fields[name] for name in targets], dtype=np.intp)
             self._target = int(places[0]) if isinstance(target, str) else places
@@ -256,13 +248,6 @@ class ArrowRows(RowFile):
         with self.arrow.OSFile(str(self.path)) as source:
             file = self.arrow.ipc.open_file(source)
             return file.schema, sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
-
-    def _chosen(self) -> Indices:
-        return np.array([self.fields[name] for name in self.names or []], dtype=np.intp)
-
-    def _buffer(self, rows: int, columns: int) -> NDArray:
-        """Memory for a block, column by column as in the file."""
-        return np.empty((columns, rows), dtype=self.dtype).T
 
     def _batches(self, names: list[str], rows: int) -> Iterator[Any]:
         if self.parquet:
@@ -441,7 +426,7 @@ class BlockReader:
         if len(bad):
             row, j = bad[0]
             names = self.source.names
-            column = repr(names[j]) if names else str(self.source._chosen()[j])
+            column = repr(names[j]) if names else str(self.source._columns[j])
             used = self.source._used
             place = self.offsets[i] + row if used is None else np.flatnonzero(used)[self.offsets[i] + row]
             raise ValueError(

@@ -83,20 +83,13 @@ class KernelDesign(Design):
             G[part, :] = self._tile(left[part, :], right)
         return G
 
-    def squares(self, weights: Array | None) -> Array:
-        """`sum w g^2`."""
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power`."""
         weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
-        return self._sweep(weights, lambda K, columns: K * K)
-
-    def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2`."""
-        weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
-        return self._sweep(weights, lambda K, columns: (as_float64(K) - means[columns]) ** 2, by_column=True)
-
-    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
-        """`sum w^2 (g - mean)^4`."""
-        weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
-        return self._sweep(weights**2, lambda K, columns: (as_float64(K) - means[columns]) ** 4, by_column=True)
+        weights = weights if power == 2 else weights**2
+        if means is None:
+            return self._sweep(weights, lambda K, columns: K * K if power == 2 else K**4)
+        return self._sweep(weights, lambda K, columns: (as_float64(K) - means[columns]) ** power, by_column=True)
 
     def _tile(self, left: Array, right: Array, buffer: Floats | None = None) -> Array:
         """`phi(m)` for some rows and functions, in a buffer if there is one."""

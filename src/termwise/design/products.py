@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise._numerics import CANCELLATION_SHARE
-from termwise.design import EVERY, Design, fourth_power_bound
+from termwise.design import EVERY, Design
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -53,27 +53,17 @@ class ProductDesign(Design):
         G *= S[:, self.second[chosen]]
         return G
 
-    def squares(self, weights: Floats | None) -> Floats:
-        """`sum w a^2 b^2`."""
-        return self._sums(weights, squarings=1)
-
-    def centred_squares(self, weights: Floats | None, means: Floats) -> Floats:
-        """`sum w (g - mean)^2` as a difference of sums, from the column itself where that would cancel."""
+    def power_sums(self, power: int, weights: Floats | None = None, means: Floats | None = None) -> Floats:
+        """`sum w^(power / 2) (a b - mean)^power`; squares that would cancel are summed from the column itself."""
+        u = weights if weights is None or power == 2 else weights**2
+        sums = self._sums(u, squarings=power // 2)
+        if means is None:
+            return sums
         w = np.ones(len(self.S)) if weights is None else weights
-        raw = self.squares(weights)
-        centred = raw - 2 * means * self._sums(w) + means**2 * w.sum()
-        for j in np.flatnonzero(centred < CANCELLATION_SHARE * raw):
+        centred = self._centred_sums(power, np.maximum(sums, 0), w, means)
+        for j in np.flatnonzero(centred < CANCELLATION_SHARE * sums) if power == 2 else ():
             centred[j] = w @ (self.columns(slice(j, j + 1))[:, 0] - means[j]) ** 2
         return centred
-
-    def fourth_powers(self, weights: Floats | None, means: Floats) -> Floats:
-        """At least `sum w^2 (g - mean)^4`."""
-        w = np.ones(len(self.S)) if weights is None else weights
-        return fourth_power_bound(np.maximum(self.fourths(w * w), 0), w, means)
-
-    def fourths(self, weights: Floats | None) -> Floats:
-        """`sum w a^4 b^4`."""
-        return self._sums(weights, squarings=2)
 
     def _sums(self, u: Floats | None, squarings: int = 0) -> Floats:
         """`sum u a b` of all products, the factors squared repeatedly, over strips of rows that stay in the caches."""

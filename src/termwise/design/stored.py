@@ -21,7 +21,7 @@ from termwise._arrays import (
     zeros,
 )
 from termwise._numerics import SUM_ROUNDING_ULPS
-from termwise.design import EVERY, Design, fourth_power_bound
+from termwise.design import EVERY, Design
 
 
 class Dense(Design):
@@ -43,33 +43,19 @@ class Dense(Design):
         found = at(self.G[rows, :], chosen, axis=1) if sliced else at(at(self.G, chosen, axis=1), rows)
         return own_float64(found) if isinstance(chosen, slice) else as_float64(found)
 
-    def squares(self, weights: Array | None) -> Array:
-        """`sum w g^2`."""
-        if weights is None:
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power`, each entry centred before it is squared."""
+        if power == 2 and weights is None and means is None:
             return column_squares(self.G)
-        xp, total, root = namespace(self.G), zeros((self.shape[1],), self.G), weights**0.5
+        xp, total = namespace(self.G), zeros((self.shape[1],), self.G)
+        factors = None if weights is None else weights if power == 4 else weights**0.5
         for X, rows, out in tiles(self.G):
-            total += column_squares(xp.multiply(X, root[rows, None], **out))
-        return total
-
-    def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2`, each entry centred before it is squared."""
-        total, root = zeros((self.shape[1],), self.G), None if weights is None else weights**0.5
-        for X, rows, out in tiles(self.G):
-            X = namespace(X).subtract(X, means, **out)
-            if root is not None:
-                X *= root[rows, None]
-            total += column_squares(X)
-        return total
-
-    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
-        """`sum w^2 (g - mean)^4`."""
-        total = zeros((self.shape[1],), self.G)
-        for X, rows, out in tiles(self.G):
-            X = namespace(X).subtract(X, means, **out)
-            X *= X
-            if weights is not None:
-                X *= weights[rows, None]
+            if means is not None:
+                X = xp.subtract(X, means, **out)
+            if power == 4:
+                X = xp.multiply(X, X, **out)
+            if factors is not None:
+                X = xp.multiply(X, factors[rows, None], **out)
             total += column_squares(X)
         return total
 
@@ -95,21 +81,16 @@ class Sparse(Design):
         G = G if isinstance(rows, slice) and rows == EVERY else G[rows]
         return G.toarray().astype(np.float64, copy=False)
 
-    def squares(self, weights: Array | None) -> Array:
-        """`sum w g^2`."""
-        return self._power_sums(2, np.ones(self.shape[0]) if weights is None else weights)
-
-    def centred_squares(self, weights: Array | None, means: Array) -> Array:
-        """`sum w (g - mean)^2`, as differences of sums: centred columns would not be sparse."""
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power`, from sums that are not centred: centred columns are not sparse."""
         weights = np.ones(self.shape[0]) if weights is None else weights
-        squares, sums = self._power_sums(2, weights), self.products(weights)
-        rounding = SUM_ROUNDING_ULPS * np.finfo(self.dtype).eps * squares
-        return np.maximum(squares - 2 * means * sums + means**2 * weights.sum() - rounding, 0)
-
-    def fourth_powers(self, weights: Array | None, means: Array) -> Array:
-        """At least `sum w^2 (g - mean)^4`."""
-        weights = np.ones(self.shape[0]) if weights is None else weights
-        return fourth_power_bound(self._power_sums(4, weights**2), weights, means)
+        data = self.G.data.astype(np.float64) ** power
+        powers = sp.csc_array((data, self.G.indices, self.G.indptr), shape=self.shape)  # the pattern is shared
+        sums = np.asarray(powers.T @ (weights if power == 2 else weights**2), dtype=np.float64)
+        if means is None:
+            return sums
+        rounding = SUM_ROUNDING_ULPS * np.finfo(self.dtype).eps * sums if power == 2 else 0.0
+        return np.maximum(self._centred_sums(power, sums, weights, means) - rounding, 0)
 
     def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G`, as a dense array."""
@@ -117,12 +98,6 @@ class Sparse(Design):
         if weights is not None:
             G = sp.csc_array(G.multiply(np.sqrt(weights).astype(self.dtype)[:, None]))
         return np.asarray((G.T @ G).toarray(), dtype=np.float64)
-
-    def _power_sums(self, exponent: int, weights: Array) -> Array:
-        """`sum w g^exponent` of every column; the pattern of G is shared."""
-        powers = self.G.data.astype(np.float64) ** exponent
-        shared = sp.csc_array((powers, self.G.indices, self.G.indptr), shape=self.shape)
-        return np.asarray(shared.T @ weights, dtype=np.float64)
 
 
 def as_design(G: Any) -> Design:

@@ -329,7 +329,8 @@ class TermModel(BaseEstimator):
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         terms, criteria = self._fitted(), self.criteria_
         noise = np.sqrt(np.mean(terms.noise_variance))
-        size = f"{self.n_terms_} of {self._n_searched()} terms, {terms.statistics.rows.n:g} samples"
+        searched = getattr(self, "n_candidates_", terms.candidates.n_candidates)
+        size = f"{self.n_terms_} of {searched} terms, {terms.statistics.rows.n:g} samples"
         lines = [
             f"{type(self).__name__}: {size}",
             *self._summary_lines(),
@@ -337,10 +338,6 @@ class TermModel(BaseEstimator):
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
         ]
         return "\n".join(lines + terms.table(max_terms))
-
-    def _n_searched(self) -> int:
-        """Number of candidates the terms were chosen from."""
-        return self._fitted().candidates.n_candidates
 
     def _summary_lines(self) -> list[str]:
         """Lines an estimator adds to the summary after the first."""

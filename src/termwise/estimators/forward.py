@@ -36,7 +36,7 @@ def fit_forward(estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bo
     """Fit a forward estimator: grow the path where the data are, then cut it at the size the criterion chooses."""
     settings = forward_settings(estimator)
     check_forward(estimator, settings)
-    callback = path_callback(estimator)
+    callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
     if is_dask(X, y, sample_weight):
         candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
         terms, attributes = estimator._cut(path, forward_size(estimator, path), empty_terms(candidates))
@@ -67,23 +67,16 @@ def check_forward(estimator: Any, settings: Settings) -> None:
         check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
 
 
-def path_callback(estimator: Any) -> Callable[[SelectionPath], bool]:
+def path_callback(verbose: int, after_step: Callable[[], bool]) -> Callable[[SelectionPath], bool]:
     """Return what is called after each term: it prints, calls scikit-learn's callbacks, and is True to stop."""
-    after_step = step_callback(estimator, estimator.max_terms)
-
     def callback(path: SelectionPath) -> bool:
-        if estimator.verbose:
-            print_step(path)
+        if verbose:
+            last = path.steps[-1]
+            numbers = f"loo {last.loo:.6g}  gcv {last.gcv:.6g}  {last.seconds:.2f} s"
+            print(f"{len(path):4d}  candidate {last.term:6d}  {numbers}")
         return after_step()
 
     return callback
-
-
-def print_step(path: SelectionPath) -> None:
-    """Print the last step of a path."""
-    last = path.steps[-1]
-    numbers = f"loo {last.loo:.6g}  gcv {last.gcv:.6g}  {last.seconds:.2f} s"
-    print(f"{len(path):4d}  candidate {last.term:6d}  {numbers}")
 
 
 def forward_size(estimator: Any, path: SelectionPath) -> int:

@@ -4,7 +4,7 @@ The only module that knows of graph capture. It decides
 
 - what is captured: every function that the engine starts through `Launcher.launch`, for PyTorch tensors on a GPU;
 - what that requires: arrays keep their address (`reset` drops graphs when one was reallocated) and their shape (T is
-  padded to the memory of Z, batches to powers of two, tables are read whole, and memory starts as zeros);
+  padded to the memory of Z, which starts as zeros, batches to powers of two, and tables are read whole);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
   update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
 - what is worth caching or splitting there (`caches_directions`, `min_work`).
@@ -13,13 +13,13 @@ The only module that knows of graph capture. It decides
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, is_foreign, namespace, zeros
+from termwise._arrays import Array, is_foreign, namespace
 from termwise.selection.blocks import Launcher, RowBlock
 
 HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
@@ -32,19 +32,24 @@ def launcher_for(like: Array) -> Launcher:
     return CudaGraphs() if captures else Launcher()
 
 
-def device_block(blocks: Sequence[RowBlock]) -> RowBlock | None:
-    """The only block, if it is on a device or of another library: one launch may then span rows and statistics."""
-    return blocks[0] if len(blocks) == 1 and is_foreign(blocks[0].Y) else None
+class DevicePolicy(NamedTuple):
+    """What the engine may do where the blocks are, see `Executor`."""
+
+    device_block: RowBlock | None
+    caches_directions: bool
+    min_work: int
 
 
-def caches_directions(like: Array) -> bool:
-    """Whether the directions of runners-up are cached: a device computes them faster than it updates a cache."""
-    return not is_foreign(like)
+def device_policy(blocks: Sequence[RowBlock]) -> DevicePolicy:
+    """The policy for blocks of one process.
 
-
-def min_work(like: Array) -> int:
-    """Samples times candidates below which verifying fewer at a time would not be faster."""
-    return HOST_WORK if isinstance(like, np.ndarray) else DEVICE_WORK
+    One launch may span rows and statistics if there is one block, on a device or of another library. A device computes
+    the directions of runners-up faster than it updates a cache of them.
+    """
+    like = blocks[0].Y
+    if not is_foreign(like):
+        return DevicePolicy(None, True, HOST_WORK)
+    return DevicePolicy(blocks[0] if len(blocks) == 1 else None, False, DEVICE_WORK)
 
 
 class CudaGraphs(Launcher):
@@ -65,10 +70,6 @@ class CudaGraphs(Launcher):
             self.graphs[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
             _WARMED_UP.add(signature)
         return self.graphs[key](numbers)
-
-    def allocate(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Zeros, since graphs read all rows."""
-        return zeros(shape, like)
 
     def pad_rows(self, T: NDArray[np.float64], height: int) -> NDArray[np.float64]:
         """T with zeros for columns of Z that are not there yet."""

@@ -333,7 +333,8 @@ class DaskBlocks(Executor):
         R = self.reduce(condense).R
         R = R * np.copysign(1.0, R[:, :1].sum())  # the column of the intercept is positive
         k = R.shape[1] - self.n_outputs
-        return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)))
+        ones = np.sqrt(self.total) * R[:, 0]  # where there is an intercept: the first column of Z, rescaled
+        return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)), ones)
 
     def copy(self) -> Self:
         """Return the same futures, whose values never change."""

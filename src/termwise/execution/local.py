@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from termwise._arrays import Array, namespace
 from termwise._memory import budget
 from termwise.design.files import BlockReader, FileBlock, RowFile
-from termwise.execution.cuda_graphs import caches_directions, device_block, launcher_for, min_work
+from termwise.execution.cuda_graphs import device_policy, launcher_for
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.path import ModelRows
 
@@ -29,22 +29,14 @@ class LocalBlocks(Executor):
         self.blocks, first = blocks, blocks[0]
         self.n_candidates, self.n_outputs, self.dtype = first.G.shape[1], first.Y.shape[1], first.G.dtype
         self.lengths = [block.Y.shape[0] for block in blocks]
-        self.min_work, self.caches_directions = min_work(first.Y), caches_directions(first.Y)
-        self.device_block = device_block(blocks)
+        self.device_block, self.caches_directions, self.min_work = device_policy(blocks)
         self.launcher = first.launcher if self.device_block is not None else first.launcher.fresh()
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
         """Call the function on one block after the other."""
-        return list(self._results(function, args, parts))
-
-    def _results(self, function: Callable[..., Any], args: Any, parts: Iterable[Any] | None) -> Iterable[Any]:
         if parts is None:
-            return (function(block, *args) for block in self.blocks)
-        return (function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True))
-
-    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
-        """Add up on the way: a file has many blocks."""
-        return reduce(add, self._results(function, args, parts))
+            return [function(block, *args) for block in self.blocks]
+        return [function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)]
 
     def copy(self) -> Self:
         """Copy all blocks."""
@@ -56,11 +48,13 @@ class LocalBlocks(Executor):
 
     def model_rows(self) -> ModelRows:
         """Return Z, Y and the sample weights: views where there is one block."""
-        Zs, Ys, weights = zip(*self.map(RowBlock.model), strict=True)
-        if len(Zs) == 1:
-            return ModelRows(Zs[0], Ys[0], weights[0])
-        xp = namespace(Ys[0])
-        return ModelRows(xp.concat(Zs), xp.concat(Ys), xp.concat(weights))
+        parts = [(block.Z, block.Y, block.sample_weight) for block in self.blocks]
+        if len(parts) == 1:
+            Z, Y, weights = parts[0]
+        else:
+            xp = namespace(parts[0][1])
+            Z, Y, weights = (xp.concat(part) for part in zip(*parts, strict=True))
+        return ModelRows(Z, Y, weights, weights**0.5)
 
 
 class FileBlocks(LocalBlocks):
@@ -80,6 +74,12 @@ class FileBlocks(LocalBlocks):
                 blocks[-1].Zt = self._Zt[:, rows]
         super().__init__(blocks)
 
+    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
+        """Add up on the way: there are many blocks."""
+        if parts is not None:
+            return super().reduce(function, *args, parts=parts)
+        return reduce(add, (function(block, *args) for block in self.blocks))
+
     def prefetch(self, likely: Callable[[], NDArray[np.intp]]) -> None:
         """Cache the columns in the next pass: they would cost a pass of their own."""
         self.reader.prefetch(likely())
@@ -94,8 +94,9 @@ class FileBlocks(LocalBlocks):
         """Return the memory that the blocks share, without copying Z."""
         if any(block.Zt.base is not self._Zt for block in self.blocks):
             return super().model_rows()
-        _, Ys, weights = zip(*self.map(RowBlock.model), strict=True)
-        return ModelRows(self._Zt[: self.blocks[0].k].T, np.concatenate(Ys), np.concatenate(weights))
+        Y = np.concatenate([block.Y for block in self.blocks])
+        weights = np.concatenate([block.sample_weight for block in self.blocks])
+        return ModelRows(self._Zt[: self.blocks[0].k].T, Y, weights, weights**0.5)
 
 
 def local_blocks(G: Any, Y: Array, sample_weight: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:

@@ -18,8 +18,6 @@ model, that is fitted exactly as alpha -> 0 leaves 0/0 in leave-one-out and GCV;
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -80,12 +78,16 @@ class Spectrum:
     def floor(self) -> float:
         """Smallest penalty worth trying: 0, or where the design is numerically singular what its rounding allows.
 
-        Columns of very different size are no such case: what counts is whether they are nearly dependent.
+        Columns of very different size are no such case: they are scaled to norm one to see whether they are dependent.
         """
-        resolved = RESOLVED_RATIO * self.s.max(initial=0.0)
-        if self.s.min(initial=np.inf) > resolved or _independent(self.problem.G, len(self.s)):
+        resolved, G = RESOLVED_RATIO * self.s.max(initial=0.0), self.problem.G
+        if self.s.min(initial=np.inf) > resolved:
             return 0.0
-        return float(resolved**2)
+        norms = column_squares(G) ** 0.5
+        unit, (n, p) = G / put(norms, norms <= 0, 1.0), G.shape
+        gram = unit.T @ unit if p <= n else unit @ unit.T
+        mu = to_host(namespace(G).linalg.eigvalsh(gram))[::-1][: len(self.s)]
+        return 0.0 if mu[-1] > GRAM_EIGENVALUE_MIN**2 * mu[0] else float(resolved**2)
 
     def score(self, criterion: str, alphas: ArrayLike) -> NDArray[np.float64]:
         """Value of a criterion (averaged over the outputs) at each alpha, where 0 and infinity mean the limits."""
@@ -95,8 +97,16 @@ class Spectrum:
         loo_sse = self._loo_sse(psi) if criterion == "loo" else 0.0
         with np.errstate(divide="ignore", invalid="ignore"):  # at alpha = 0, which is put right next
             values = CRITERIA[criterion](sse, n - freedom, n, loo_sse)
-        if np.any(alphas == 0):
-            values[alphas == 0] = self._score_at_zero(criterion)
+        if not np.any(alphas == 0):
+            return values
+        q, limit = self.t.shape[1], 0.0  # where all rows are fitted exactly UEV, FPE and BIC vanish as alpha -> 0
+        if criterion == "loo":
+            limit = total(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n
+        elif not self.interpolates:
+            limit = float(CRITERIA[criterion](self.rest_squares.sum() / q, n - self.freedom0, n, 0.0))
+        elif criterion == "gcv":
+            limit = float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
+        values[alphas == 0] = limit
         return values
 
     def moments(self, alphas: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -107,13 +117,19 @@ class Spectrum:
 
     def solution(self, alpha: float) -> Solution:
         """Weights at one alpha, which may be 0 (the limit: least norm) or infinite (all weights zero)."""
-        psi = self._psi(alpha)[:, 0]
+        psi, G = self._psi(alpha)[:, 0], self.problem.G
         held = 1 / (self.mu + alpha)  # psi / alpha
         phi = self.mu * held  # 1 - psi, without cancelling
+        if self.V is None:  # it is G' U diag(1/s), which is cheaper to leave unformed
+            weights = G.T @ (self.U @ self._on_device(held[:, None] * self.t))
+            root = (G if self.problem.owned else copied(G)).T, self.U * self._on_device(np.sqrt(held) / self.s)
+        else:
+            weights = self.V @ self._on_device((self.s * held)[:, None] * self.t)
+            root = (self.V * self._on_device(np.sqrt(held)),)
         return Solution(
-            weights=self._from_left(held[:, None] * self.t),
-            root=self._root(np.sqrt(held)),
-            B=self.U * self._here(np.sqrt(phi)),
+            weights=weights,
+            root=root,
+            B=self.U * self._on_device(np.sqrt(phi)),
             sse=self.rest_squares + psi**2 @ self.t**2,
             loo=self._loo_residuals(psi, held),
             dof=float(phi.sum()) + self.problem.rows.intercept,
@@ -128,7 +144,7 @@ class Spectrum:
 
     def _loo_sse(self, psi: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of squared leave-one-out errors (averaged over the outputs) for each column of psi, by row blocks."""
-        parts, split = [], [self._here(psi), *(self._here(psi * t[:, None]) for t in self.t.T)]
+        parts, split = [], [self._on_device(psi), *(self._on_device(psi * t[:, None]) for t in self.t.T)]
         for rows in row_blocks(self.U.shape[0], max(self.U.shape[1], psi.shape[1]), self.U):
             U = self.U[rows, :]
             gap = (U * U) @ split[0]
@@ -144,42 +160,18 @@ class Spectrum:
 
     def _loo_residuals(self, psi: NDArray[np.float64], held: NDArray[np.float64]) -> Array:
         """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
-        gap = self.gap0 + self.single * ((self.U * self.U) @ self._here(psi))
-        errors = self.rest + self.U @ self._here(psi[:, None] * self.t)
+        gap = self.gap0 + self.single * ((self.U * self.U) @ self._on_device(psi))
+        errors = self.rest + self.U @ self._on_device(psi[:, None] * self.t)
         stuck = np.flatnonzero(to_host(gap) < (LEVERAGE_GAP_MIN if not psi.any() else np.finfo(np.float64).tiny))
         if len(stuck):
             U = at(self.U, stuck)
-            gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._here(held)))
-            errors = put_at(errors, stuck, U @ self._here(held[:, None] * self.t))
+            gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._on_device(held)))
+            errors = put_at(errors, stuck, U @ self._on_device(held[:, None] * self.t))
         return errors / gap[:, None]
 
-    def _here(self, values: NDArray[np.float64]) -> Array:
-        """Small numbers where the vectors are."""
+    def _on_device(self, values: NDArray[np.float64]) -> Array:
+        """Move a small array to where the singular vectors are."""
         return from_host(np.ascontiguousarray(values), self.U)
-
-    def _score_at_zero(self, criterion: str) -> float:
-        """Limit of a criterion as alpha -> 0; when all rows are fitted exactly, UEV, FPE and BIC vanish."""
-        n, q = self.problem.rows.n, self.t.shape[1]
-        if criterion == "loo":
-            return total(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n
-        if not self.interpolates:
-            return float(CRITERIA[criterion](self.rest_squares.sum() / q, n - self.freedom0, n, 0.0))
-        if criterion == "gcv":
-            return float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
-        return 0.0
-
-    def _from_left(self, left: NDArray[np.float64]) -> Array:
-        """`V diag(s) left = G' U left`."""
-        if self.V is None:
-            return self.problem.G.T @ (self.U @ self._here(left))
-        return self.V @ self._here(self.s[:, None] * left)
-
-    def _root(self, scale: NDArray[np.float64]) -> tuple[Array, ...]:
-        """Factors of `K = V diag(scale)`; where V was never formed it is `G' U diag(1/s)`."""
-        if self.V is None:
-            G = self.problem.G
-            return (G if self.problem.owned else copied(G)).T, self.U * self._here(scale / self.s)
-        return (self.V * self._here(scale),)
 
 
 def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, NDArray, Array | None]:
@@ -191,8 +183,16 @@ def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, N
     digits of small singular values: only a well-conditioned design keeps them. A symmetric one has eigenvectors itself.
     """
     xp, (n, p) = namespace(G), G.shape
-    if z0 is None and n == p and _symmetric(G):
-        return _decompose_symmetric(G)
+    if z0 is None and n == p:
+        rounding = 4 * float(np.finfo(np.float64).eps) * float(xp.max(xp.abs(G)))
+        quick = float(xp.max(xp.abs(G[0, :] - G[:, 0])))
+        if quick <= rounding and float(xp.max(xp.abs(G - G.T))) <= rounding:  # as kernels between the samples are
+            e, E = xp.linalg.eigh(G)
+            e = to_host(e)
+            order = np.argsort(-np.abs(e), kind="stable")
+            order = order[np.abs(e[order]) > np.abs(e).max(initial=0.0) * len(e) * np.finfo(np.float64).eps]
+            e, E = e[order], at(E, order, axis=1)
+            return E, np.abs(e), E * from_host(np.sign(e), G)
     rank = min(p, n - (z0 is not None))
     e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
@@ -213,37 +213,12 @@ def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, N
     return U, s[keep], at(Vt, keep).T
 
 
-def _symmetric(G: Array) -> bool:
-    """Whether G equals its transpose but for rounding, as functions of the distances between the samples do."""
-    xp = namespace(G)
-    rounding = 4 * float(np.finfo(np.float64).eps) * float(xp.max(xp.abs(G)))
-    quick = float(xp.max(xp.abs(G[0, :] - G[:, 0])))
-    return quick <= rounding and float(xp.max(xp.abs(G - G.T))) <= rounding
-
-
-def _decompose_symmetric(G: Array) -> tuple[Array, NDArray, Array]:
-    """`G = E diag(e) E'`: the singular values are the sizes of the eigenvalues, and no digit is lost by squaring."""
-    e, E = namespace(G).linalg.eigh(G)
-    e = to_host(e)
-    order = np.argsort(-np.abs(e), kind="stable")
-    order = order[np.abs(e[order]) > np.abs(e).max(initial=0.0) * len(e) * np.finfo(np.float64).eps]
-    e, E = e[order], at(E, order, axis=1)
-    return E, np.abs(e), E * from_host(np.sign(e), G)
-
-
-def _independent(G: Array, rank: int) -> bool:
-    """Whether the columns, brought to one size, are far from dependent (rows take their place in a wide design)."""
-    norms = column_squares(G) ** 0.5
-    unit, (n, p) = G / put(norms, norms <= 0, 1.0), G.shape
-    mu = to_host(namespace(G).linalg.eigvalsh(unit.T @ unit if p <= n else unit @ unit.T))[::-1][:rank]
-    return bool(mu[-1] > GRAM_EIGENVALUE_MIN**2 * mu[0])
-
-
 def best_alpha(spectrum: Spectrum, criterion: str) -> float:
     """Global minimiser of a criterion over alpha in [0, inf]; of equally good penalties the largest.
 
-    A grid in log alpha brackets every minimum, all brackets are narrowed together, and the limits compete. On a
-    numerically singular design the lower limit is the smallest penalty that float64 can tell from others.
+    A grid in log alpha brackets every local minimum; all brackets are narrowed together and polished by Newton's
+    method, and the limits are candidates too. On a numerically singular design the lower limit is the smallest penalty
+    that float64 resolves.
     """
     if not len(spectrum.mu):
         return np.inf
@@ -252,23 +227,19 @@ def best_alpha(spectrum: Spectrum, criterion: str) -> float:
     grid = np.linspace(high, low, int((high - low) / GRID_STEP) + 2)
     values = spectrum.score(criterion, np.exp(grid))
     dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
-    minima = _minima(lambda x: spectrum.score(criterion, np.exp(x)), grid[dips + 1], grid[dips - 1])
+    left, right, every = grid[dips + 1], grid[dips - 1], np.arange(len(dips))
+    for _ in range(ZOOMS if len(dips) else 0):
+        points = np.linspace(left, right, 9, axis=1)
+        inner = spectrum.score(criterion, np.exp(points[:, 1:-1].ravel())).reshape(len(dips), 7)
+        best = inner.argmin(axis=1) + 1
+        left, right = points[every, best - 1], points[every, best + 1]
+    minima = (left + right) / 2
+    for _ in range(NEWTON_STEPS if len(dips) else 0):
+        around = np.concatenate([minima - DIFFERENCE_STEP, minima, minima + DIFFERENCE_STEP])
+        below, here, above = spectrum.score(criterion, np.exp(around)).reshape(3, -1)
+        curvature = below - 2 * here + above
+        step = DIFFERENCE_STEP * (above - below) / (2 * np.where(curvature > 0, curvature, np.inf))
+        minima = np.clip(minima - step, left, right)
     limits = [] if floor else [0.0]
     candidates = np.concatenate([[np.inf], np.exp(grid[:1]), np.exp(minima), np.exp(grid[-1:]), limits])
     return float(candidates[np.argmin(spectrum.score(criterion, candidates))])
-
-
-def _minima(f: Callable[[NDArray], NDArray], left: NDArray, right: NDArray) -> NDArray[np.float64]:
-    """Minimum of a smooth function in each bracket: narrow all at once, then polish by Newton's method."""
-    every = np.arange(len(left))
-    for _ in range(ZOOMS if len(left) else 0):
-        points = np.linspace(left, right, 9, axis=1)
-        best = f(points[:, 1:-1].ravel()).reshape(len(left), 7).argmin(axis=1) + 1
-        left, right = points[every, best - 1], points[every, best + 1]
-    x = (left + right) / 2
-    for _ in range(NEWTON_STEPS if len(left) else 0):
-        below, here, above = f(np.concatenate([x - DIFFERENCE_STEP, x, x + DIFFERENCE_STEP])).reshape(3, -1)
-        bend = below - 2 * here + above
-        step = DIFFERENCE_STEP * (above - below) / (2 * np.where(bend > 0, bend, np.inf))
-        x = np.clip(x - step, left, right)
-    return x

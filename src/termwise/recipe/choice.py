@@ -235,7 +235,7 @@ class Search:
     settings: RecipeSettings
     max_terms: int  # maximum length of the paths
     after_step: Callable[[], object]  # called after each cross-validation
-    report: Callable[[str], object]  # called with a line for each trial
+    report: Callable[[str], object] | None  # called with a line for each trial
 
     def n_threads(self, names: list[str], stored: bool) -> int:
         """Return how many folds to fit in parallel."""
@@ -258,10 +258,11 @@ class Search:
 
     def reported(self, trials: list[Trial]) -> list[Trial]:
         """Report the smallest error of each trial, and return the trials."""
-        for trial in trials:
-            k = int(trial.errors.argmin())
-            error = f"cross-validated error {trial.errors[k]:.4g} of the variance with {k} terms"
-            self.report(f"{trial.title}: {error}")
+        if self.report is not None:
+            for trial in trials:
+                k = int(trial.errors.argmin())
+                error = f"cross-validated error {trial.errors[k]:.4g} of the variance with {k} terms"
+                self.report(f"{trial.title}: {error}")
         return trials
 
     def repeat(self, trials: list[Trial]) -> list[Trial]:
@@ -326,7 +327,7 @@ def choose_model(
     options: RecipeOptions,
     settings: RecipeSettings,
     after_step: Callable[[], object],
-    report: Callable[[str], object],
+    report: Callable[[str], object] | None = None,
 ) -> RecipeChoice:
     """Choose a dictionary, a target and a size by cross-validation.
 

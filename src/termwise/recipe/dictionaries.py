@@ -55,7 +55,7 @@ class Dictionary:
 
 
 def build_dictionaries(samples: Samples, which: str, settings: RecipeSettings) -> dict[str, Basis]:
-    """Return the dictionary asked for, or with "auto" those worth trying on these samples, by name."""
+    """Return the dictionary of that name, or with "auto" all that are tried for these samples, by name."""
     d = samples.X.shape[1]
     return {
         name: dictionary.build(samples, settings)

@@ -20,7 +20,7 @@ from termwise.basis.encoder import is_frame
 from termwise.estimators.base import SelectorModel, class_scores
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
-from termwise.estimators.forward import print_step
+from termwise.estimators.forward import path_callback
 from termwise.execution.forward import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import measure
@@ -34,56 +34,34 @@ Floats = NDArray[np.float64]
 
 
 def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any, labels: bool) -> Any:
-    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+    """Fit a flagship estimator: choose a model by cross-validation, then select its terms on all samples and solve."""
     settings, verbose = estimator.recipe_settings, estimator.verbose
     options = RecipeOptions(**{name: getattr(estimator, name) for name in RecipeOptions._fields[:-1]}, labels=labels)
     options.check()
     check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
     after_step = step_callback(estimator, None)
-    data = read(estimator, X, y, sample_weight, basis=TableEncoder(), classify=labels)
+    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
     X, used = data.X, data.used
     encoder = TableEncoder().fit(rows_of(X, used) if is_frame(X) else X)
     table = encoder.transform(X)[used].astype(np.float64)
     InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
     samples = table, as_columns(data.y)[used], data.weights[used]
-    choice = choose_model(*samples, options, settings, after_step, report=print if verbose else ignore)
+    choice = choose_model(*samples, options, settings, after_step, report=print if verbose else None)
     basis, G, stage = fit_candidates(choice, X, data.y, data.weights, settings)
     G = check_design(estimator, basis, G, min_samples=2)
     check_total(data.weights)
     design = design_data(G, basis, data)
-
-    def callback(path: SelectionPath) -> bool:
-        if verbose:
-            print_step(path)
-        return after_step()
-
     Y, one_output = design.Y if stage is None else stage.signal, design.candidates.one_output
-    path_settings = choice.path_settings(settings)
+    callback, path_settings = path_callback(verbose, after_step), choice.path_settings(settings)
     path = select_terms(design.G, Y, design.weights, path_settings, one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, design.candidates, settings)
-    estimator._store(
-        design.complete(terms),
-        path_=path,
-        stop_reason_=path.stop_reason,
-        n_swaps_=path.n_swaps,
-        first_stage_=stage,
-        choice_=choice,
-        dictionary_=choice.dictionary,
-        target_=choice.target,
-        pool_=list(choice.members),
-        trials_=choice.trials,
-        categories_=encoder.categories_,
-        n_candidates_=max(choice.n_candidates, G.shape[1]),
-        rule_=path_settings.rule,
-        criterion_="cv",
-        **attributes,
-    )
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
+    attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
+    attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
+    n_candidates = max(choice.n_candidates, G.shape[1])
+    estimator._store(design.complete(terms), categories_=encoder.categories_, n_candidates_=n_candidates, **attributes)
     end_of_fit(estimator)
     return estimator
-
-
-def ignore(line: str) -> None:
-    """Report nothing."""
 
 
 def cut_recipe(
@@ -97,7 +75,7 @@ def cut_recipe(
     if candidates.labels is not None:
         coded = training.Y / root + training.Y_mean if stage is None else stage.targets
         scores = (coded - residuals).squeeze()
-        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_sharpness)
+        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_slope)
         candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
@@ -142,19 +120,19 @@ def parts_of(basis: Any) -> list[Any]:
 
 
 def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: tuple[float, float]) -> float:
-    """Return the factor of the scores under which a softmax has the smallest negative log-likelihood (Platt scaling).
+    """Return the slope at which the softmax of the scores has the smallest negative log-likelihood (Platt scaling).
 
     Parameters
     ----------
     scores : (n,) or (n, q) leave-one-out scores.
     labels : labels coded -1 and +1, of the same shape.
     sample_weight : (n,) weights.
-    bounds : range of the logarithm of the factor.
+    bounds : range of the logarithm of the slope.
     """
     scores, truth = class_scores(scores), class_scores(labels) > 0
 
-    def negative_log_likelihood(log_factor: float) -> float:
-        return -float(sample_weight @ log_softmax(np.exp(log_factor) * scores, axis=1)[truth])
+    def negative_log_likelihood(log_slope: float) -> float:
+        return -float(sample_weight @ log_softmax(np.exp(log_slope) * scores, axis=1)[truth])
 
     return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
@@ -214,6 +192,10 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         set of the first cross-validation, or on all samples for the chosen dictionary if that is more.
     categories_ : dict
         The categories of each categorical column.
+    choice_ : RecipeChoice
+        The result of cross-validation, from which the attributes above are taken.
+    first_stage_ : RidgeTarget, EnsembleTarget or None
+        What the terms were fitted to if `target_` is not "data".
     rule_ : {"loo", "cost"}
         The rule the final terms were selected by: leave-one-out error if `target_` is "data", else the decrease of the
         regularised cost.
@@ -274,7 +256,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     """
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
     streams = any_library = True
 
     def __init__(
@@ -310,14 +292,8 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """
         return fit_recipe(self, X, y, sample_weight, labels=False)
 
-    def _basis_prototype(self) -> Any:
-        return TableEncoder()
-
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
-
-    def _n_searched(self) -> int:
-        return self.n_candidates_
 
     def _summary_lines(self) -> list[str]:
         return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)
@@ -353,7 +329,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     ----------
     classes_ : ndarray
         The class labels.
-    dictionary_, target_, pool_, trials_, n_candidates_, categories_, rule_, criterion_
+    dictionary_, target_, pool_, trials_, n_candidates_, categories_, choice_, first_stage_, rule_, criterion_
         As in `TermwiseRegressor`.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
         As in `ForwardClassifier`.
@@ -371,7 +347,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    fit_intercept, refit_alpha = True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
     streams = any_library = True
     calibrates = True
 
@@ -408,14 +384,8 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         """
         return fit_recipe(self, X, y, sample_weight, labels=True)
 
-    def _basis_prototype(self) -> Any:
-        return TableEncoder()
-
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
-
-    def _n_searched(self) -> int:
-        return self.n_candidates_
 
     def _summary_lines(self) -> list[str]:
         return describe(self.choice_, self.fitted_terms_, self.categories_, self.recipe_settings)

@@ -22,7 +22,7 @@ class RecipeSettings:
 
     # -- cross-validation ----------------------------------------------------------------------------------------------
     n_folds: int = 5  # the usual compromise between bias, variance and time
-    n_repeats: int = 2  # of cross-validation for few rows; more repeats brought nothing on the nine sets
+    n_repeats: int = 2  # of cross-validation for few rows, whose folds are a matter of chance; two are enough
     repeat_rows: int = 1500  # repeat while fewer rows than this have been predicted
     min_fold_rows: int = 10  # distinct inputs per fold below which grouping by inputs would leave out whole levels
     parallel_rows: int = 500  # rows up to which folds are fitted one after the other: too short for threads
@@ -63,5 +63,5 @@ class RecipeSettings:
     max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
 
     # -- probabilities and summary -------------------------------------------------------------------------------------
-    log_sharpness: tuple[float, float] = (-5.0, 5.0)  # bounds of the logarithm of the scale: from flat to hard labels
+    log_slope: tuple[float, float] = (-5.0, 5.0)  # bounds of the logarithm of the logistic slope: flat to a step
     listed_inputs: int = 10  # inputs whose ARD relevance `summary` lists: one line of text

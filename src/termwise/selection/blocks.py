@@ -35,7 +35,6 @@ from termwise._arrays import (
     at_least,
     column_squares,
     copied,
-    empty,
     extremes,
     from_host,
     namespace,
@@ -72,7 +71,7 @@ class Launcher:
     """Launches functions on arrays that stay where they are: here by calling them.
 
     `execution.cuda_graphs` has a launcher that replays captured CUDA graphs. For these, arrays keep their address and
-    their shape from step to step: the other methods allocate and pad accordingly, and do nothing here.
+    their shape from step to step: the other methods pad accordingly, and do nothing here.
     """
 
     def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
@@ -87,10 +86,6 @@ class Launcher:
             numbers = tuple(type(group)(*(next(sent) for _ in group)) for group in numbers)
         result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
-
-    def allocate(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Memory for float64 entries that is filled row by row."""
-        return empty(shape, like)
 
     def pad_rows(self, T: Floats, height: int) -> Floats:
         """T with as many rows as launches need, which read `height` rows of the array it is multiplied with."""
@@ -311,7 +306,7 @@ class RowBlock:
         self.Y = self.scale(as_float64(Y))
         self.r, self.gap = copied(self.Y), namespace(Y).ones_like(self.share)
         self.launcher = Launcher() if launcher is None else launcher
-        self.Zt, self.k = self.launcher.allocate((reserve, Y.shape[0]), self.Y), 0
+        self.Zt, self.k = zeros((reserve, Y.shape[0]), self.Y), 0
         self.directions: Array | None = None  # see `leave_one_out.DirectionCache`
         self.x = self.Q = self.a = self.gap[
             :0
@@ -364,12 +359,12 @@ class RowBlock:
         """Products of all columns with the model without terms."""
         xp = namespace(self.Y)
         G = self.G.gram(self.weights) if gram else zeros((0, 0), self.Y)
-        squares = xp.linalg.diagonal(G) if gram else self.G.squares(self.weights)
+        squares = xp.linalg.diagonal(G) if gram else self.G.power_sums(2, self.weights)
         return InitialProducts(squares, self.products(xp.concat([self.Z, self.r], axis=1)), G)
 
-    def centred_squares(self, means: Array) -> Array:
-        """`|g - mean|^2` of every column."""
-        return self.G.centred_squares(self.weights, means)
+    def power_sums(self, power: int, means: Array) -> Array:
+        """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
+        return self.G.power_sums(power, self.weights, means)
 
     def row_sums(self) -> RowSums:
         """Sums over the rows."""
@@ -412,7 +407,7 @@ class RowBlock:
     def reserve_column(self) -> None:
         """Extend the memory of Z if it is full."""
         if self.k == self.Zt.shape[0]:
-            more = self.launcher.allocate((max(MIN_RESERVE, self.k // 2), self.Zt.shape[1]), self.Y)
+            more = zeros((max(MIN_RESERVE, self.k // 2), self.Zt.shape[1]), self.Y)
             self.Zt = namespace(more).concat([self.Zt, more])
             self.launcher.reset()
 
@@ -469,7 +464,3 @@ class RowBlock:
     def targets(self) -> Floats:
         """Return the targets as they were given, in the process of the driver."""
         return to_host(self.Y if self.root is None else self.Y / self.root[:, None])
-
-    def model(self) -> tuple[Array, Array, Array]:
-        """Return Z, Y and the sample weights."""
-        return self.Z, self.Y, self.sample_weight

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +112,7 @@ class LooRule(Rule):
             lower, best = np.concatenate([lower, values[batch]]), errors.min()
             if len(batch) == len(values) or values[len(batch)] > best:
                 break
-            bounds.exclude(stats.numbers[batch])
+            bounds.values = put_at(bounds.values, stats.numbers[batch], np.inf)  # they are verified
             if len(numbers) == len(batch):
                 bounds.tighten(best, self.options.tighten_above)
             else:
@@ -191,10 +190,6 @@ class LooBounds:
             return stats, self.floor + values
         found, self.found = to_host(self.found), None
         return self.state.set_candidates(found[0], found[2:]), self.floor + found[1]
-
-    def exclude(self, candidates: Indices) -> None:
-        """Exclude candidates that were verified."""
-        self.values = put_at(self.values, candidates, np.inf)
 
     def tighten(self, best: float, threshold: int) -> None:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""
@@ -304,16 +299,11 @@ def verify(block: RowBlock, plan: CachePlan, beta: Floats, den: Floats) -> Verif
     if plan.capacity:
         update_cache(block, plan)
         beta, den = send(block.Y, beta[:, :, None], den[:, None])
-        return errors_from(partial(cached_rows, block, plan), block.arrays, beta, den)
+        cached: Array = block.directions
+        return errors_from(lambda rows: at(cached[:, rows], plan.slots), block.arrays, beta, den)
     padded = np.minimum(np.arange(block.launcher.batch_size(len(den))), len(den) - 1)
     batch = Batch(beta[:, padded, None], den[padded, None], plan.missing[padded], block.pad(plan.T)[:, padded])
     return block.launcher.launch(direct_errors, (block.arrays,), batch)
-
-
-def cached_rows(block: RowBlock, plan: CachePlan, rows: slice) -> Array:
-    """Some rows of cached directions, (batch, rows)."""
-    assert block.directions is not None
-    return at(block.directions[:, rows], plan.slots)
 
 
 def direct_errors(arrays: RowArrays, batch: Batch) -> Verified:
@@ -460,7 +450,7 @@ class LeverageBound:
 
     def __init__(self, state: State) -> None:
         self.first, self.means = state.intercept, state.means
-        self.fourth = state.rows.reduce(fourth_powers, self.means) ** 0.25
+        self.fourth = state.rows.reduce(RowBlock.power_sums, 4, self.means) ** 0.25
         self.refresh(state)
 
     def refresh(self, state: State) -> None:
@@ -504,18 +494,13 @@ class ResidualChange(PartialSums):
     steep: Array  # (1,) largest u
 
 
-def fourth_powers(block: RowBlock, means: Array) -> Array:
-    """`sum (g - mean)^4` of every column, or an upper bound."""
-    return block.G.fourth_powers(block.weights, means)
-
-
 @mutates
 def weighted_squares(block: RowBlock, means: Array) -> Array:
     """Store the present a, and return at most `sum a (g - mean)^2` of every column."""
     u = block.share / at_least(block.gap, LEVERAGE_GAP_MIN) ** 3
     block.a = at_most(u * row_squares(block.r), LOO_WEIGHT_MAX)
     weights = block.a if block.weights is None else block.a * block.weights
-    squares, along = block.G.squares(weights), block.G.products(weights)
+    squares, along = block.G.power_sums(2, weights), block.G.products(weights)
     rounding = SUM_ROUNDING_ULPS * float(np.finfo(block.G.dtype).eps) * squares
     return at_least(squares - 2 * means * along + means**2 * namespace(weights).sum(weights) - rounding, 0.0)
 

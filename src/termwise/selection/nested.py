@@ -64,9 +64,11 @@ def nested_paths(
     """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`."""
     design, root, n = as_design(G), np.sqrt(sample_weight)[:, None], sample_weight.sum()
     means = design.products(sample_weight) / n
-    norms = design.centred_squares(None if np.all(sample_weight == 1) else sample_weight, means)
+    weighted = bool(np.any(sample_weight != 1))
+    norms = design.power_sums(2, sample_weight if weighted else None, means)
     norms[norms <= n * (CONSTANT_COLUMN * means) ** 2] = 0.0
-    columns, rule, paths = CentredColumns(design, root, means, norms), CostRule(minimum=0.0), []
+    columns = CentredColumns(design, root[:, 0] if weighted else None, means, norms)
+    rule, paths = CostRule(minimum=0.0), []
     for Y in targets:
         start = sample_weight @ Y / n
         state = NestedState(columns, root * (Y - start), alpha, max_terms)
@@ -79,7 +81,7 @@ class CentredColumns(NamedTuple):
     """Candidates, centred and with rows scaled by the roots of their weights."""
 
     design: Design
-    root: Floats  # (n, 1)
+    root: Floats | None  # (n,), None if all weights are one
     means: Floats  # (p,)
     norms: Floats  # (p,), squares; zero for constant columns
 
@@ -88,28 +90,25 @@ class NestedState:
     """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled."""
 
     def __init__(self, columns: CentredColumns, Y: Floats, alpha: float, max_terms: int) -> None:
-        self.columns, self.Y, self.alpha, self.limit = columns, Y, alpha, min(max_terms, len(columns.norms))
-        self._c = columns.design.products(columns.root * Y).T.copy()
+        self.columns, self.Y, self.alpha = columns, Y, alpha
+        self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
+        self.c = self._c.T  # (p, q), `g'P y` of every candidate
         self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
         self.Z, self.R = np.zeros((max_terms, len(Y) + max_terms)), np.zeros((max_terms, max_terms))
         self.zy = np.zeros((max_terms, Y.shape[1]))
         self.chosen: list[int] = []
         self.refreshed = 0  # terms that c and s are up to date with
 
-    @property
-    def c(self) -> Floats:
-        """`g'P y` of every candidate, (p, q)."""
-        return self._c.T
-
     def limit_reached(self) -> str:
         """Whether the model has as many terms as it may."""
-        return "max_terms reached" if len(self.chosen) >= self.limit else ""
+        return "max_terms reached" if len(self.chosen) >= min(len(self.R), len(self.s)) else ""
 
     def refresh(self) -> None:
         """Update c and s with the newest term: the pass over G, which the last term of a path does without."""
         if self.refreshed < len(self.chosen):
-            k, n = self.refreshed, len(self.Y)
-            t = self.columns.design.products(self.columns.root[:, 0] * self.Z[k, :n])
+            k, root = self.refreshed, self.columns.root
+            z = self.Z[k, : len(self.Y)]
+            t = self.columns.design.products(z if root is None else root * z)
             self._c -= self.zy[k][:, None] * t
             self.s -= t * t
             self.s[self.chosen[k]] = 0.0
@@ -128,7 +127,9 @@ class NestedState:
         """
         k, n, (design, root, means, _) = len(self.chosen), len(self.Y), self.columns
         Z, x = self.Z[:k, : n + k + 1], np.zeros(n + k + 1)
-        x[:n] = root[:, 0] * (design.columns(np.array([j]))[:, 0] - means[j])
+        np.subtract(design.columns(slice(j, j + 1))[:, 0], means[j], out=x[:n])
+        if root is not None:
+            x[:n] *= root
         x[n + k] = np.sqrt(self.alpha)
         first = Z @ x
         x -= first @ Z

@@ -50,11 +50,7 @@ class ModelRows:
     Z: Array  # (n, k)
     Y: Array
     sample_weight: Array
-
-    @property
-    def root(self) -> Array:
-        """Scaled column of ones."""
-        return self.sample_weight**0.5
+    ones: Array  # column of ones, scaled as well
 
 
 @dataclass(frozen=True)
@@ -64,11 +60,6 @@ class CondensedRows(ModelRows):
     All products of Z and Y are as they were, and so is everything that depends on the data through them. No row is a
     sample any more: leave-one-out cannot be computed from these, and of the weights only the sum has a meaning.
     """
-
-    @property
-    def root(self) -> Floats:
-        """Rotated column of ones, where there is an intercept: the first of Z, rescaled."""
-        return np.sqrt(self.sample_weight.sum()) * self.Z[:, 0]
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,7 @@ class Training:
     def Y(self) -> Array:
         """Targets, (n, q), less their mean where there is an intercept."""
         Y = self.rows.Y
-        return Y - self.rows.root[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
+        return Y - self.rows.ones[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
 
     @property
     def sample_weight(self) -> Array:

@@ -20,6 +20,7 @@ from termwise._arrays import (
     at,
     at_least,
     first_true,
+    largest,
     namespace,
     put,
     row_blocks,
@@ -141,6 +142,8 @@ class ClosedForm(Rule):
     [3, 0]
     """
 
+    minimum: float = -np.inf  # score that the best candidate must exceed
+
     @abstractmethod
     def scores(self, state: State) -> Array:
         """Score every candidate.
@@ -164,7 +167,7 @@ class ClosedForm(Rule):
         score : float
             The best of all scores.
         """
-        return True
+        return score > self.minimum
 
     def choose(self, state: State) -> Choice | None:
         """Return the candidate with the best score; of equal ones the first.
@@ -175,10 +178,10 @@ class ClosedForm(Rule):
             Statistics of the model and of all candidates.
         """
         scores = put(self.scores(state), ~state.eligible, -np.inf)
-        best = namespace(scores).max(scores)
+        best = largest(scores)
         first = first_true(scores >= best - TIE_TOLERANCE * abs(best))
         stats, (best, score) = state.fetch_candidates(first, best, at(scores, first))
-        if not (best > -np.inf and self.accepts(float(best))):
+        if not best > -np.inf or not self.accepts(float(best)):
             return None
         return Choice(int(stats.numbers[0]), float(score[0]))
 
@@ -209,10 +212,6 @@ class CostRule(ClosedForm):
         """`c^2 / den`."""
         return row_squares(state.c) / state.den
 
-    def accepts(self, score: float) -> bool:
-        """Only above the minimum."""
-        return score > self.minimum
-
 
 class GcvRule(ClosedForm):
     """Smallest generalised cross-validation after adding the candidate."""
@@ -241,6 +240,7 @@ class DOptimalRule(ClosedForm):
 
     name = "d_optimal"
     end = "no candidate has a positive score"
+    minimum = 0.0
 
     def __init__(self, beta: float) -> None:
         self.beta = beta
@@ -255,10 +255,6 @@ class DOptimalRule(ClosedForm):
         s = put(state.s, ~state.eligible, 1.0)
         power = max(float(state.yy.sum()), SMALLEST_NORMAL)
         return (row_squares(state.c) / s + self.beta * namespace(s).log(s)) / power
-
-    def accepts(self, score: float) -> bool:
-        """Only positive scores."""
-        return score > 0
 
 
 # -- leave-one-out misclassifications ----------------------------------------------------------------------------------

@@ -163,14 +163,14 @@ class State:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
         found = self.rows.reduce(RowBlock.initial_products, precompute)
         raw, self.gram = found.squares, found.gram if precompute else None
-        self._table = zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw)
+        self._set_table(zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw))
         self.means, self.norms, self.c0 = 0 * raw, raw, found.along[:, self.k :]
         self.T[...] = found.along[:, : self.k].T
         if self.intercept:
             self.means = self.T[0, :] / float(np.sqrt(self.n))
             self.norms = raw - self.n * self.means**2
             if bool(namespace(raw).any(self.norms < CANCELLATION_SHARE * raw)):
-                self.norms = self.rows.reduce(RowBlock.centred_squares, self.means)
+                self.norms = self.rows.reduce(RowBlock.power_sums, 2, self.means)
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
         least = at_least(self.tol * self.norms, min_norm)
         self._table[2 * self.q + 2 : 2 * self.q + FIXED_ROWS, :] = namespace(raw).stack([self.norms, raw, least])
@@ -179,6 +179,14 @@ class State:
         self._exclude_dependent()
 
     # -- statistics ----------------------------------------------------------------------------------------------------
+
+    def _set_table(self, table: Array) -> None:
+        """Store the table and views of its rows."""
+        q, self._table = self.q, table
+        self.c = table[:q, :].T  # (p, q) `g'P y` of every candidate
+        self.rv = table[q : 2 * q, :].T  # (p, q) `y'P^2 g`
+        self.s = table[2 * q, :]  # (p,) `g'P g`
+        self.vv = table[2 * q + 1, :]  # (p,) `g'P^2 g`
 
     @property
     def table(self) -> Array:
@@ -190,26 +198,6 @@ class State:
         """`Z' G`."""
         first = 2 * self.q + FIXED_ROWS
         return self._table[first : first + self.k, :]
-
-    @property
-    def c(self) -> Array:
-        """`g'P y` of every candidate, (p, q)."""
-        return self._table[: self.q, :].T
-
-    @property
-    def rv(self) -> Array:
-        """`y'P^2 g`, (p, q)."""
-        return self._table[self.q : 2 * self.q, :].T
-
-    @property
-    def s(self) -> Array:
-        """`g'P g`, (p,)."""
-        return self._table[2 * self.q, :]
-
-    @property
-    def vv(self) -> Array:
-        """`g'P^2 g`, (p,)."""
-        return self._table[2 * self.q + 1, :]
 
     @property
     def den(self) -> Array:
@@ -338,7 +326,7 @@ class State:
         k, q, place = self.k, self.q, 2 * self.q + FIXED_ROWS + self.k
         if place == self._table.shape[0]:
             more = zeros((max(T_RESERVE, k), self._table.shape[1]), self._table)
-            self._table = namespace(more).concat([self._table, more])
+            self._set_table(namespace(more).concat([self._table, more]))
             self.rows.launcher.reset()
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
         width = self.table.shape[0] - 2 * q - FIXED_ROWS
@@ -431,7 +419,8 @@ class State:
         other.rows, other.sums = self.rows.copy(), None
         other._store_sums(other.rows.reduce(RowBlock.remove_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
-        other._table, other._t = copied(self._table), copied(self._t)
+        other._set_table(copied(self._table))
+        other._t = copied(self._t)
         other.zy, other.shrinkage = self.zy[:-1], self.shrinkage[:-1]
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
