@@ -91,13 +91,7 @@ SUMS = ("sum_squares", "dot", "power_product")
 
 IN_PLACE_SIZE = 1 << 12  # entries, below which a new array costs less than finding one to reuse
 
-OPERATORS: dict[str, Callable[..., Array]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "negative": operator.neg,
-}
+OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "negative": "neg"}
 
 
 def _power_product(u: Array, powers: Array) -> Array:
@@ -162,8 +156,8 @@ def evaluate(
             continue
         arguments = [values[argument] for argument in node.arguments]
         if xp is not np:
-            function = OPERATORS.get(node.operation) or getattr(xp, node.operation)
-            values[node] = function(*arguments)
+            name = OPERATORS.get(node.operation)  # which take Python's numbers in every library
+            values[node] = (getattr(operator, name) if name else getattr(xp, node.operation))(*arguments)
         elif node.operation in OTHERS:
             values[node] = OTHERS[node.operation](*arguments)
         else:
