@@ -176,12 +176,19 @@ def evaluate(
 class SourceWriter(ABC):
     """Writes an expression as statements, and sums over inputs as loops, of a language.
 
-    A subclass has templates, in the form of `str.format`: of `operations` with their arguments {0}, {1}, ...; of
+    A subclass has templates, in the form of `str.format`: of more `operations` with their arguments {0}, {1}, ...; of
     `reductions`, the operations in `SUMS`, an initial value and a statement that updates {total}; and of the statements
     that define a variable, `constant` and `changing`, with {name} and {value}.
     """
 
-    operations: ClassVar[Mapping[str, str]]
+    operations: ClassVar[Mapping[str, str]] = {
+        "add": "({0} + {1})",
+        "subtract": "({0} - {1})",
+        "multiply": "({0} * {1})",
+        "divide": "({0} / {1})",
+        "negative": "(-{0})",
+        "square": "({0} * {0})",
+    }
     reductions: ClassVar[Mapping[str, tuple[str, str]]]
     constant: ClassVar[str]
     changing: ClassVar[str]
