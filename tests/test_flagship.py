@@ -32,9 +32,10 @@ from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeOptions, Trial, choose_size, choose_size_for_labels, choose_trial, eliminate
+from termwise.recipe.choice import RecipeOptions, choose_size, choose_size_for_labels, choose_trial, eliminate
 from termwise.recipe.cross_validation import (
     Folds,
+    Trial,
     assign_folds,
     cross_validate,
     extend,

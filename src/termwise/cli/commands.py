@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 
 import termwise as tw
 from termwise._checks import import_optional
-from termwise.cli.console import Console, UsageError
+from termwise.cli import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import check_known, count_past, counted, select_inputs, time_order

@@ -27,7 +27,6 @@ from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
     as_numpy,
-    chosen_trial,
     path_metadata,
     penalty_curves,
     resolve,
@@ -125,6 +124,8 @@ def facts(
     criteria = {} if resolved.n_samples is None else model.criteria_
     scores = {name: round_significant(value) for name, value in criteria.items()}
     effects, no_effects = effects_metadata(resolved, table)
+    module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
+    script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
     found = {
         "model": model_metadata(resolved, target),
@@ -134,7 +135,7 @@ def facts(
         "effects": effects,
         "no_effects": no_effects,
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
-        "reproduce": reproduce or python_lines(estimator),
+        "reproduce": reproduce or script,
         "versions": {**versions, "python": platform.python_version()},
         **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(scores)}),
         **trials_metadata(resolved),
@@ -181,7 +182,7 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
         "outputs": outputs,
         "classes": None if resolved.classes is None else [str(one) for one in resolved.classes],
         "criterion": "cv" if hasattr(model, "trials_") else to_plain(getattr(model, "criterion", None)),
-        "trial": chosen_trial(model) if hasattr(model, "trials_") else None,
+        "trial": model.choice_.title if hasattr(model, "choice_") else None,
         "size": to_plain(getattr(model, "size", None)),
         "intercept": round_significant(resolved.intercept),
     }
@@ -224,13 +225,6 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
             ],
         }
     return found
-
-
-def python_lines(estimator: Any) -> str:
-    """A few lines of Python that fit the model again."""
-    cls = type(estimator)
-    module = "termwise" if cls.__module__.startswith("termwise") else "sklearn.pipeline"
-    return f"from {module} import {cls.__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
 
 
 # -- the samples -------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from termwise.deploy.predictor import Predictor
 from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
+from termwise.recipe.dictionaries import DICTIONARIES
 
 SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
@@ -25,14 +26,6 @@ OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effec
 MISCLASSIFICATION = "leave-one-out misclassification rate"
 NAMES = CRITERION_NAMES | {"loo_error": MISCLASSIFICATION, "loo_error_rate": MISCLASSIFICATION}
 METRICS = {"R2": "R²", "accuracy": "accuracy"}
-DICTIONARIES = {
-    "linear": "linear terms",
-    "additive": "linear terms and bumps of single inputs",
-    "pairs": "linear terms and bumps of single inputs, and their pairwise products",
-    "smooth": "Gaussians of all inputs, and linear terms",
-    "relevant": "Gaussians with ARD relevances (inverse length-scales), and linear terms",
-    "columns": "columns of the table",
-}
 TARGETS = {
     "ridge": "distilled from a ridge fit, both stages",
     "pooled": "distilled from a stacked ensemble, all stages",
@@ -270,7 +263,9 @@ def headline(model: Metadata) -> str:
     text = f"{model['class']}: {target} from {counted(model['d'], 'input')} by {counted(model['n_terms'], 'term')}"
     if model["n_candidates"] is None:
         return f"{text}."
-    dictionary = "; ".join(DICTIONARIES.get(name, name) for name in model["dictionary"].split(" and "))
+    names = {name: dictionary.description for name, dictionary in DICTIONARIES.items()}
+    names["columns"] = "columns of the table"
+    dictionary = "; ".join(names.get(name, name) for name in model["dictionary"].split(" and "))
     if model["n_terms"] < model["n_candidates"]:
         text += f", selected from {counted(model['n_candidates'], 'candidate')}"
     samples = "" if model["n"] is None else f", fitted to {short(model['n'])} samples"
