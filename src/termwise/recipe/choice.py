@@ -164,9 +164,7 @@ class RecipeChoice:
 
 
 def choose_model(
-    table: Floats,
-    Y: Floats,
-    sample_weight: Floats,
+    samples: Samples,
     options: RecipeOptions,
     settings: RecipeSettings,
     after_step: Callable[[], object],
@@ -176,25 +174,25 @@ def choose_model(
 
     Parameters
     ----------
-    table, Y, sample_weight : (n, d), (n, q), (n,) samples of positive weight.
+    samples : those of positive weight.
     options : parameters of the estimator.
     settings : constants of the recipe.
     after_step : called after each cross-validation.
     report : called with a line for each trial.
     """
-    n, tries_ensembles = max(len(table), sample_weight.sum()), options.target in ("auto", "pooled")
+    n, tries_ensembles = max(len(samples.X), samples.sample_weight.sum()), options.target in ("auto", "pooled")
     targets = [options.target] if not tries_ensembles else ["ridge"] if options.labels else ["data", "ridge"]
     targets = targets if n <= settings.ridge_rows else ["data"]
-    X, Y, sample_weight = merge_duplicates(table, Y, sample_weight)
+    X, Y, sample_weight = merge_duplicates(samples)
     growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
     n_centers = int(min(len(X), settings.max_centers) * growth)
     rows = evenly(len(X), settings.choice_rows)
     X, Y, sample_weight = X[rows], Y[rows], sample_weight[rows]
     # leave-one-out of one repeat would leave the others in: duplicates have weight one where the width is chosen
-    bases = build_dictionaries(Samples(X, Y, np.minimum(1, sample_weight), n_centers), options.dictionary, settings)
+    bases = build_dictionaries(Samples(X, Y, np.minimum(1, sample_weight)), n_centers, options.dictionary, settings)
     rng = check_random_state(options.random_state)
     n_repeats = int(np.clip(settings.repeat_rows // len(X), 1, settings.n_repeats))
-    folds = [assign_folds(X, Y, sample_weight, settings, rng) for _ in range(n_repeats)]
+    folds = [assign_folds(Samples(X, Y, sample_weight), settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
     p = max(DICTIONARIES[name].max_candidates(bases[name], X.shape[1], "ridge" in targets) for name in bases)
     n_threads = n_parallel_folds(len(folds[0].X), p, settings)
@@ -215,18 +213,11 @@ def choose_model(
     counts = {trial.name: max(path.n_candidates for path in trial.repeats[0].paths) for trial in first}
     n_candidates = distinct_candidates(counts, bases, X.shape[1])
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}
+    chosen = {name: bases[name] for name in best.dictionaries}
     rule, length = "loo" if best.target == "data" else "cost", max(1, n_terms + settings.extra_terms)
-    return RecipeChoice(
-        title=best.title,
-        dictionary=best.name,
-        target=best.target,
-        members=best.members,
-        n_terms=n_terms,
-        trials=errors,
-        bases={name: bases[name] for name in best.dictionaries},
-        n_candidates=n_candidates,
-        path_settings=Settings(rule, settings.alpha, max_terms=length),
-    )
+    return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
+                        n_candidates=n_candidates,
+                        path_settings=Settings(rule, settings.alpha, max_terms=length))  # fmt: skip
 
 
 # -- the chosen model --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from termwise._numerics import ERROR_DIGITS
 from termwise.basis import Basis
 from termwise.basis.base import design_matrix
 from termwise.linalg.criteria import excess, misclassified
-from termwise.recipe.dictionaries import DICTIONARIES
+from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import Member, RidgeTarget, stacking_weights
 from termwise.selection.nested import NestedModels, nested_paths
@@ -38,32 +38,30 @@ class Folds(NamedTuple):
     fold: NDArray[np.intp]  # (n,)
 
 
-def merge_duplicates(X: Floats, Y: Floats, sample_weight: Floats) -> tuple[Floats, Floats, Floats]:
+def merge_duplicates(samples: Samples) -> Samples:
     """Return every distinct sample once, with the total weight of its duplicates, in the order of the data."""
+    X, Y, sample_weight = samples
     _, first, group = np.unique(np.column_stack([X, Y]), axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    rows = first[order]
-    total = np.asarray(np.bincount(group.ravel(), weights=sample_weight), dtype=np.float64)
-    return X[rows], Y[rows], total[order]
+    total = np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)
+    return Samples(X[first[order]], Y[first[order]], total[order])
 
 
 def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Assign folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment."""
     _, group = np.unique(X, axis=0, return_inverse=True)
-    group = group.ravel()
     folds = rng.permutation(group.max() + 1) % n_folds
-    return folds[group]
+    return folds[group.ravel()]
 
 
-def assign_folds(
-    X: Floats, Y: Floats, sample_weight: Floats, settings: RecipeSettings, rng: np.random.RandomState
-) -> Folds:
+def assign_folds(samples: Samples, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
     """Return the samples in folds grouped by their inputs, so that no test sample has its inputs in the training set.
 
     Where there are only a few distinct inputs, a treatment and a control for example, leaving one of them out leaves
     nothing to learn from: there samples are grouped by inputs and targets, and those with at least one repetition for
     each fold, as classes have, are divided between all folds.
     """
+    X, Y, sample_weight = samples
     both, n_folds, few = np.column_stack([X, Y]), settings.n_folds, settings.min_fold_rows
     n_inputs = len(np.unique(X, axis=0))
     repeated = n_inputs < len(both) or sample_weight.sum() >= few * n_inputs

@@ -27,7 +27,7 @@ from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalise
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.choice import RecipeOptions, choose_model, fit_candidates
-from termwise.recipe.dictionaries import ScreenedPairs
+from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import FirstStage, through_first_stage
 from termwise.selection.path import SelectionPath
@@ -137,8 +137,8 @@ class RecipeModel(CallbackSupportMixin, SelectorModel):
         encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
         table = encoder.transform(frame)[used].astype(np.float64)
         InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
-        samples = table, as_columns(data.y)[used], data.weights[used]
-        choice = choose_model(*samples, options, settings, after_step, report=print if verbose else None)
+        samples = Samples(table, as_columns(data.y)[used], data.weights[used])
+        choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)
         basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
         G = check_design(self, basis, G, min_samples=2)
         check_total(data.weights)
