@@ -45,13 +45,16 @@ class UsageError(ValueError):
     """Options that are invalid, or invalid together."""
 
 
-def handle_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: errors in data, model or options become one sentence and an exit code, not a traceback."""
+def handle_errors(command: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
+    """Decorate a command: print its result with --json; errors become one sentence and an exit code, no traceback."""
 
     @functools.wraps(command)
     def wrapper(*arguments: Any, **options: Any) -> None:
         try:
-            command(*arguments, **options)
+            record = command(*arguments, **options)
+            if options.get("as_json"):
+                ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+                print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
             sys.stdout.flush()  # raises BrokenPipeError here, not at exit
         except BrokenPipeError:
             raise  # typer exits silently
@@ -99,12 +102,6 @@ class Console:
         for note in dict.fromkeys(notes):
             self.print(f"  - {note}", style="dim")
 
-    def print_result(self, record: dict[str, Any]) -> None:
-        """Print one JSON object on stdout if the command was called with --json."""
-        if self.as_json:
-            ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-            print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
-
     @contextmanager
     def step(self, title: str, estimator: Any = None, notes: list[str] | None = None) -> Iterator[None]:
         """Show a step of a command on stderr, with a count of the steps of a fit; append warnings to the notes."""
@@ -150,7 +147,7 @@ class StepCounter:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
+def command(function: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
     """Decorate a function: register it as a command whose errors become sentences."""
     return app.command(epilog=EPILOG)(handle_errors(function))
 
@@ -202,7 +199,7 @@ def fit(
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Fit a small model to a table and score it on held-out rows.
 
     Numeric and categorical columns and missing values are detected and reported. The score is computed on held-out rows
@@ -225,12 +222,11 @@ def fit(
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
     if size not in (None, "small", "accurate") and not (size.isdecimal() and int(size) > 0):
         raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
-    console = Console(quiet, as_json)
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
                          tuple(category or ()), time, impute, None if no_hold_out else hold_out, report, out,
                          force)  # fmt: skip
-    console.print_result(run_fit(options, console))
+    return run_fit(options, Console(quiet, as_json))
 
 
 @command
@@ -243,7 +239,7 @@ def predict(
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Predict every row of a table.
 
     Columns are selected by name, others are ignored. If the table has the target too, the predictions are scored.
@@ -257,8 +253,7 @@ def predict(
     """
     from termwise.cli.commands import run_predict
 
-    console = Console(quiet, as_json, stderr=out is None)
-    console.print_result(run_predict(model, data, out, proba, console))
+    return run_predict(model, data, out, proba, Console(quiet, as_json, stderr=out is None))
 
 
 @command
@@ -269,7 +264,7 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Write an HTML report: terms, effects of the inputs, choice of the size. One file that loads nothing else.
 
     Examples
@@ -280,10 +275,10 @@ def report(
     """
     from termwise.cli.commands import run_report
 
-    console = Console(quiet, as_json)
-    console.print_result(run_report(model, data, out, console))
+    record = run_report(model, data, out, Console(quiet, as_json))
     if show:
         typer.launch(str(out.absolute()))
+    return record
 
 
 @command
@@ -293,7 +288,7 @@ def export(
     to: Annotated[Language | None, typer.Option(help="Format; default: by the suffix of PATH.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Write a model as ONNX, as C or Python source without dependencies, or as JSON.
 
     Examples
@@ -304,20 +299,18 @@ def export(
     """
     from termwise.cli.commands import run_export
 
-    console = Console(quiet, as_json)
-    console.print_result(run_export(model, None if to is None else str(to), out, console))
+    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json))
 
 
 @command
 def demo(
     folder: Annotated[Path | None, typer.Option(help="Output folder; default: a temporary one.")] = None,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Run fit, predict, export and report on generated data."""
     from termwise.cli.commands import run_demo
 
-    console = Console(as_json=as_json)
-    console.print_result(run_demo(folder, console))
+    return run_demo(folder, Console(as_json=as_json))
 
 
 # -- benchmarks --------------------------------------------------------------------------------------------------------

@@ -9,13 +9,12 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
 
 from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
-from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
+from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata, score_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
 from termwise.recipe.dictionaries import DICTIONARIES
@@ -36,12 +35,7 @@ MINUS = "\u2212"
 
 
 def render(
-    model: Any,
-    *,
-    facts: dict[str, Any] | None = None,
-    X: Any = None,
-    y: Any = None,
-    title: str | None = None,
+    model: Any, *, facts: dict[str, Any] | None = None, X: Any = None, y: Any = None, title: str | None = None
 ) -> str:
     """Render an HTML page about a fitted model: its scores, path, terms, effects and residuals.
 
@@ -193,17 +187,11 @@ def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     if classes is not None:
         labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
         confusion = confusion_metadata(y, predicted, labels, "data")
-        accuracy = float(accuracy_score(y, predicted))
-        return {"metric": "accuracy", "value": accuracy, "n": len(y), "confusion": confusion}
+        return {**score_metadata(y, predicted, classes), "confusion": confusion}
     Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
-    return {
-        "metric": "R2",
-        "value": float(r2_score(Y, F)),
-        "n": len(y),
-        "rmse": round_significant(np.sqrt(np.mean((Y - F) ** 2))),
-        "fit": fit_metadata(rows, Y, F[rows], None),
-        "confusion": None,
-    }
+    scores = score_metadata(Y, F, None)
+    scores["rmse"] = round_significant(scores["rmse"])
+    return {**scores, "fit": fit_metadata(rows, Y, F[rows], None), "confusion": None}
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------------------
