@@ -117,7 +117,13 @@ class AdditiveDecomposition:
 
     def effects(self, X: Any, grid: int) -> tuple[list[Effect], float]:
         """All effects, the strongest first, and the offset they are added to."""
-        U, weights = None if X is None else self._encode(X), self.resolved.weights[self.output]
+        U, weights = None, self.resolved.weights[self.output]
+        if X is not None:  # as encoded columns, in the units they are drawn in
+            U = check_table(to_host(X) if is_foreign(X) else X)
+            validate_data(self.resolved.model, U, skip_check_array=True, reset=False)
+            for step in self.resolved.steps[: self.n_encoders]:
+                U = step.transform(U)
+            U = check_array(densify(U), dtype=np.float64)
         grids = input_grids(self.blocks, self._ranges(U), grid, U)
         samples = None if U is None else self.resolved.evaluate(U, self.n_encoders)
         effects, offset = [], float(self.resolved.intercept[self.output])
@@ -156,14 +162,6 @@ class AdditiveDecomposition:
         for term, pair in enumerate(self.columns):
             groups.setdefault(tuple(sorted(set(owner[pair].tolist()) - {-1})), []).append(term)
         return {key: np.array(terms) for key, terms in groups.items()}
-
-    def _encode(self, X: Any) -> Floats:
-        """Encoded columns of a table, in the units they are drawn in."""
-        X = check_table(to_host(X) if is_foreign(X) else X)
-        validate_data(self.resolved.model, X, skip_check_array=True, reset=False)
-        for step in self.resolved.steps[: self.n_encoders]:
-            X = step.transform(X)
-        return check_array(densify(X), dtype=np.float64)
 
     def _ranges(self, U: Floats | None) -> Floats:
         """Lowest and highest value of each column, of the samples U or of those that the basis was fitted to."""
