@@ -144,14 +144,15 @@ def load_task(options: FitOptions) -> Task:
     series = options.basis == "lag"
     task = make_task(table, options.target, kind=options.task, drop=options.drop, time=options.time,
                      impute=options.impute, series=series)  # fmt: skip
+    words = [name for name in task.X.columns if str(task.X[name].dtype) == "category"]
+    if series:
+        count_past(table, task.target, time_order(table, options.time))
+    if series and words:
+        raise ValueError(f"--basis lag must have inputs of numbers, got text in {', '.join(words)}: leave it out with "
+                         + " ".join(f"--drop {shlex.quote(name)}" for name in words) + ".")  # fmt: skip
     check_options(options, task.kind)
     if not series:
         return task
-    count_past(table, task.target, time_order(table, options.time))
-    words = [name for name in task.X.columns if str(task.X[name].dtype) == "category"]
-    if words:
-        raise ValueError(f"--basis lag must have inputs of numbers, got text in {', '.join(words)}: leave it out with "
-                         + " ".join(f"--drop {shlex.quote(name)}" for name in words) + ".")  # fmt: skip
     if len(task.y) < 3 * options.lags:
         raise ValueError(f"--lags must be at most a third of the {len(task.y)} rows, got {options.lags}: use --lags "
                          f"{max(1, len(task.y) // 3)}.")  # fmt: skip
