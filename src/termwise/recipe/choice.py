@@ -21,14 +21,7 @@ from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
 from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Rows
-from termwise.recipe.cross_validation import (
-    Search,
-    Trial,
-    assign_folds,
-    merge_duplicates,
-    n_parallel_folds,
-    stack,
-)
+from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, FirstStage, Member, RidgeTarget
@@ -194,9 +187,7 @@ def choose_model(
     n_repeats = int(np.clip(settings.repeat_rows // len(X), 1, settings.n_repeats))
     folds = [assign_folds(Samples(X, Y, sample_weight), settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
-    p = max(DICTIONARIES[name].max_candidates(bases[name], X.shape[1], "ridge" in targets) for name in bases)
-    n_threads = n_parallel_folds(len(folds[0].X), p, settings)
-    search = Search(bases, folds, settings, max_terms, n_threads, after_step, report)
+    search = Search(bases, folds, settings, max_terms, after_step, report)
     growing = options._replace(size="accurate") if options.size == "small" and not options.labels else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold

@@ -274,9 +274,16 @@ class Search:
     folds: list[Folds]  # one for each repeat
     settings: RecipeSettings
     max_terms: int  # maximum length of the paths
-    n_threads: int  # folds fitted in parallel
     after_step: Callable[[], object]  # called after each cross-validation
     report: Callable[[str], object] | None  # called with a line for each trial
+
+    @cached_property
+    def n_threads(self) -> int:
+        """Number of folds fitted in parallel; products of inputs are stored where ridge regression may need them."""
+        n, d = self.folds[0].X.shape
+        stored = n <= self.settings.ridge_rows
+        p = max(DICTIONARIES[name].max_candidates(basis, d, stored) for name, basis in self.bases.items())
+        return n_parallel_folds(n, p, self.settings)
 
     def try_dictionaries(
         self, names: list[str], targets: list[str], max_terms: int, folds: list[Folds]
