@@ -23,8 +23,7 @@ from typer.testing import CliRunner
 import termwise
 import termwise.__main__
 from termwise import load_predictor
-from termwise.cli import app
-from termwise.cli.console import Console, StepCounter, UsageError, handle_errors
+from termwise.cli import Console, StepCounter, UsageError, app, handle_errors
 
 
 def run(*arguments, **options):

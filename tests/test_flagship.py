@@ -32,9 +32,10 @@ from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import Rows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeOptions, Trial, choose_size, choose_size_for_labels, choose_trial, eliminate
+from termwise.recipe.choice import RecipeOptions, choose_size, choose_size_for_labels, choose_trial, eliminate
 from termwise.recipe.cross_validation import (
     Folds,
+    Trial,
     assign_folds,
     cross_validate,
     extend,
@@ -170,30 +171,29 @@ def test_merged_writes_every_sample_once(rng):
     X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 1))
     rows = np.append(np.arange(9), [3, 3, 7])
     counts = rng.uniform(0.5, 2, size=12)
-    X1, Y1, total = merge_duplicates(X[rows], Y[rows], counts)
+    X1, Y1, total = merge_duplicates(Samples(X[rows], Y[rows], counts))
     np.testing.assert_array_equal(X1, X)
     np.testing.assert_array_equal(Y1, Y)
     np.testing.assert_allclose(total, [counts[rows == i].sum() for i in range(9)])
-    assert len(merge_duplicates(X[[0, 0]], Y[:2], np.ones(2))[0]) == 2  # other targets, another sample
+    assert len(merge_duplicates(Samples(X[[0, 0]], Y[:2], np.ones(2)))[0]) == 2  # other targets, another sample
 
 
 def test_few_distinct_inputs_are_grouped_by_inputs_and_targets(rng):
     X, Y, counts = np.repeat([[0.0], [1.0]], 40, axis=0), rng.normal(size=(80, 1)), np.ones(80)
-    *same, fold = assign_folds(X, Y, counts, SETTINGS, state())
+    *same, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
     for found, given in zip(same, (X, Y, counts), strict=True):
         np.testing.assert_array_equal(found, given)
     np.testing.assert_array_equal(fold, group_folds(np.column_stack([X, Y]), 5, state()))
-    *_, fold = assign_folds(Y, X, counts, SETTINGS, state())  # enough different inputs
+    *_, fold = assign_folds(Samples(Y, X, counts), SETTINGS, state())  # enough different inputs
     np.testing.assert_array_equal(fold, group_folds(Y, 5, state()))
-    *_, fold = assign_folds(
-        Y[:20], X[:20], 3 * counts[:20], SETTINGS, state()
-    )  # few samples, none of whose inputs comes again
+    few = Samples(Y[:20], X[:20], 3 * counts[:20])  # none of whose inputs is repeated
+    *_, fold = assign_folds(few, SETTINGS, state())
     np.testing.assert_array_equal(fold, group_folds(Y[:20], 5, state()))
 
 
 def test_samples_repeated_often_are_divided_between_the_folds():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 10.0, 15.0])
-    X5, Y5, parts, fold = assign_folds(X, Y, counts, SETTINGS, state())
+    X5, Y5, parts, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
     for number in range(5):
         np.testing.assert_array_equal(X5[fold == number], X)
         np.testing.assert_array_equal(Y5[fold == number], Y)
@@ -202,7 +202,7 @@ def test_samples_repeated_often_are_divided_between_the_folds():
 
 def test_samples_repeated_less_often_than_there_are_folds_are_in_one_fold():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 2.0, 15.0])
-    X5, Y5, parts, fold = assign_folds(X, Y, counts, SETTINGS, state())
+    X5, Y5, parts, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
     rare = (X5[:, 0] == 0) & (Y5[:, 0] == 1)
     assert parts[rare].tolist() == [2.0]
     assert parts.sum() == counts.sum()
@@ -393,7 +393,7 @@ def test_the_best_width_equals_brute_force(rng):
 
         best = min(SETTINGS.widths, key=error)
         expected = min((best, best / np.sqrt(2), best * np.sqrt(2)), key=error)
-        assert best_width(Samples(X, Y, np.ones(40), 40), SETTINGS) == pytest.approx(expected)
+        assert best_width(Samples(X, Y, np.ones(40)), SETTINGS) == pytest.approx(expected)
 
 
 def test_equal_widths_are_not_distinguished_by_rounding():
@@ -402,7 +402,7 @@ def test_equal_widths_are_not_distinguished_by_rounding():
     X = rng.normal(size=(30, 3))
     Y = (np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=30))[:, None]
     orders = [rng.permutation(30) for _ in range(8)]
-    assert {best_width(Samples(X[i], Y[i], np.ones(30), 30), SETTINGS) for i in orders} == {SETTINGS.widths[0]}
+    assert {best_width(Samples(X[i], Y[i], np.ones(30)), SETTINGS) for i in orders} == {SETTINGS.widths[0]}
 
 
 def test_rows_evenly_spaced():
@@ -413,7 +413,7 @@ def test_rows_evenly_spaced():
 
 
 def built(X, which="auto", settings=SETTINGS, n_centers=12):
-    return build_dictionaries(Samples(X, X[:, :1], np.ones(len(X)), n_centers), which, settings)
+    return build_dictionaries(Samples(X, X[:, :1], np.ones(len(X))), n_centers, which, settings)
 
 
 def test_products_are_tried_where_they_can_be_afforded(rng):
@@ -1065,7 +1065,7 @@ def test_inputs_that_take_few_values(rng):
 def test_an_input_that_varies_only_in_rows_left_out(rng):
     rare = np.zeros((1000, 1))
     rare[[1, 2]] = 1.0
-    samples = Samples(rare, rng.normal(size=(1000, 1)), np.ones(1000), 1000)
+    samples = Samples(rare, rng.normal(size=(1000, 1)), np.ones(1000))
     assert best_width(samples, SETTINGS) == SETTINGS.widths[0]
     assert with_settings(TermwiseRegressor, choice_rows=100)().fit(rare, rng.normal(size=1000)).n_terms_ == 0
 

@@ -16,8 +16,7 @@ from test_flagship import FixedPredictions, with_settings
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.linalg.least_squares import Problem, Rows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import Trial, stack
-from termwise.recipe.cross_validation import Folds, cross_validate, ensemble_paths, group_folds
+from termwise.recipe.cross_validation import Folds, Trial, cross_validate, ensemble_paths, group_folds, stack
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
 from termwise.selection.nested import nested_paths

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+import functools
+import io
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from termwise.cli.console import Console, UsageError, handle_errors
-
+EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
 app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
@@ -34,7 +38,116 @@ Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, NPZ or
 Small = Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")]
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
+# -- output and errors -------------------------------------------------------------------------------------------------
+
+
+class UsageError(ValueError):
+    """Options that are invalid, or invalid together."""
+
+
+def handle_errors(command: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
+    """Decorate a command: print its result with --json; errors become one sentence and an exit code, no traceback."""
+
+    @functools.wraps(command)
+    def wrapper(*arguments: Any, **options: Any) -> None:
+        try:
+            record = command(*arguments, **options)
+            if options.get("as_json"):
+                ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+                print(json.dumps(record, allow_nan=False, ensure_ascii=ascii_only))
+            sys.stdout.flush()  # raises BrokenPipeError here, not at exit
+        except BrokenPipeError:
+            raise  # typer exits silently
+        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+            typer.secho(f"termwise: {str(error) or type(error).__name__}", fg="red", err=True)
+            raise typer.Exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE) from None
+        except KeyboardInterrupt:
+            typer.secho("termwise: interrupted; no partly written file is left", fg="yellow", err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    return wrapper
+
+
+class Console:
+    """Prints messages unless `quiet`; on stderr if `stderr` or `as_json`, where stdout is for the result."""
+
+    def __init__(self, quiet: bool = False, as_json: bool = False, stderr: bool = False) -> None:
+        from rich.console import Console as RichConsole
+
+        self.quiet, self.as_json = quiet, as_json
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # for terminals that cannot encode the names of columns
+        self.output = RichConsole(stderr=stderr or as_json, quiet=quiet, highlight=False, soft_wrap=True)
+        self.errors = RichConsole(stderr=True, quiet=quiet, highlight=False)
+
+    def print(self, text: str, style: str | None = None) -> None:
+        """Print a line without markup."""
+        self.output.print(text, style=style, markup=False)
+
+    def print_table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table, the first column aligned to the left, the others to the right."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        for j, name in enumerate(header):
+            table.add_column(name, justify="right" if j else "left", min_width=36 if j == 0 and len(header) > 3 else 0)
+        for row in rows:
+            table.add_row(*row)
+        self.output.print(table, markup=False)
+
+    def print_notes(self, notes: Sequence[str]) -> None:
+        """Print a list, without repetitions."""
+        for note in dict.fromkeys(notes):
+            self.print(f"  - {note}", style="dim")
+
+    @contextmanager
+    def step(self, title: str, estimator: Any = None, notes: list[str] | None = None) -> Iterator[None]:
+        """Show a step of a command on stderr, with a count of the steps of a fit; append warnings to the notes."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"), TimeElapsedColumn()
+        disable = self.quiet or not self.errors.is_terminal
+        with (
+            warnings.catch_warnings(record=notes is not None) as caught,
+            Progress(*columns, console=self.errors, transient=True, disable=disable) as bar,
+        ):
+            task = bar.add_task(title, total=None, steps="")
+            estimator = estimator[-1] if hasattr(estimator, "steps") else estimator
+            if hasattr(estimator, "set_callbacks"):  # scikit-learn 1.9 and newer
+                estimator.set_callbacks(StepCounter(lambda count: bar.update(task, steps=f"{count} steps")))
+            if notes is not None:
+                warnings.simplefilter("always")
+            yield
+        if notes is not None and caught is not None:
+            notes += [str(one.message) for one in caught
+                      if not issubclass(one.category, DeprecationWarning | FutureWarning)]  # fmt: skip
+
+
+class StepCounter:
+    """A scikit-learn callback that counts the steps of a fit and passes the number to a function."""
+
+    def __init__(self, update: Callable[[int], None]) -> None:
+        self.update = update
+        self.count = 0
+
+    def setup(self, estimator: Any, context: Any, **_: Any) -> None:
+        """Part of the callback protocol; nothing to do."""
+
+    teardown = on_fit_task_begin = setup
+
+    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> bool:
+        """Count a step; return False to continue."""
+        self.count += 1
+        self.update(self.count)
+        return False
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def command(function: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
     """Decorate a function: register it as a command whose errors become sentences."""
     return app.command(epilog=EPILOG)(handle_errors(function))
 
@@ -86,7 +199,7 @@ def fit(
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Fit a small model to a table and score it on held-out rows.
 
     Numeric and categorical columns and missing values are detected and reported. The score is computed on held-out rows
@@ -109,12 +222,11 @@ def fit(
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
     if size not in (None, "small", "accurate") and not (size.isdecimal() and int(size) > 0):
         raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
-    console = Console(quiet, as_json)
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
                          tuple(category or ()), time, impute, None if no_hold_out else hold_out, report, out,
                          force)  # fmt: skip
-    console.print_result(run_fit(options, console))
+    return run_fit(options, Console(quiet, as_json))
 
 
 @command
@@ -127,7 +239,7 @@ def predict(
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Predict every row of a table.
 
     Columns are selected by name, others are ignored. If the table has the target too, the predictions are scored.
@@ -141,8 +253,7 @@ def predict(
     """
     from termwise.cli.commands import run_predict
 
-    console = Console(quiet, as_json, stderr=out is None)
-    console.print_result(run_predict(model, data, out, proba, console))
+    return run_predict(model, data, out, proba, Console(quiet, as_json, stderr=out is None))
 
 
 @command
@@ -153,7 +264,7 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Write an HTML report: terms, effects of the inputs, choice of the size. One file that loads nothing else.
 
     Examples
@@ -164,10 +275,10 @@ def report(
     """
     from termwise.cli.commands import run_report
 
-    console = Console(quiet, as_json)
-    console.print_result(run_report(model, data, out, console))
+    record = run_report(model, data, out, Console(quiet, as_json))
     if show:
         typer.launch(str(out.absolute()))
+    return record
 
 
 @command
@@ -177,7 +288,7 @@ def export(
     to: Annotated[Language | None, typer.Option(help="Format; default: by the suffix of PATH.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Write a model as ONNX, as C or Python source without dependencies, or as JSON.
 
     Examples
@@ -188,20 +299,18 @@ def export(
     """
     from termwise.cli.commands import run_export
 
-    console = Console(quiet, as_json)
-    console.print_result(run_export(model, None if to is None else str(to), out, console))
+    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json))
 
 
 @command
 def demo(
     folder: Annotated[Path | None, typer.Option(help="Output folder; default: a temporary one.")] = None,
     as_json: Json = False,
-) -> None:
+) -> dict[str, Any]:
     """Run fit, predict, export and report on generated data."""
     from termwise.cli.commands import run_demo
 
-    console = Console(as_json=as_json)
-    console.print_result(run_demo(folder, console))
+    return run_demo(folder, Console(as_json=as_json))
 
 
 # -- benchmarks --------------------------------------------------------------------------------------------------------

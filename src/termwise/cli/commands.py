@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 
 import termwise as tw
 from termwise._checks import import_optional
-from termwise.cli.console import Console, UsageError
+from termwise.cli import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import check_known, count_past, counted, select_inputs, time_order
@@ -52,8 +52,7 @@ class SavedModel:
 
     def inputs(self, table: Table) -> tuple[Any, Any]:
         """Return the inputs that the terms use and the order of the rows, which is that of time in a series."""
-        used = set(self.predictor.used_inputs)
-        inputs = [each for each in self.predictor.inputs if each.name in used]
+        inputs = [each for each in self.predictor.inputs if each.name in self.predictor.used_inputs]
         order = time_order(table, self.time if self.lags else None)
         X = select_inputs(table, inputs, optional=[self.target] if self.lags else [])
         return X.iloc[order].reset_index(drop=True), order
@@ -185,15 +184,13 @@ def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     exported = run_export(model, "c", source, console)
     announce(f"report {model} -o {report}")
     run_report(model, None, report, console)
-    full, empty = "█░" if console.output.encoding.startswith("utf") else "#."
     effects = (tw.load_predictor(model).facts or {})["effects"]
-    largest = max(effect["strength"][0] for effect in effects)
-    rows = []
-    for effect in effects:
-        strength = effect["strength"][0]
-        bar = round(BAR_LENGTH * strength / largest)
-        if bar:
-            rows.append((" and ".join(effect["inputs"]), f"{strength:.2f}", (full * bar).ljust(BAR_LENGTH, empty)))
+    strengths = {" and ".join(effect["inputs"]): effect["strength"][0] for effect in effects}
+    bars = {name: round(BAR_LENGTH * strength / max(strengths.values())) for name, strength in strengths.items()}
+    full, empty = "█░" if console.output.encoding.startswith("utf") else "#."
+    rows = [
+        (name, f"{strengths[name]:.2f}", (full * bar).ljust(BAR_LENGTH, empty)) for name, bar in bars.items() if bar
+    ]
     console.print("")
     console.print_table("Effects of the inputs in the model", ["inputs", "std. deviation", ""], rows)
     console.print(f"{fit['n_terms']} terms, {exported['bytes']:,} bytes of C, nothing tuned by hand. Open {report}")

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 import termwise as tw
 from termwise._checks import import_optional
-from termwise.cli.console import Console, UsageError
-from termwise.cli.tables import Table, read_table
+from termwise.cli import Console, UsageError
+from termwise.cli.tables import read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
 from termwise.deploy.document import write_atomically
 from termwise.recipe import dictionaries
@@ -74,13 +74,8 @@ class FitOptions:
 def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     """Run `termwise fit` and return what `--json` prints."""
     started = time.perf_counter()
-    for path in filter(None, (options.out, options.report)):
-        check_output(path, [options.data])
-    if options.out is not None and options.out.exists() and not options.force:
-        raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
     with console.step(f"reading {options.data.name}"):
-        table = read_table(options.data, as_text=options.category, expected=[options.target])
-        task = load_task(table, options)
+        task = load_task(options)
     n, series = len(task.y), options.basis == "lag"
     sizes = f"{counted(n, 'row')}, {counted(task.X.shape[1], 'input')}"
     console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
@@ -91,7 +86,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     y = pd.Series(task.y, name=task.target)
     model = make_estimator(options, task.kind, X)
     weights = {"sample_weight": (np.arange(n) >= options.lags).astype(float)} if series else {}  # 0: no past
-    with console.step(f"fitting all {n} rows", last_step(model), notes):
+    with console.step(f"fitting all {n} rows", model, notes):
         model.fit(X, task.y, **weights)
     with console.step("collecting diagnostics", notes=notes):
         facts = tw.diagnostics.facts(model, X, y, held_out=held_out, baselines=baselines, reproduce=options.command,
@@ -134,30 +129,30 @@ def check_output(path: Path, inputs: list[Path]) -> None:
         raise ValueError(f"{path} cannot be written there ({error.strerror}): choose another folder.") from None
 
 
-def last_step(model: Any) -> Any:
-    """Return the estimator at the end of a pipeline."""
-    return model[-1] if hasattr(model, "steps") else model
-
-
 # -- data --------------------------------------------------------------------------------------------------------------
 
 
-def load_task(table: Table, options: FitOptions) -> Task:
+def load_task(options: FitOptions) -> Task:
     """Return inputs and target; those of a time series sorted, with the target as the first of the inputs."""
+    for path in filter(None, (options.out, options.report)):
+        check_output(path, [options.data])
+    if options.out is not None and options.out.exists() and not options.force:
+        raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
+    table = read_table(options.data, as_text=options.category, expected=[options.target])
     for name in options.category:
         find_column(table, name)
     series = options.basis == "lag"
     task = make_task(table, options.target, kind=options.task, drop=options.drop, time=options.time,
                      impute=options.impute, series=series)  # fmt: skip
-    if not series:
-        check_options(options, task.kind)
-        return task
-    count_past(table, task.target, time_order(table, options.time))
     words = [name for name in task.X.columns if str(task.X[name].dtype) == "category"]
-    if words:
+    if series:
+        count_past(table, task.target, time_order(table, options.time))
+    if series and words:
         raise ValueError(f"--basis lag must have inputs of numbers, got text in {', '.join(words)}: leave it out with "
                          + " ".join(f"--drop {shlex.quote(name)}" for name in words) + ".")  # fmt: skip
     check_options(options, task.kind)
+    if not series:
+        return task
     if len(task.y) < 3 * options.lags:
         raise ValueError(f"--lags must be at most a third of the {len(task.y)} rows, got {options.lags}: use --lags "
                          f"{max(1, len(task.y) // 3)}.")  # fmt: skip
@@ -208,11 +203,12 @@ def score_held_out(
     X_train, X_test = X_train.fillna(fill), X_test.fillna(fill)
     model = make_estimator(options, task.kind, X_train)
     model = model.set_params(basis=None) if series else model
-    with console.step(f"fitting {len(train)} rows, {len(test)} held out", last_step(model), notes):
+    with console.step(f"fitting {len(train)} rows, {len(test)} held out", model, notes):
         model.fit(X_train, task.y[train])
     with console.step("comparing with baselines", notes=notes):
         held_out, baselines = tw.diagnostics.held_out_comparison(model, X_train, task.y[train], X_test, task.y[test])
-    return {**held_out, "terms": int(last_step(model).n_terms_)}, baselines
+    fitted = model[-1] if hasattr(model, "steps") else model
+    return {**held_out, "terms": int(fitted.n_terms_)}, baselines
 
 
 def split(task: Task, options: FitOptions) -> tuple[Any, Any]:

@@ -181,19 +181,26 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
             notes.append(f"{target} has two values, which are read as classes; --task regression reads them as numbers")
         elif whole and len(distinct) <= MAX_INTEGER_CLASSES:
             notes.append(f"{target} has {len(distinct)} values; --task classification reads them as classes")
-    if kind == "regression":
-        if not numeric:
-            raise ValueError(f"{name} must be numbers for --task regression, got text such as {example!r}: use --task "
-                             "classification.")  # fmt: skip
-        return column.values, kind, notes
+    if kind == "classification":
+        return class_labels(target, column, distinct), kind, notes
+    if not numeric:
+        raise ValueError(f"{name} must be numbers for --task regression, got text such as {example!r}: use --task "
+                         "classification.")  # fmt: skip
+    return column.values, kind, notes
+
+
+def class_labels(target: str, column: Column, distinct: NDArray) -> NDArray:
+    """Return a target with these distinct values as class labels: whole numbers or strings that repeat."""
+    name, n, numeric = f"the target {target}", np.count_nonzero(~column.missing), column.kind == "number"
     if len(distinct) > max(2, n / 2):
         raise ValueError(f"{name} must have classes that repeat, got {len(distinct)} different values in {n} "
                          "rows: group them, use --task regression or name another column.")  # fmt: skip
-    if numeric and not whole:
-        raise ValueError(f"{name} must be text or whole numbers for --task classification, got {example}: --category "
-                         f"{shlex.quote(target)} reads it as text.")  # fmt: skip
-    labels = np.nan_to_num(column.values).astype(int) if numeric else np.where(column.missing, "", column.values)
-    return labels if numeric else labels.astype(str), kind, notes
+    if not numeric:
+        return np.where(column.missing, "", column.values).astype(str)
+    if np.any(distinct != np.round(distinct)):
+        raise ValueError(f"{name} must be text or whole numbers for --task classification, got {as_word(distinct[0])}: "
+                         f"--category {shlex.quote(target)} reads it as text.")  # fmt: skip
+    return np.nan_to_num(column.values).astype(int)
 
 
 # -- order of time -----------------------------------------------------------------------------------------------------
@@ -275,10 +282,8 @@ def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.in
     """Raise on missing values in these rows of the table; the columns hold these rows only."""
     gaps = {name: rows[column.missing] for name, column in columns.items() if column.missing.any()}
     if gaps:
-        details = "; ".join(
-            f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
-            for name, found in list(gaps.items())[:MAX_NAMED]
-        )
+        details = "; ".join(f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
+                            for name, found in list(gaps.items())[:MAX_NAMED])  # fmt: skip
         more = f"; and {len(gaps) - MAX_NAMED} more columns" * (len(gaps) > MAX_NAMED)
         raise ValueError(f"{table.path} has missing values: {details}{more}. Fill them in, leave the columns out with "
                          "--drop, or use --impute, which takes the median or the most frequent category.")  # fmt: skip
@@ -332,8 +337,8 @@ def fill_values(X: Any) -> dict[str, Any]:
     """
     fill: dict[str, Any] = {}
     for name, column in X.items():
-        numeric, empty = column.dtype.kind == "f", column.isna().all()
-        if numeric:
+        empty = column.isna().all()
+        if column.dtype.kind == "f":
             fill[name] = 0.0 if empty else float(column.median())
         else:
             fill[name] = str(column.cat.categories[0] if empty else column.mode().iloc[0])

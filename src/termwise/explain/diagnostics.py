@@ -27,7 +27,6 @@ from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
     as_numpy,
-    chosen_trial,
     path_metadata,
     penalty_curves,
     resolve,
@@ -125,6 +124,8 @@ def facts(
     criteria = {} if resolved.n_samples is None else model.criteria_
     scores = {name: round_significant(value) for name, value in criteria.items()}
     effects, no_effects = effects_metadata(resolved, table)
+    module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
+    script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
     found = {
         "model": model_metadata(resolved, target),
@@ -134,7 +135,7 @@ def facts(
         "effects": effects,
         "no_effects": no_effects,
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
-        "reproduce": reproduce or python_lines(estimator),
+        "reproduce": reproduce or script,
         "versions": {**versions, "python": platform.python_version()},
         **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(scores)}),
         **trials_metadata(resolved),
@@ -181,7 +182,7 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
         "outputs": outputs,
         "classes": None if resolved.classes is None else [str(one) for one in resolved.classes],
         "criterion": "cv" if hasattr(model, "trials_") else to_plain(getattr(model, "criterion", None)),
-        "trial": chosen_trial(model) if hasattr(model, "trials_") else None,
+        "trial": model.choice_.title if hasattr(model, "choice_") else None,
         "size": to_plain(getattr(model, "size", None)),
         "intercept": round_significant(resolved.intercept),
     }
@@ -193,14 +194,11 @@ def terms_metadata(resolved: ResolvedModel) -> list[Metadata]:
     size = np.abs(weights) if errors is None else np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
     listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
     names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
-    return [
-        {
-            "name": name,
-            "weight": round_significant(weights[:, j]),
-            "std_error": None if errors is None else round_significant(errors[:, j]),
-        }
-        for name, j in zip(names, listed, strict=True)
-    ]
+    terms = []
+    for name, j in zip(names, listed, strict=True):
+        std_error = None if errors is None else round_significant(errors[:, j])
+        terms.append({"name": name, "weight": round_significant(weights[:, j]), "std_error": std_error})
+    return terms
 
 
 def trials_metadata(resolved: ResolvedModel) -> Metadata:
@@ -211,26 +209,12 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
         found["trials"] = [{"name": name, "error": round_significant(curve)} for name, curve in errors]
     results = getattr(resolved.given, "results_", None)
     if results is not None:
-        rows = zip(results["params"], results["criterion_value"], results["n_terms"], strict=True)
-        found["search"] = {
-            "best": int(resolved.given.best_index_),
-            "rows": [
-                {
-                    "params": to_plain(params),
-                    "value": round_significant(value),
-                    "terms": None if terms is np.ma.masked else int(terms),
-                }
-                for params, value, terms in rows
-            ],
-        }
+        rows = []
+        for params, value, k in zip(results["params"], results["criterion_value"], results["n_terms"], strict=True):
+            n_terms = None if k is np.ma.masked else int(k)
+            rows.append({"params": to_plain(params), "value": round_significant(value), "terms": n_terms})
+        found["search"] = {"best": int(resolved.given.best_index_), "rows": rows}
     return found
-
-
-def python_lines(estimator: Any) -> str:
-    """A few lines of Python that fit the model again."""
-    cls = type(estimator)
-    module = "termwise" if cls.__module__.startswith("termwise") else "sklearn.pipeline"
-    return f"from {module} import {cls.__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
 
 
 # -- the samples -------------------------------------------------------------------------------------------------------
@@ -243,9 +227,8 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     fitted = as_numpy(model.predict(rows_of(X, rows)))
     if classes is None:
         Y = as_columns(y).astype(np.float64)
-        found: Metadata = {
-            "fit": fit_metadata(rows, Y, as_columns(fitted), None if residuals is None else Y - residuals)
-        }
+        left_out = None if residuals is None else Y - residuals
+        found: Metadata = {"fit": fit_metadata(rows, Y, as_columns(fitted), left_out)}
         if residuals is not None:
             weight = resolved.weights_of_samples(len(y))
             variance = weight @ (Y - weight @ Y / weight.sum()) ** 2
@@ -268,9 +251,9 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
 
 def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArray | None) -> Metadata:
     """Observed, fitted and leave-one-out values of some rows, one list per output."""
-    values = {"observed": Y[rows].T, "fitted": fitted.T, "loo": None if loo is None else loo[rows].T}
-    rounded = {name: None if one is None else round_significant(one) for name, one in values.items()}
-    return {"rows": to_plain(rows), **rounded}
+    cross_validated = None if loo is None else round_significant(loo[rows].T)
+    observed, predicted = round_significant(Y[rows].T), round_significant(fitted.T)
+    return {"rows": to_plain(rows), "observed": observed, "fitted": predicted, "loo": cross_validated}
 
 
 def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray, how: str) -> Metadata:
@@ -374,11 +357,10 @@ def held_out_comparison(
 
 def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     """Score of the model on held-out samples, and the coverage of its intervals."""
-    predicted = as_numpy(resolved.given.predict(X))
+    result = score_metadata(y, as_numpy(resolved.given.predict(X)), resolved.classes)
     if resolved.classes is not None:
-        return {"metric": "accuracy", "value": float(accuracy_score(y, predicted)), "n": len(y)}
-    value, rmse = float(r2_score(y, predicted)), float(np.sqrt(np.mean((y - predicted) ** 2)))
-    result = {"metric": "R2", "value": value, "n": len(y), "unexplained": 1 - value, "rmse": rmse}
+        return result
+    result["unexplained"] = 1 - result["value"]
     if resolved.loo_residuals is not None:
         rows = evenly(len(y), max(100, INTERVAL_PAIRS // len(resolved.loo_residuals)))
         table = resolved.preprocess(rows_of(X, rows))
@@ -386,6 +368,14 @@ def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
         result["coverage"] = float(np.mean((lower <= y[rows]) & (y[rows] <= upper)))
         result["nominal"] = COVERAGE
     return result
+
+
+def score_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray | None) -> Metadata:
+    """Accuracy of classes, or share of the variance explained and root mean squared error."""
+    if classes is not None:
+        return {"metric": "accuracy", "value": float(accuracy_score(y, predicted)), "n": len(y)}
+    rmse = float(np.sqrt(np.mean((y - predicted) ** 2)))
+    return {"metric": "R2", "value": float(r2_score(y, predicted)), "n": len(y), "rmse": rmse}
 
 
 def own_encoder(resolved: ResolvedModel, X: Any) -> Any:

@@ -9,14 +9,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.preprocessing import (
-    MaxAbsScaler,
-    MinMaxScaler,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
-)
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -24,12 +16,10 @@ from termwise._arrays import densify, evenly, is_foreign, rows_of, to_host
 from termwise._checks import check_number, check_table
 from termwise.basis import AnovaBasis, LagBasis, SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.encoder import is_frame
-from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
+from termwise.explain.resolve import SCALERS, Floats, Metadata, ResolvedModel, round_significant, to_plain
 
 Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their categories if they have some
 
-# Scalers of single columns: effects are shown in the units before them.
-SCALERS = (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler)
 DECILES = np.arange(0.1, 0.95, 0.1)
 MAX_EFFECTS = 36  # in the metadata
 CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
@@ -106,6 +96,7 @@ class AdditiveDecomposition:
     output: int
     n_encoders: int
     basis: AnovaBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
+    columns: NDArray[np.intp]  # (k, 2), encoded columns that each term depends on; -1 for none
     blocks: Blocks
 
     @classmethod
@@ -121,18 +112,18 @@ class AdditiveDecomposition:
         while n_encoders and isinstance(steps[n_encoders - 1], SCALERS):
             n_encoders -= 1
         opaque = basis is None and n_encoders and not isinstance(steps[n_encoders - 1], TableEncoder)
-        inseparable = [steps[n_encoders - 1]] if opaque else functions_of_many(basis)
-        if inseparable:
-            raise ValueError(
-                "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
-                f"{type(inseparable[0]).__name__}, which take all inputs together: the effect of single inputs cannot "
-                "be separated. See averages over the other inputs with scikit-learn's PartialDependenceDisplay."
-            )
-        return cls(resolved, output, n_encoders, basis, name_inputs(resolved, n_encoders))
+        columns = columns_of(steps[n_encoders - 1] if opaque else basis, resolved.chosen)
+        return cls(resolved, output, n_encoders, basis, columns, name_inputs(resolved, n_encoders))
 
     def effects(self, X: Any, grid: int) -> tuple[list[Effect], float]:
         """All effects, the strongest first, and the offset they are added to."""
-        U, weights = None if X is None else self._encode(X), self.resolved.weights[self.output]
+        U, weights = None, self.resolved.weights[self.output]
+        if X is not None:  # as encoded columns, in the units they are drawn in
+            U = check_table(to_host(X) if is_foreign(X) else X)
+            validate_data(self.resolved.model, U, skip_check_array=True, reset=False)
+            for step in self.resolved.steps[: self.n_encoders]:
+                U = step.transform(U)
+            U = check_array(densify(U), dtype=np.float64)
         grids = input_grids(self.blocks, self._ranges(U), grid, U)
         samples = None if U is None else self.resolved.evaluate(U, self.n_encoders)
         effects, offset = [], float(self.resolved.intercept[self.output])
@@ -167,19 +158,10 @@ class AdditiveDecomposition:
         """Positions of the terms of each input and each pair."""
         sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
         owner = np.append(np.repeat(np.arange(len(sizes)), sizes), -1)  # input of each column; the last for none
-        columns = one_column_each(self.resolved.chosen) if self.basis is None else columns_of(self.basis)
         groups: dict[tuple[int, ...], list[int]] = {}
-        for term, pair in enumerate(columns):
+        for term, pair in enumerate(self.columns):
             groups.setdefault(tuple(sorted(set(owner[pair].tolist()) - {-1})), []).append(term)
         return {key: np.array(terms) for key, terms in groups.items()}
-
-    def _encode(self, X: Any) -> Floats:
-        """Encoded columns of a table, in the units they are drawn in."""
-        X = check_table(to_host(X) if is_foreign(X) else X)
-        validate_data(self.resolved.model, X, skip_check_array=True, reset=False)
-        for step in self.resolved.steps[: self.n_encoders]:
-            X = step.transform(X)
-        return check_array(densify(X), dtype=np.float64)
 
     def _ranges(self, U: Floats | None) -> Floats:
         """Lowest and highest value of each column, of the samples U or of those that the basis was fitted to."""
@@ -219,27 +201,23 @@ def check_output(output: int | None, n_outputs: int) -> int:
     return int(check_number("output", output, low=0, below=n_outputs, integer=True, remedy="say which output to draw"))
 
 
-def functions_of_many(basis: Any) -> list[Any]:
-    """Bases, of those in a union, that have functions of more than two inputs."""
+def columns_of(basis: Any, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Columns that each function depends on, (p, 2), -1 for none; without a basis the functions are columns."""
     if isinstance(basis, UnionBasis):
-        return [found for part in basis.bases_ for found in functions_of_many(part)]
-    few = isinstance(basis, SmoothBasis) and ((basis.columns_ >= 0).all() or np.count_nonzero(basis.relevance_) <= 2)
-    return [] if basis is None or few or isinstance(basis, AnovaBasis) else [basis]
-
-
-def columns_of(basis: Any) -> NDArray[np.intp]:
-    """Columns that each function of a basis depends on, (p, 2); -1 for none."""
-    if isinstance(basis, UnionBasis):
-        return np.vstack([columns_of(part) for part in basis.bases_])[basis.places_]
+        return np.vstack([columns_of(part, columns) for part in basis.bases_])[basis.places_]
     if isinstance(basis, AnovaBasis):
         return basis.inputs_
+    if basis is None:
+        return np.column_stack([columns, np.full(len(columns), -1)])
+    few = isinstance(basis, SmoothBasis) and ((basis.columns_ >= 0).all() or np.count_nonzero(basis.relevance_) <= 2)
+    if not few:
+        raise ValueError(
+            "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
+            f"{type(basis).__name__}, which take all inputs together: the effect of single inputs cannot be "
+            "separated. See averages over the other inputs with scikit-learn's PartialDependenceDisplay."
+        )
     gaussian = np.append(np.flatnonzero(basis.relevance_), [-1, -1])[:2]  # the same for all Gaussians
-    return np.where(basis.columns_[:, None] < 0, gaussian, one_column_each(basis.columns_))
-
-
-def one_column_each(columns: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Columns of functions of a single input, (p, 2)."""
-    return np.column_stack([columns, np.full(len(columns), -1)])
+    return np.where(basis.columns_[:, None] < 0, gaussian, columns_of(None, basis.columns_))
 
 
 def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:

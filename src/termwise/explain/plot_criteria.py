@@ -13,16 +13,8 @@ from termwise.estimators.ridge import BasisRidge
 from termwise.explain.resolve import CRITERION_NAMES, as_numpy, path_metadata, penalty_curves, resolve
 
 # Okabe and Ito's colours, which are distinct with any colour vision, strongest contrast on white first
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
-COLOURS = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK]
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+BLUE, VERMILION, GREEN, _, _, SKY, BLACK = COLOURS
 DASHES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1))]
 GREY = "0.6"
 LOG_RATIO = 6.0  # ratio of errors above which their axis is logarithmic
@@ -316,11 +308,6 @@ class CriterionDisplay:
             self.ax_.tick_params(axis="x", which="minor", labelbottom=False)  # between powers of ten they overlap
             if len(values) <= MAX_TICKS:
                 self.ax_.set_xticks(places, [f"{value:.3g}" for value in values])
-        self._label_axes()
-        return self
-
-    def _label_axes(self) -> None:
-        """Set the scale of the criteria, labels, legend, and a line at the chosen value."""
         errors = [one for name in ("gcv", "loo") for one in self.curves.get(name, []) if one]
         if errors:  # where models interpolate, the others vanish and these grow without limit
             self.ax_.set_yscale("log")
@@ -328,11 +315,12 @@ class CriterionDisplay:
             self.ax_.set_ylim(min(errors) / MIN_RATIO, min(high, MAX_RATIO * min(errors)))
         if isinstance(self.chosen, float) and 0 < self.chosen < np.inf:
             self.ax_.axvline(self.chosen, color="0.2", linestyle=":", linewidth=1, zorder=0, label="chosen")
-        self.ax_.set_xlabel(f"penalty {self.parameter}" if self.parameter == "alpha" else escape(self.parameter))
-        self.ax_.set_ylabel("estimated squared error" if errors else "criterion")
+        parameter = "penalty alpha" if self.parameter == "alpha" else escape(self.parameter)
+        self.ax_.set(xlabel=parameter, ylabel="estimated squared error" if errors else "criterion")
         hide_spines(self.ax_)
         if len(self.curves) > 1:
             self.ax_.legend(frameon=False, fontsize="small")
+        return self
 
 
 def search_curve(search: Any, parameter: str | None) -> tuple[str, list[Any], dict[str, NDArray]]:

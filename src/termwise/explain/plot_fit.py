@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import confusion_matrix, r2_score
 
-from termwise._arrays import as_columns, densify, to_host
+from termwise._arrays import as_columns
 from termwise._checks import check_number, import_optional
-from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.encoder import is_frame
 from termwise.estimators.base import TermModel
-from termwise.explain.effects import SCALERS, AdditiveDecomposition, Effect, check_output
-from termwise.explain.plot_criteria import (
-    BLACK,
-    BLUE,
-    COLOURS,
-    GREY,
-    SKY,
-    VERMILION,
-    escape,
-    hide_spines,
-    new_axes,
-)
-from termwise.explain.resolve import ResolvedModel, as_numpy, resolve
+from termwise.explain.effects import AdditiveDecomposition, Effect, check_output
+from termwise.explain.plot_criteria import BLACK, BLUE, COLOURS, GREY, SKY, VERMILION, escape, hide_spines, new_axes
+from termwise.explain.resolve import as_numpy, classification_fit, regression_fit, resolve
 
 EFFECT_LEVELS, FIT_LEVELS = 20, 16  # of filled contours
 DIVERGING = "PuOr"  # orange below zero, purple above, as in the HTML report
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 MANY_SAMPLES = 400  # above which points are small
-MARGIN = 0.05  # around the samples, as a share of their range
 
 
 class ShapeDisplay:
@@ -197,10 +183,8 @@ def draw_main_effect(axes: Any, effect: Effect, limit: float, label: str) -> Non
         axes.plot(values, effect.effect, color=BLUE, linewidth=1.8)
         axes.vlines(deciles, 0, 0.04, transform=axes.get_xaxis_transform(), color="0.3", linewidth=0.8)
         axes.set_xlim(values[0], values[-1])
-    axes.set_ylim(-1.08 * limit, 1.08 * limit)
+    axes.set(xlabel=escape(effect.inputs[0]), ylabel=label, ylim=(-1.08 * limit, 1.08 * limit))
     hide_spines(axes)
-    axes.set_xlabel(escape(effect.inputs[0]))
-    axes.set_ylabel(label)
 
 
 def draw_interaction(axes: Any, effect: Effect, label: str) -> None:
@@ -219,8 +203,7 @@ def draw_interaction(axes: Any, effect: Effect, label: str) -> None:
         levels = np.linspace(-limit, limit, EFFECT_LEVELS + 1)
         colours = axes.contourf(x, y, heights, levels=levels, cmap=DIVERGING)
         axes.contour(x, y, heights, levels=levels[::4], colors="0.3", linewidths=0.4, linestyles="solid")
-    axes.set_xlabel(escape(x_name))
-    axes.set_ylabel(escape(y_name))
+    axes.set(xlabel=escape(x_name), ylabel=escape(y_name))
     ticks = import_optional("matplotlib.ticker", "plots", "ShapeDisplay").MaxNLocator(5)
     axes.figure.colorbar(colours, ax=axes, label=label, ticks=ticks)
 
@@ -311,14 +294,8 @@ class FitDisplay:
             kind, data = classification_fit(resolved, X, as_numpy(y), grid)
         else:
             output = check_output(output, len(resolved.intercept))
-            kind, data = regression_fit(resolved, X, as_columns(as_numpy(y))[:, output], output, grid)
-        if kind == "curve":
-            table = resolved.preprocess(like(X, data["x"][:, None]))
-            data |= {"coverage": coverage, "interval": None}
-            with suppress(ValueError):  # the model has not stored its samples
-                ends = resolved.model.predict_interval(table, coverage=coverage)
-                lower, upper = (as_columns(as_numpy(end))[:, output] for end in ends)
-                data["interval"] = lower, upper
+            y = as_columns(as_numpy(y))[:, output]
+            kind, data = regression_fit(resolved, X, y, output=output, coverage=coverage, grid=grid)
         return cls(kind, {"names": names, **data}).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -344,81 +321,6 @@ class FitDisplay:
         return self
 
 
-def regression_fit(resolved: ResolvedModel, X: Any, y: NDArray, output: int, grid: int) -> tuple[str, dict[str, Any]]:
-    """Kind of plot and its numbers for one output of a regression."""
-    predict = resolved.given.predict
-    predicted = as_columns(as_numpy(predict(X)))[:, output]
-    lags = resolved.steps[0] if resolved.steps else None
-    if isinstance(lags, LagBasis):
-        free_run = lags.free_run(resolved.given, X)
-        return "series", {"observed": y, "one_step": predicted, "free_run": free_run, "start": lags.max_lag_}
-    if np.shape(X)[1] > 2:
-        return "observed", {"observed": y, "predicted": predicted, "r2": r2_score(y, predicted)}
-    table, places, mesh = grid_over(X, grid)
-    heights = as_columns(as_numpy(predict(like(X, mesh))))[:, output]
-    data = {"inputs": table, "observed": y, "centers": centers_of(resolved), "x": places[0]}
-    if len(places) == 1:
-        return "curve", {**data, "curve": heights}
-    return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
-
-
-def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -> tuple[str, dict[str, Any]]:
-    """Kind of plot and its numbers for a classifier."""
-    classes, predicted = resolved.classes, as_numpy(resolved.given.predict(X))
-    assert classes is not None
-    names = [str(one) for one in classes]
-    if np.shape(X)[1] != 2:
-        return "classes", {"counts": confusion_matrix(y, predicted, labels=classes), "classes": names}
-    table, places, mesh = grid_over(X, grid)
-    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(like(X, mesh))))
-    return "decisions", {
-        "inputs": table,
-        "observed": np.searchsorted(classes, y),
-        "predicted": np.searchsorted(classes, predicted),
-        "classes": names,
-        "centers": centers_of(resolved),
-        "x": places[0],
-        "y": places[1],
-        "areas": regions.reshape(len(places[1]), len(places[0])),
-    }
-
-
-def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray], NDArray]:
-    """One or two inputs as an array, a grid of each over its range and a margin, and all combinations as rows."""
-    table = np.asarray(densify(X.to_numpy() if is_frame(X) else as_numpy(X)), dtype=np.float64)
-    places = []
-    for values in table.T:
-        margin = MARGIN * np.ptp(values) or 0.5
-        places.append(np.linspace(values.min() - margin, values.max() + margin, size))
-    return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
-
-
-def like(X: Any, rows: NDArray) -> Any:
-    """Rows as a frame with the columns of X, if that is one."""
-    if not is_frame(X):
-        return rows
-    return type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else type(X)(rows, schema=list(X.columns))
-
-
-def centers_of(resolved: ResolvedModel) -> NDArray[np.float64]:
-    """Centres of the chosen radial functions in the units of the inputs; none where these cannot be recovered."""
-    before = [] if resolved.preprocessing is None else [step for _, step in resolved.preprocessing.steps]
-    *scalers, last = [step for step in before if step is not None and step != "passthrough"] + (
-        resolved.steps or [None]
-    )
-    bases = [last.take(resolved.chosen)] if isinstance(last, RadialBasis | SmoothBasis | UnionBasis) else []
-    while any(isinstance(basis, UnionBasis) for basis in bases):
-        bases = [part for basis in bases for part in (basis.bases_ if isinstance(basis, UnionBasis) else [basis])]
-    radial = [to_host(basis.centers_) for basis in bases if isinstance(basis, RadialBasis | SmoothBasis)]
-    centers = np.vstack([np.empty((0, resolved.model.n_features_in_)), *radial])
-    centers = centers[np.isfinite(centers).all(axis=1)]
-    if not len(centers) or not all(isinstance(step, SCALERS) for step in scalers):
-        return centers[:0]
-    for scaler in reversed(scalers):
-        centers = scaler.inverse_transform(centers)
-    return centers
-
-
 def draw_curve(axes: Any, data: dict[str, Any]) -> None:
     """One input: fitted curve, prediction intervals, samples, centres."""
     x, centers = data["inputs"][:, 0], data["centers"]
@@ -431,9 +333,7 @@ def draw_curve(axes: Any, data: dict[str, Any]) -> None:
     if len(centers):
         axes.plot(centers[:, 0], np.full(len(centers), 0.02), "^", color=VERMILION, markersize=8, clip_on=False,
                   transform=axes.get_xaxis_transform(), markeredgecolor="white", label="centres", zorder=4)  # fmt: skip
-    axes.set_xlim(data["x"][0], data["x"][-1])
-    axes.set_xlabel(escape(data["names"][0]))
-    axes.set_ylabel("target")
+    axes.set(xlabel=escape(data["names"][0]), ylabel="target", xlim=data["x"][[0, -1]])
     hide_spines(axes)
     axes.legend(frameon=False, fontsize="small")
 
@@ -471,10 +371,8 @@ def finish_plane(axes: Any, data: dict[str, Any]) -> None:
     if len(data["centers"]):
         axes.scatter(*data["centers"].T, s=55, marker="X", color=VERMILION, edgecolor="white", linewidth=0.8,
                      label="centres")  # fmt: skip
-    axes.set_xlim(data["x"][0], data["x"][-1])
-    axes.set_ylim(data["y"][0], data["y"][-1])
-    axes.set_xlabel(escape(data["names"][0]))
-    axes.set_ylabel(escape(data["names"][1]))
+    x_name, y_name = (escape(name) for name in data["names"])
+    axes.set(xlabel=x_name, ylabel=y_name, xlim=data["x"][[0, -1]], ylim=data["y"][[0, -1]])
     axes.legend(fontsize="small", loc="best" if "areas" in data else "upper right", framealpha=0.85)
 
 
@@ -484,8 +382,7 @@ def draw_series(axes: Any, data: dict[str, Any]) -> None:
     axes.plot(time, data["observed"], color="0.35", linewidth=2.2, alpha=0.6, label="observed")
     axes.plot(time[start:], data["one_step"][start:], color=BLUE, linewidth=1.2, label="one step ahead")
     axes.plot(time[start:], data["free_run"][start:], color=VERMILION, linewidth=1.2, linestyle="--", label="free run")
-    axes.set_xlabel("time")
-    axes.set_ylabel("series")
+    axes.set(xlabel="time", ylabel="series")
     hide_spines(axes)
     axes.legend(frameon=False, fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
@@ -496,8 +393,7 @@ def draw_observed(axes: Any, data: dict[str, Any]) -> None:
     axes.plot([both.min(), both.max()], [both.min(), both.max()], color=GREY, linewidth=1)
     size = 8 if len(data["observed"]) > MANY_SAMPLES else 18
     axes.scatter(data["predicted"], data["observed"], s=size, color=BLUE, alpha=0.5, linewidth=0)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("observed")
+    axes.set(xlabel="predicted", ylabel="observed")
     axes.set_title(f"$R^2$ = {data['r2']:.3f} on these samples", fontsize="medium")
     hide_spines(axes)
 
@@ -510,10 +406,8 @@ def draw_classes(axes: Any, data: dict[str, Any]) -> None:
     for i, j in np.ndindex(counts.shape):
         wrong = i != j and counts[i, j] > 0
         colour = "white" if shares[i, j] > 0.7 else VERMILION if wrong else "0.2"
-        weight = "bold" if wrong else "normal"
-        axes.text(j, i, counts[i, j], ha="center", va="center", weight=weight, color=colour)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("predicted class")
-    axes.set_ylabel("observed class")
+        axes.text(j, i, counts[i, j], ha="center", va="center", weight="bold" if wrong else "normal", color=colour)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(range(len(names)), names)
+    axes.set(xlabel="predicted class", ylabel="observed class")
     axes.set_title(f"{np.trace(counts)} of {counts.sum()} correct", fontsize="medium")

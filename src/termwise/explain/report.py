@@ -9,15 +9,15 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
 
 from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
-from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
+from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata, score_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
+from termwise.recipe.dictionaries import DICTIONARIES
 
 SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
@@ -25,14 +25,6 @@ OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effec
 MISCLASSIFICATION = "leave-one-out misclassification rate"
 NAMES = CRITERION_NAMES | {"loo_error": MISCLASSIFICATION, "loo_error_rate": MISCLASSIFICATION}
 METRICS = {"R2": "R²", "accuracy": "accuracy"}
-DICTIONARIES = {
-    "linear": "linear terms",
-    "additive": "linear terms and bumps of single inputs",
-    "pairs": "linear terms and bumps of single inputs, and their pairwise products",
-    "smooth": "Gaussians of all inputs, and linear terms",
-    "relevant": "Gaussians with ARD relevances (inverse length-scales), and linear terms",
-    "columns": "columns of the table",
-}
 TARGETS = {
     "ridge": "distilled from a ridge fit, both stages",
     "pooled": "distilled from a stacked ensemble, all stages",
@@ -43,12 +35,7 @@ MINUS = "\u2212"
 
 
 def render(
-    model: Any,
-    *,
-    facts: dict[str, Any] | None = None,
-    X: Any = None,
-    y: Any = None,
-    title: str | None = None,
+    model: Any, *, facts: dict[str, Any] | None = None, X: Any = None, y: Any = None, title: str | None = None
 ) -> str:
     """Render an HTML page about a fitted model: its scores, path, terms, effects and residuals.
 
@@ -200,17 +187,11 @@ def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     if classes is not None:
         labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
         confusion = confusion_metadata(y, predicted, labels, "data")
-        accuracy = float(accuracy_score(y, predicted))
-        return {"metric": "accuracy", "value": accuracy, "n": len(y), "confusion": confusion}
+        return {**score_metadata(y, predicted, classes), "confusion": confusion}
     Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
-    return {
-        "metric": "R2",
-        "value": float(r2_score(Y, F)),
-        "n": len(y),
-        "rmse": round_significant(np.sqrt(np.mean((Y - F) ** 2))),
-        "fit": fit_metadata(rows, Y, F[rows], None),
-        "confusion": None,
-    }
+    scores = score_metadata(Y, F, None)
+    scores["rmse"] = round_significant(scores["rmse"])
+    return {**scores, "fit": fit_metadata(rows, Y, F[rows], None), "confusion": None}
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------------------
@@ -270,7 +251,9 @@ def headline(model: Metadata) -> str:
     text = f"{model['class']}: {target} from {counted(model['d'], 'input')} by {counted(model['n_terms'], 'term')}"
     if model["n_candidates"] is None:
         return f"{text}."
-    dictionary = "; ".join(DICTIONARIES.get(name, name) for name in model["dictionary"].split(" and "))
+    names = {name: dictionary.description for name, dictionary in DICTIONARIES.items()}
+    names["columns"] = "columns of the table"
+    dictionary = "; ".join(names.get(name, name) for name in model["dictionary"].split(" and "))
     if model["n_terms"] < model["n_candidates"]:
         text += f", selected from {counted(model['n_candidates'], 'candidate')}"
     samples = "" if model["n"] is None else f", fitted to {short(model['n'])} samples"

@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import preprocessing as scaling
+from sklearn.metrics import confusion_matrix, r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
+from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.base import restrict
+from termwise.basis.encoder import is_frame
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import code_known_labels
 from termwise.linalg.criteria import CRITERIA, misclassified
@@ -29,7 +33,11 @@ SIGNIFICANT_DIGITS = 6  # of the numbers in metadata
 MAX_SIZES, MIN_SIZES = 60, 12  # sizes of the path whose weights are computed; fewer for many samples and terms
 SIZES_FLOPS = 2e9  # budget for those weights, a second or two
 PENALTIES = 121  # values of alpha at which criteria are computed
+MARGIN = 0.05  # around the samples, as a share of their range
 PENALTY_DECADES = 2.0  # by which they reach beyond the eigenvalues, on either side
+# Scalers of single columns: effects and centres are shown in the units before them.
+SCALERS = (scaling.MaxAbsScaler, scaling.MinMaxScaler, scaling.PowerTransformer, scaling.QuantileTransformer,
+           scaling.RobustScaler, scaling.StandardScaler)  # fmt: skip
 CRITERION_NAMES = {
     "cv": "cross-validation",
     "loo": "leave-one-out",
@@ -109,8 +117,6 @@ def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
             f"{caller} reads its terms and weights."
         )
     check_is_fitted(model)
-    basis = model.basis_
-    steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
     statistics = std_errors = None
     with suppress(ValueError):  # the samples were not stored
         statistics = model.fitted_terms_.statistics.on_host()
@@ -120,7 +126,7 @@ def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
         model=model,
         preprocessing=preprocessing,
         classes=getattr(model, "classes_", None),
-        steps=[step for step in steps if step is not None and step != "passthrough"],
+        steps=steps_of(model.basis_),
         chosen=to_host(model.support_),
         weights=np.atleast_2d(to_host(model.weights_)),
         intercept=np.atleast_1d(to_host(model.intercept_)),
@@ -133,6 +139,12 @@ def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
     )
 
 
+def steps_of(transformer: Any) -> list[Any]:
+    """The fitted transformers that a basis or a pipeline consists of."""
+    steps = [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else [transformer]
+    return [step for step in steps if step is not None and step != "passthrough"]
+
+
 # -- criteria along the path -------------------------------------------------------------------------------------------
 
 
@@ -143,7 +155,11 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
     the one on the path (another penalty, another target), criteria are those of that model.
     """
     model, path, names = resolved.model, resolved.model.path_, resolved.term_names(resolved.model.path_.terms)
-    sizes = [size_metadata(model.at(k), y) for k in evaluated_sizes(model)] if hasattr(model, "at") else []
+    sizes = []
+    if hasattr(model, "at"):  # all sizes of a short path, some of a long one, always that of the model
+        affordable = int(SIZES_FLOPS / max(1.0, path.n_samples * len(path) ** 2))
+        some = evenly(len(path) + 1, int(np.clip(affordable, MIN_SIZES, MAX_SIZES))).tolist()
+        sizes = [size_metadata(model.at(k), y) for k in sorted({*some, model.n_terms_})]
     rows = path_rows(path, names)
     refitted = resolved.two_stage or getattr(model, "refit_alpha", None) is not None
     if refitted:
@@ -155,7 +171,7 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
         if error_rates.get(row["size"]) is not None:
             row["loo_error"] = error_rates[row["size"]]
     if hasattr(model, "trials_"):  # errors as a share of the variance, here in units of the other criteria
-        errors, variance = model.trials_[chosen_trial(model)], rows[0]["uev"] * (1 - 1 / path.n_samples)
+        errors, variance = model.trials_[model.choice_.title], rows[0]["uev"] * (1 - 1 / path.n_samples)
         for row in rows:
             if row["size"] < len(errors):
                 row["cv"] = round_significant(errors[row["size"]] * variance)
@@ -183,13 +199,6 @@ def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     return rows
 
 
-def evaluated_sizes(model: Any) -> list[int]:
-    """Sizes whose weights are computed: all of a short path, some of a long one, always that of the model."""
-    longest = len(model.path_)
-    affordable = int(SIZES_FLOPS / max(1.0, model.path_.n_samples * longest**2))
-    return sorted({*evenly(longest + 1, max(MIN_SIZES, min(MAX_SIZES, affordable))).tolist(), model.n_terms_})
-
-
 def size_metadata(model: Any, y: NDArray | None) -> Metadata:
     """Weights, standard errors and criteria of a model at one size of its path."""
     resolved = resolve(model)
@@ -209,11 +218,6 @@ def size_metadata(model: Any, y: NDArray | None) -> Metadata:
     }
 
 
-def chosen_trial(model: Any) -> str:
-    """Title of the chosen trial among `trials_`."""
-    return model.dictionary_ if model.target_ == "data" else f"{model.dictionary_}, {model.target_}"
-
-
 # -- criteria along the penalty ----------------------------------------------------------------------------------------
 
 
@@ -231,6 +235,87 @@ def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray) -> dict[str, lis
     curves = {name: spectrum.score(name, alphas) for name in CRITERIA}
     numbers = {"alpha": alphas, "dof": spectrum.problem.rows.n - residual_dof, **curves}
     return {name: round_significant(values) for name, values in numbers.items()}
+
+
+# -- fit next to the samples -------------------------------------------------------------------------------------------
+
+
+def regression_fit(
+    resolved: ResolvedModel, X: Any, y: NDArray, *, output: int, coverage: float, grid: int
+) -> tuple[str, Metadata]:
+    """Kind of plot and its numbers for one output of a regression."""
+    predict = resolved.given.predict
+    predicted = as_columns(as_numpy(predict(X)))[:, output]
+    lags = resolved.steps[0] if resolved.steps else None
+    if isinstance(lags, LagBasis):
+        free_run = lags.free_run(resolved.given, X)
+        return "series", {"observed": y, "one_step": predicted, "free_run": free_run, "start": lags.max_lag_}
+    if np.shape(X)[1] > 2:
+        return "observed", {"observed": y, "predicted": predicted, "r2": r2_score(y, predicted)}
+    table, places, mesh = grid_over(X, grid)
+    heights = as_columns(as_numpy(predict(like(X, mesh))))[:, output]
+    data: Metadata = {"inputs": table, "observed": y, "centers": centers_of(resolved), "x": places[0]}
+    if len(places) == 1:
+        data |= {"curve": heights, "coverage": coverage, "interval": None}
+        with suppress(ValueError):  # the model has not stored its samples
+            ends = resolved.model.predict_interval(resolved.preprocess(like(X, mesh)), coverage=coverage)
+            data["interval"] = tuple(as_columns(as_numpy(end))[:, output] for end in ends)
+        return "curve", data
+    return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
+
+
+def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -> tuple[str, Metadata]:
+    """Kind of plot and its numbers for a classifier."""
+    classes, predicted = resolved.classes, as_numpy(resolved.given.predict(X))
+    assert classes is not None
+    names = [str(one) for one in classes]
+    if np.shape(X)[1] != 2:
+        return "classes", {"counts": confusion_matrix(y, predicted, labels=classes), "classes": names}
+    table, places, mesh = grid_over(X, grid)
+    regions = np.searchsorted(classes, as_numpy(resolved.given.predict(like(X, mesh))))
+    return "decisions", {
+        "inputs": table,
+        "observed": np.searchsorted(classes, y),
+        "predicted": np.searchsorted(classes, predicted),
+        "classes": names,
+        "centers": centers_of(resolved),
+        "x": places[0],
+        "y": places[1],
+        "areas": regions.reshape(len(places[1]), len(places[0])),
+    }
+
+
+def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray], NDArray]:
+    """One or two inputs as an array, a grid of each over its range and a margin, and all combinations as rows."""
+    table = np.asarray(densify(X.to_numpy() if is_frame(X) else as_numpy(X)), dtype=np.float64)
+    places = []
+    for values in table.T:
+        margin = MARGIN * np.ptp(values) or 0.5
+        places.append(np.linspace(values.min() - margin, values.max() + margin, size))
+    return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
+
+
+def like(X: Any, rows: NDArray) -> Any:
+    """Rows as a frame with the columns of X, if that is one."""
+    if not is_frame(X):
+        return rows
+    return type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else type(X)(rows, schema=list(X.columns))
+
+
+def centers_of(resolved: ResolvedModel) -> NDArray[np.float64]:
+    """Centres of the chosen radial functions in the units of the inputs; none where these cannot be recovered."""
+    *scalers, last = steps_of(resolved.preprocessing) + (resolved.steps or [None])
+    bases = [last.take(resolved.chosen)] if isinstance(last, RadialBasis | SmoothBasis | UnionBasis) else []
+    while any(isinstance(basis, UnionBasis) for basis in bases):
+        bases = [part for basis in bases for part in (basis.bases_ if isinstance(basis, UnionBasis) else [basis])]
+    radial = [to_host(basis.centers_) for basis in bases if isinstance(basis, RadialBasis | SmoothBasis)]
+    centers = np.vstack([np.empty((0, resolved.model.n_features_in_)), *radial])
+    centers = centers[np.isfinite(centers).all(axis=1)]
+    if not len(centers) or not all(isinstance(step, SCALERS) for step in scalers):
+        return centers[:0]
+    for scaler in reversed(scalers):
+        centers = scaler.inverse_transform(centers)
+    return centers
 
 
 # -- plain data --------------------------------------------------------------------------------------------------------

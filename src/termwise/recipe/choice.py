@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,21 +20,11 @@ from termwise.basis import Basis, TableEncoder, UnionBasis
 from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
 from termwise.execution.forward import select_terms
-from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import Rows
-from termwise.recipe.cross_validation import (
-    CrossValidatedPath,
-    Folds,
-    assign_folds,
-    cross_validate,
-    ensemble_paths,
-    extend,
-    merge_duplicates,
-    n_parallel_folds,
-)
+from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import EnsembleTarget, FirstStage, Member, RidgeTarget, stacking_weights
+from termwise.recipe.targets import EnsembleTarget, FirstStage, Member, RidgeTarget
 from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
@@ -65,52 +53,6 @@ class RecipeOptions(NamedTuple):
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A dictionary and a target, cross-validated at every size."""
-
-    name: str  # of the dictionary; of an ensemble all that are not contained in another
-    target: str  # "data", "ridge" or "pooled"
-    repeats: list[CrossValidatedPath]  # one for each repeat of cross-validation
-    Y: Floats  # (n, q)
-    sample_weight: Floats  # (n,)
-    members: tuple[Member, ...] = ()  # of an ensemble
-
-    @cached_property
-    def squares(self) -> Floats:
-        """Squared error of every sample at every size, (k + 1, n), as a share of the variance, averaged."""
-        share = self.sample_weight / self.sample_weight.sum()
-        variance = np.maximum(share @ (self.Y - share @ self.Y) ** 2, np.finfo(np.float64).tiny)
-        errors = [np.mean((self.Y - one.predictions(self.Y)) ** 2 / variance, axis=2) for one in self.repeats]
-        return np.mean(errors, axis=0)
-
-    @cached_property
-    def errors(self) -> Floats:
-        """Mean squared error at every size, (k + 1,), as a share of the variance."""
-        return self.squares @ (self.sample_weight / self.sample_weight.sum())
-
-    @cached_property
-    def error_rates(self) -> Floats:
-        """Share of misclassified samples at every size, (k + 1,), for labels."""
-        wrong = np.mean([misclassified(one.predictions(self.Y), self.Y) for one in self.repeats], axis=0)
-        return wrong @ (self.sample_weight / self.sample_weight.sum())
-
-    def compared_with(self, squares: Floats) -> tuple[Floats, Floats]:
-        """Return the excess error of every size over a model with these squared errors, and its standard error."""
-        n = float(self.sample_weight.sum())
-        return excess(self.squares, squares, self.sample_weight / n, n)
-
-    @property
-    def title(self) -> str:
-        """Its key in `trials_`."""
-        return self.name if self.target == "data" else f"{self.name}, {self.target}"
-
-    @property
-    def dictionaries(self) -> list[str]:
-        """Names of the dictionaries that its terms are from."""
-        return list(dict.fromkeys(member.name for member in self.members if member.size)) or [self.name]
 
 
 def only_drawable(trials: list[Trial]) -> list[Trial]:
@@ -199,113 +141,11 @@ def choose_trial(trials: list[Trial], options: RecipeOptions, settings: RecipeSe
     return choose_size_for_labels(trials, options.size, settings)
 
 
-def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list[Trial]:
-    """Cross-validate the stacked ensemble of trials, each at its best size; return nothing if it gains too little."""
-    if not trials:
-        return []
-    Y, sample_weight, residuals = trials[0].Y, trials[0].sample_weight, []
-    sizes = [int(trial.errors.round(ERROR_DIGITS).argmin()) for trial in trials]
-    for trial, k in zip(trials, sizes, strict=True):
-        out_of_fold = [(Y - one.predictions(Y)[k]) * np.sqrt(sample_weight)[:, None] for one in trial.repeats]
-        residuals.append(np.ravel(out_of_fold))
-    weights = stacking_weights(np.column_stack(residuals), settings.min_member_weight)
-    chosen = [(trial, k, float(w)) for trial, k, w in zip(trials, sizes, weights, strict=True) if w > 0]
-    max_terms = min(max_terms, sum(k for _, k, _ in chosen))
-    if len(chosen) < 2 or not max_terms:
-        return []
-    paths = ensemble_paths([(trial.repeats, k, w) for trial, k, w in chosen], sample_weight, max_terms, settings.alpha)
-    members = tuple(Member(trial.name, trial.target if k else "data", k, w) for trial, k, w in chosen)
-    names = list(dict.fromkeys(member.name for member in members if member.size))
-    name = " and ".join(one for one in names if not set(DICTIONARIES[one].contained_in) & set(names))
-    ensemble = Trial(name, "pooled", paths, Y, sample_weight, members)
-    least = min(float(trial.errors.min()) for trial in trials)
-    return [ensemble] if ensemble.errors.min() <= (1 - settings.min_gain) * least else []
-
-
-# -- the search --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Search:
-    """Cross-validation of dictionaries and targets, with paths that grow while more terms improve the best model."""
-
-    bases: dict[str, Basis]  # not fitted
-    folds: list[Folds]  # one for each repeat
-    options: RecipeOptions
-    settings: RecipeSettings
-    max_terms: int  # maximum length of the paths
-    after_step: Callable[[], object]  # called after each cross-validation
-    report: Callable[[str], object] | None  # called with a line for each trial
-
-    def n_threads(self, names: list[str], stored: bool) -> int:
-        """Return how many folds to fit in parallel."""
-        n, d = self.folds[0].X.shape
-        p = max(DICTIONARIES[name].max_candidates(self.bases[name], d, stored) for name in names)
-        return n_parallel_folds(n, p, self.settings)
-
-    def try_dictionaries(
-        self, names: list[str], targets: list[str], max_terms: int, folds: list[Folds]
-    ) -> Iterator[list[Trial]]:
-        """Cross-validate dictionaries at every size; yield the trials of each, one per target."""
-        _, Y, sample_weight, _ = folds[0]
-        tries = [(self.bases[name], one) for name in names for one in folds]
-        n_threads = self.n_threads(names, stored="ridge" in targets)
-        found = cross_validate(tries, min(max_terms, self.max_terms), targets, self.settings.alpha, n_threads)
-        for name in names:
-            paths = zip(*islice(found, len(folds)), strict=True)
-            self.after_step()
-            yield [Trial(name, target, list(one), Y, sample_weight) for target, one in zip(targets, paths, strict=True)]
-
-    def reported(self, trials: list[Trial]) -> list[Trial]:
-        """Report the smallest error of each trial, and return the trials."""
-        if self.report is not None:
-            for trial in trials:
-                k = int(trial.errors.argmin())
-                error = f"cross-validated error {trial.errors[k]:.4g} of the variance with {k} terms"
-                self.report(f"{trial.title}: {error}")
-        return trials
-
-    def repeat(self, trials: list[Trial]) -> list[Trial]:
-        """Average trials over all repeats of cross-validation."""
-        if len(self.folds) == 1:
-            return trials
-        averaged = []
-        for name in dict.fromkeys(trial.name for trial in trials):
-            before = [trial for trial in trials if trial.name == name]
-            targets, length = [trial.target for trial in before], len(before[0].squares) - 1
-            (others,) = self.try_dictionaries([name], targets, length, self.folds[1:])
-            pairs = zip(before, others, strict=True)
-            averaged += self.reported([replace(one, repeats=one.repeats + other.repeats) for one, other in pairs])
-        return averaged
-
-    def lengthen(self, trials: list[Trial]) -> list[Trial]:
-        """Double the paths of the best dictionary until the chosen size is well below their length."""
-        share, options, alpha = self.settings.growth_share, self.options, self.settings.alpha
-        if options.size == "small" and not options.labels:
-            options = options._replace(size="accurate")
-        while True:
-            best, size = choose_trial(trials, options, self.settings)
-            length = len(best.squares) - 1
-            if size < share * length or length >= self.max_terms:
-                return trials
-            max_terms, n_threads = min(2 * length, self.max_terms), self.n_threads([best.name], stored=False)
-            kept, longer = [], []
-            for trial in trials:
-                improving = trial.errors.argmin() >= share * (len(trial.squares) - 1)
-                if trial is not best and not (trial.name == best.name and improving):
-                    kept.append(trial)
-                    continue
-                pairs = zip(trial.repeats, self.folds, strict=True)
-                repeats = [extend(one, folds, max_terms, alpha, n_threads) for one, folds in pairs]
-                longer.append(replace(trial, repeats=repeats))
-                self.after_step()
-            trials = kept + self.reported(longer)
-
-
 @dataclass(frozen=True)
 class RecipeChoice:
     """What cross-validation has chosen."""
 
+    title: str  # of the chosen one of the trials
     dictionary: str
     target: str  # "data", "ridge" or "pooled"
     members: tuple[Member, ...]  # of the stacked ensemble; empty for other targets
@@ -313,17 +153,11 @@ class RecipeChoice:
     trials: dict[str, Floats]  # cross-validated error at every size, by the title of the trial
     bases: dict[str, Basis]  # of the chosen dictionaries, not fitted
     n_candidates: int  # distinct candidates of all dictionaries tried, in the largest training set
-
-    def path_settings(self, settings: RecipeSettings) -> Settings:
-        """Return the settings of the final path, which continues beyond the chosen size."""
-        rule = "loo" if self.target == "data" else "cost"
-        return Settings(rule, settings.alpha, max_terms=max(1, self.n_terms + settings.extra_terms))
+    path_settings: Settings  # of the final path, which continues beyond the chosen size
 
 
 def choose_model(
-    table: Floats,
-    Y: Floats,
-    sample_weight: Floats,
+    samples: Samples,
     options: RecipeOptions,
     settings: RecipeSettings,
     after_step: Callable[[], object],
@@ -333,32 +167,34 @@ def choose_model(
 
     Parameters
     ----------
-    table, Y, sample_weight : (n, d), (n, q), (n,) samples of positive weight.
+    samples : those of positive weight.
     options : parameters of the estimator.
     settings : constants of the recipe.
     after_step : called after each cross-validation.
     report : called with a line for each trial.
     """
-    n, tries_ensembles = max(len(table), sample_weight.sum()), options.target in ("auto", "pooled")
+    n, tries_ensembles = max(len(samples.X), samples.sample_weight.sum()), options.target in ("auto", "pooled")
     targets = [options.target] if not tries_ensembles else ["ridge"] if options.labels else ["data", "ridge"]
     targets = targets if n <= settings.ridge_rows else ["data"]
-    X, Y, sample_weight = merge_duplicates(table, Y, sample_weight)
+    X, Y, sample_weight = merge_duplicates(samples)
     growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
     n_centers = int(min(len(X), settings.max_centers) * growth)
     rows = evenly(len(X), settings.choice_rows)
     X, Y, sample_weight = X[rows], Y[rows], sample_weight[rows]
     # leave-one-out of one repeat would leave the others in: duplicates have weight one where the width is chosen
-    bases = build_dictionaries(Samples(X, Y, np.minimum(1, sample_weight), n_centers), options.dictionary, settings)
+    bases = build_dictionaries(Samples(X, Y, np.minimum(1, sample_weight)), n_centers, options.dictionary, settings)
     rng = check_random_state(options.random_state)
     n_repeats = int(np.clip(settings.repeat_rows // len(X), 1, settings.n_repeats))
-    folds = [assign_folds(X, Y, sample_weight, settings, rng) for _ in range(n_repeats)]
+    folds = [assign_folds(Samples(X, Y, sample_weight), settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
-    search = Search(bases, folds, options, settings, max_terms, after_step, report)
+    search = Search(bases, folds, settings, max_terms, after_step, report)
+    growing = options._replace(size="accurate") if options.size == "small" and not options.labels else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
         tried = search.try_dictionaries(list(bases), targets, length, folds[:1])
         first = [trial for trials in tried for trial in search.reported(trials)]
-        trials = search.lengthen(search.repeat(eliminate(first, settings.elimination_se)))
+        trials = search.repeat(eliminate(first, settings.elimination_se))
+        trials = search.lengthen(trials, lambda some: choose_trial(some, growing, settings))
         ensembles = stack(trials, max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
         if options.size == "small" and ensembles != only_drawable(ensembles):
             ensembles += stack(only_drawable(trials), max_terms, settings)
@@ -369,7 +205,10 @@ def choose_model(
     n_candidates = distinct_candidates(counts, bases, X.shape[1])
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}
     chosen = {name: bases[name] for name in best.dictionaries}
-    return RecipeChoice(best.name, best.target, best.members, n_terms, errors, chosen, n_candidates)
+    rule, length = "loo" if best.target == "data" else "cost", max(1, n_terms + settings.extra_terms)
+    return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
+                        n_candidates=n_candidates,
+                        path_settings=Settings(rule, settings.alpha, max_terms=length))  # fmt: skip
 
 
 # -- the chosen model --------------------------------------------------------------------------------------------------
@@ -391,15 +230,14 @@ def fit_candidates(
         return basis, basis.transform(X), stage
     (basis,) = choice.bases.values()
     basis = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
-    if len(used) <= settings.path_rows:
-        fitted = clone(basis).fit(part, y[used])
+    some = evenly(len(used), settings.path_rows)
+    rows = part if len(some) == len(used) else rows_of(part, some)
+    fitted = clone(basis).fit(rows, y[used[some]])
+    if len(some) == len(used):
         G = design_matrix(fitted, X)
     else:
-        some = evenly(len(used), settings.path_rows)
-        rows = rows_of(part, some)
-        fitted = clone(basis).fit(rows, y[used[some]])
         design = design_matrix(fitted, rows)
-        path = select_terms(design, Y[some], sample_weight[some], choice.path_settings(settings), one_output=False)
+        path = select_terms(design, Y[some], sample_weight[some], choice.path_settings, one_output=False)
         fitted = restrict(fitted, np.sort(path.terms))
         G = fitted.transform(X)
     if choice.target == "data":

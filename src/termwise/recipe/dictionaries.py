@@ -26,12 +26,11 @@ Indices = NDArray[np.intp]
 
 
 class Samples(NamedTuple):
-    """The distinct samples that dictionaries are built for."""
+    """Samples as arrays."""
 
     X: Floats  # (n, d)
     Y: Floats  # (n, q)
     sample_weight: Floats  # (n,)
-    n_centers: int  # number of Gaussians
 
 
 def anova_candidates(basis: Any, d: int, stored: bool) -> int:
@@ -44,9 +43,8 @@ def anova_candidates(basis: Any, d: int, stored: bool) -> int:
 class Dictionary:
     """Everything about one dictionary."""
 
-    name: str
     description: str  # of its candidates, for reports
-    build: Callable[[Samples, RecipeSettings], Basis]  # returns an unfitted basis for the samples
+    build: Callable[[Samples, int, RecipeSettings], Basis]  # an unfitted basis for samples, with so many Gaussians
     is_tried: Callable[[int, RecipeSettings], bool] = lambda d, settings: True  # by "auto", for d inputs
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
@@ -54,11 +52,11 @@ class Dictionary:
     option: str | None = None  # value of `--basis` on the command line
 
 
-def build_dictionaries(samples: Samples, which: str, settings: RecipeSettings) -> dict[str, Basis]:
+def build_dictionaries(samples: Samples, n_centers: int, which: str, settings: RecipeSettings) -> dict[str, Basis]:
     """Return the dictionary of that name, or with "auto" all that are tried for these samples, by name."""
     d = samples.X.shape[1]
     return {
-        name: dictionary.build(samples, settings)
+        name: dictionary.build(samples, n_centers, settings)
         for name, dictionary in DICTIONARIES.items()
         if which == name or (which == "auto" and dictionary.is_tried(d, settings))
     }
@@ -87,15 +85,8 @@ class ScreenedPairs(AnovaBasis):
 
     _screening_data: tuple[Floats, Floats]
 
-    def __init__(
-        self,
-        n_centers: int = 4,
-        width: tuple[str, float] | float = ("spacing", 2.0),
-        order: int = 2,
-        min_count: float = 10,
-        n_inputs: int = 40,
-    ) -> None:
-        super().__init__(n_centers, width, order, min_count)
+    def __init__(self, min_count: float = 10, n_inputs: int = 40) -> None:
+        super().__init__(min_count=min_count)
         self.n_inputs = n_inputs
 
     def _fit(self, table: NDArray, y: Any) -> None:
@@ -166,44 +157,40 @@ def best_width(samples: Samples, settings: RecipeSettings) -> float:
 
 # -- the registry ------------------------------------------------------------------------------------------------------
 
-LINEAR = Dictionary(
-    "linear",
-    "the inputs themselves",
-    build=lambda samples, settings: AnovaBasis(n_centers=0, order=1),
-    contained_in=("additive", "pairs", "smooth", "relevant"),
-    option="none",
-)
-ADDITIVE = Dictionary(
-    "additive",
-    "bumps and straight lines of single inputs",
-    build=lambda samples, settings: AnovaBasis(order=1),
-    contained_in=("pairs",),
-)
-PAIRS = Dictionary(
-    "pairs",
-    "bumps and straight lines of single inputs, and their products",
-    build=lambda samples, settings: build_pairs(samples.X.shape[1], settings),
-    is_tried=lambda d, s: d > 1 and anova_candidates(build_pairs(d, s), d, True) <= s.max_pair_candidates,
-    option="anova",
-)
-SMOOTH = Dictionary(
-    "smooth",
-    "Gaussians of all inputs, and the inputs themselves",
-    build=lambda samples, settings: SmoothBasis(
-        centers=samples.n_centers, width=("median", best_width(samples, settings))
+DICTIONARIES = {
+    "linear": Dictionary(
+        "linear terms",
+        build=lambda samples, n_centers, settings: AnovaBasis(n_centers=0, order=1),
+        contained_in=("additive", "pairs", "smooth", "relevant"),
+        option="none",
     ),
-    is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
-    max_candidates=lambda basis, d, stored: d + basis.centers,
-    drawable=False,
-    option="smooth",
-)
-RELEVANT = Dictionary(
-    "relevant",
-    "Gaussians of the inputs that matter, each to its degree, and the inputs themselves",
-    build=lambda samples, settings: SmoothBasis(centers=samples.n_centers, relevance="auto"),
-    is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
-    max_candidates=lambda basis, d, stored: d + basis.centers,
-    drawable=False,
-    option="relevant",
-)
-DICTIONARIES = {dictionary.name: dictionary for dictionary in (LINEAR, ADDITIVE, PAIRS, SMOOTH, RELEVANT)}
+    "additive": Dictionary(
+        "linear terms and bumps of single inputs",
+        build=lambda samples, n_centers, settings: AnovaBasis(order=1),
+        contained_in=("pairs",),
+    ),
+    "pairs": Dictionary(
+        "linear terms and bumps of single inputs, and their pairwise products",
+        build=lambda samples, n_centers, settings: build_pairs(samples.X.shape[1], settings),
+        is_tried=lambda d, s: d > 1 and anova_candidates(build_pairs(d, s), d, True) <= s.max_pair_candidates,
+        option="anova",
+    ),
+    "smooth": Dictionary(
+        "Gaussians of all inputs, and linear terms",
+        build=lambda samples, n_centers, settings: SmoothBasis(
+            centers=n_centers, width=("median", best_width(samples, settings))
+        ),
+        is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
+        max_candidates=lambda basis, d, stored: d + basis.centers,
+        drawable=False,
+        option="smooth",
+    ),
+    "relevant": Dictionary(
+        "Gaussians with ARD relevances (inverse length-scales), and linear terms",
+        build=lambda samples, n_centers, settings: SmoothBasis(centers=n_centers, relevance="auto"),
+        is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
+        max_candidates=lambda basis, d, stored: d + basis.centers,
+        drawable=False,
+        option="relevant",
+    ),
+}

@@ -26,11 +26,10 @@ from scipy.optimize import nnls
 
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.design import EVERY, Design
-from termwise.linalg.least_squares import Problem, Rows, Solution, leave_one_out, pose, solve_penalised
+from termwise.linalg.least_squares import Problem, Rows, Solution, leave_one_out, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
 from termwise.selection.nested import NestedModels, nested_paths
-from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -186,29 +185,7 @@ FirstStage = RidgeTarget | EnsembleTarget
 # -- the second stage --------------------------------------------------------------------------------------------------
 
 
-def solve_recipe(path: SelectionPath, k: int, stage: FirstStage | None) -> tuple[Problem, Solution, float]:
-    """Return the problem of the first k terms of a path, its solution for the targets, and the penalty.
-
-    Fitted to the data, the terms have the penalty with the least leave-one-out error; fitted to a first stage, which
-    is free of noise, that of the path.
-    """
-    data, alpha = path.training(), path.steps[k].alpha
-    rows = Rows(data.sample_weight, True)
-    problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
-    if stage is None and k:
-        alpha = best_alpha(Spectrum(problem), "loo")
-    if np.isinf(alpha):  # no penalty generalises: the weights are zero
-        return problem, Spectrum(problem).solution(np.inf), alpha
-    solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
-    if stage is None:
-        return problem, solution, alpha
-    scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
-    return problem, through_first_stage(stage, solution, problem, scores), alpha
-
-
-def through_first_stage(
-    stage: RidgeTarget | EnsembleTarget, second: Solution, problem: Problem, scores: Floats
-) -> Solution:
+def through_first_stage(stage: FirstStage, second: Solution, problem: Problem, scores: Floats) -> Solution:
     """Return a solution for the signal of a first stage as one for the targets; `scores` are leave-one-out predictions.
 
     With the signal `S y` the weights are `w = K B'S y`, linear in the targets: `S'B` takes the place of B.
