@@ -98,10 +98,10 @@ class Prefilter:
 
     def __init__(self, U: Array, problem: Problem, output: int) -> None:
         rows, xp = problem.rows, namespace(U)
-        root = rows.counts**0.5
+        root = rows.sample_weight**0.5
         g = to_host(U.T @ problem.Y[:, output])
         order = np.argsort(-np.abs(g), kind="stable")
-        self.counts, self.n = rows.counts, rows.n
+        self.sample_weight, self.n = rows.sample_weight, rows.n
         self.single = rows.single
         self.g, self.size, self.sign = g[order], np.abs(g[order]), np.sign(g[order])  # these decide: in this process
         self.V = at(U, order, axis=1) / root[:, None]  # rows of single samples
@@ -152,7 +152,7 @@ class Prefilter:
 
     def _share(self, where: Array) -> float:
         """Share of the samples, repetitions counted, that a mask selects."""
-        return total(put(self.counts, ~where, 0.0)) / self.n
+        return total(put(self.sample_weight, ~where, 0.0)) / self.n
 
     def cost(self, t: float) -> float:
         """J where it can be trusted, else infinite: what a search has to minimise."""
@@ -231,14 +231,14 @@ class Prefilter:
         inside = (roots > low) & (roots < high)
         wrong = xp.where(inside, slopes > 0, margins < (low + high) / 2 * slopes)  # in the first piece
         interval, sample = xp.nonzero(inside)
-        turns = -xp.sign(slopes[inside]) * at(self.counts, sample)
+        turns = -xp.sign(slopes[inside]) * at(self.sample_weight, sample)
         every = from_host(np.arange(inside.shape[0]), margins)
         upper = xp.concat([high[:, 0], roots[inside]])
         order = xp.argsort(-upper, stable=True)
         upper, interval = at(upper, order), at(xp.concat([every, interval]), order)
         turned = running_sums(at(xp.concat([zeros(every.shape, margins), turns]), order), axis=0)
         before = at(turned, xp.searchsorted(interval, every))  # up to the beginning of each interval
-        errors = turned + at(as_float64(wrong) @ self.counts - before, interval)
+        errors = turned + at(as_float64(wrong) @ self.sample_weight - before, interval)
         return errors / self.n, xp.concat([upper[1:], low[-1, :]]), upper, interval + first
 
 
@@ -253,7 +253,7 @@ class FilteredSignal:
     t: Floats  # (q,) thresholds, lambda_1 / 2
     lambda_2: Floats  # (q,)
     labels: Array  # (n, q), -1 and +1
-    counts: Array
+    sample_weight: Array
 
     @property
     def signal(self) -> Array:
@@ -264,7 +264,7 @@ class FilteredSignal:
     def power(self) -> float:
         """Sum of the squares of `y_pre`, less its mean where there is an intercept, averaged over the outputs."""
         less = self.signal - from_host(self.level, self.labels)
-        return float(self.counts @ namespace(less).mean(less**2, axis=1))
+        return float(self.sample_weight @ namespace(less).mean(less**2, axis=1))
 
     @property
     def level(self) -> Floats:
@@ -297,12 +297,12 @@ class FilteredSignal:
 
     def rates(self, scores: Array) -> Array:
         """Share of samples that scores (..., n, q) put into the wrong class."""
-        return as_float64(misclassified(scores, self.labels)) @ self.counts / total(self.counts)
+        return as_float64(misclassified(scores, self.labels)) @ self.sample_weight / total(self.sample_weight)
 
     def square(self, scores: Array) -> float:
         """Mean squared error of scores."""
         squares = namespace(scores).mean((self.labels - scores) ** 2, axis=1)
-        return float(self.counts @ squares) / total(self.counts)
+        return float(self.sample_weight @ squares) / total(self.sample_weight)
 
     def active_only(self) -> FilteredSignal:
         """The same without the directions that are not active, which only a search needs."""

@@ -43,24 +43,24 @@ from termwise.linalg.criteria import CRITERIA, uev
 
 @dataclass(frozen=True)
 class Rows:
-    """How often each sample counts, and whether an intercept is fitted to them."""
+    """How often each sample sample_weight, and whether an intercept is fitted to them."""
 
-    counts: Array
+    sample_weight: Array
     intercept: bool
 
     @property
     def n(self) -> float:
         """Number of samples, repetitions counted."""
-        return total(self.counts)
+        return total(self.sample_weight)
 
     @property
     def single(self) -> Array:
-        """What leaving one sample out removes: one repeat, or all of a row that counts for less than one."""
-        return at_most(self.counts, 1.0)
+        """What leaving one sample out removes: one repeat, or all of a row that sample_weight for less than one."""
+        return at_most(self.sample_weight, 1.0)
 
     def gap(self, leverage: Array) -> Array:
         """Leverage gap of a single repeat, from the leverage of the whole (scaled) row without the intercept's."""
-        return 1 - self.single * (self.intercept / self.n + leverage / self.counts)
+        return 1 - self.single * (self.intercept / self.n + leverage / self.sample_weight)
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,18 @@ class Problem:
     owned: bool
 
 
-def pose(G: Array, Y: Array, counts: Array, intercept: bool) -> Problem:
+def pose(G: Array, Y: Array, sample_weight: Array, intercept: bool) -> Problem:
     """Centre the columns and scale the rows."""
-    given, n, weighted = G, total(counts), bool(np.any(to_host(counts) != 1))
+    given, n, weighted = G, total(sample_weight), bool(np.any(to_host(sample_weight) != 1))
     G, Y = as_float64(G), as_float64(Y)
-    G_mean, Y_mean, counts = zeros((G.shape[1],), G), zeros((Y.shape[1],), G), from_host(counts, G)
+    G_mean, Y_mean, sample_weight = zeros((G.shape[1],), G), zeros((Y.shape[1],), G), from_host(sample_weight, G)
     if intercept:
-        G_mean, Y_mean = (counts @ G) / n, (counts @ Y) / n
+        G_mean, Y_mean = (sample_weight @ G) / n, (sample_weight @ Y) / n
         G, Y = G - G_mean, Y - Y_mean
     if weighted:
-        root = (counts**0.5)[:, None]
+        root = (sample_weight**0.5)[:, None]
         G, Y = G * root, Y * root
-    return Problem(G, Y, Rows(counts, intercept), G_mean, Y_mean, owned=G is not given)
+    return Problem(G, Y, Rows(sample_weight, intercept), G_mean, Y_mean, owned=G is not given)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:
 
 
 def jackknife_plus(
-    center: NDArray, spread: NDArray, loo: NDArray, counts: NDArray, coverage: float
+    center: NDArray, spread: NDArray, loo: NDArray, sample_weight: NDArray, coverage: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Ends of the jackknife+ interval (Barber, Candes, Ramdas and Tibshirani, 2021) for one output.
 
@@ -198,24 +198,24 @@ def jackknife_plus(
     center : (m,) predictions of the full fit.
     spread : (m, n) how far leaving sample i out moves prediction m, per unit of leave-one-out residual.
     loo : (n,) leave-one-out residuals.
-    counts : (n,) repetitions of each sample.
+    sample_weight : (n,) repetitions of each sample.
     coverage : nominal coverage.
     """
     without = center[:, None] - spread * loo
     reach = np.abs(loo)
-    miss = (1 - coverage) * (counts.sum() + 1)
-    upper = _order_statistic(without + reach, counts, counts.sum() + 1 - miss)
-    lower = -_order_statistic(reach - without, counts, counts.sum() + 1 - miss)
+    miss = (1 - coverage) * (sample_weight.sum() + 1)
+    upper = _order_statistic(without + reach, sample_weight, sample_weight.sum() + 1 - miss)
+    lower = -_order_statistic(reach - without, sample_weight, sample_weight.sum() + 1 - miss)
     return lower, upper
 
 
-def _order_statistic(values: NDArray, counts: NDArray, rank: float) -> NDArray[np.float64]:
-    """The ceil(rank)-th smallest of each row's values, value i counted `counts[i]` times; infinite beyond the last."""
+def _order_statistic(values: NDArray, sample_weight: NDArray, rank: float) -> NDArray[np.float64]:
+    """The ceil(rank)-th smallest value of each row, with frequency weights; infinite beyond the last."""
     rank = float(np.ceil(rank - 1e-9))
-    if rank > counts.sum() + 1e-9:
+    if rank > sample_weight.sum() + 1e-9:
         return np.full(len(values), np.inf)
-    if np.all(counts == 1):
+    if np.all(sample_weight == 1):
         return np.partition(values, int(rank) - 1, axis=1)[:, int(rank) - 1]
     order = np.argsort(values, axis=1)
-    reached = np.cumsum(counts[order], axis=1) >= rank - 1e-9
+    reached = np.cumsum(sample_weight[order], axis=1) >= rank - 1e-9
     return values[np.arange(len(values)), order[np.arange(len(values)), np.argmax(reached, axis=1)]]

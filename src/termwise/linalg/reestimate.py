@@ -84,10 +84,10 @@ def reestimate_alpha(
     design = check_array(densify(G), dtype=np.float64, ensure_min_samples=2, input_name="G")
     Y = as_columns(check_targets(y))
     check_consistent_length(design, Y)
-    counts = check_counts(sample_weight, len(Y))
-    check_total(counts)
-    used = counts > 0
-    spectrum = Spectrum(pose(design[used], Y[used], counts[used], fit_intercept))
+    weights = check_counts(sample_weight, len(Y))
+    check_total(weights)
+    used = weights > 0
+    spectrum = Spectrum(pose(design[used], Y[used], weights[used], fit_intercept))
     n, mu, t2 = spectrum.problem.rows.n, spectrum.mu, np.mean(spectrum.t**2, axis=1)
     for _ in range(max_iter):
         sse, freedom = (float(moment[0]) for moment in spectrum.moments(alpha))

@@ -61,7 +61,7 @@ class Spectrum:
 
     def __init__(self, problem: Problem, rough: bool = False) -> None:
         self.problem, rows = problem, problem.rows
-        z0 = (rows.counts / rows.n) ** 0.5 if rows.intercept else None
+        z0 = (rows.sample_weight / rows.n) ** 0.5 if rows.intercept else None
         self.U, self.s, self.V = decompose(problem.G, z0, rough)
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
@@ -70,7 +70,7 @@ class Spectrum:
         exact = (gap0 < EXACT_ROW) & fitted
         self.gap0, self.rest = put(gap0, exact, 0.0), put(rest, exact[:, None], 0.0)
         self.t, self.rest_squares = to_host(t), to_host(column_squares(self.rest))
-        self.single = rows.single / rows.counts
+        self.single = rows.single / rows.sample_weight
         self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
         self.interpolates = self.freedom0 < LEVERAGE_GAP_MIN * rows.n
 

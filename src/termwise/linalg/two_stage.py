@@ -52,7 +52,7 @@ def leave_one_out_scores(stage: Stage, rows: Rows, Z: Array, Y: Array, Y_mean: A
 
     A sample with leverage 1 is predicted by the mean.
     """
-    root, single = (rows.counts**0.5)[:, None], rows.single[:, None]
+    root, single = (rows.sample_weight**0.5)[:, None], rows.single[:, None]
     p = single * (rows.intercept / rows.n + cumulative_columns((Z / root) ** 2))
     exact = 1 - p <= LEVERAGE_GAP_MIN
     gap = put(1 - p, exact, 1.0)

@@ -70,12 +70,12 @@ def cut_recipe(
     """Return the first k terms of a path, fitted, with calibrated probabilities for labels, and their penalty."""
     problem, solution, alpha = solve_recipe(path, k, stage)
     rows, training = problem.rows, path.training()
-    root = np.sqrt(rows.counts)[:, None]
+    root = np.sqrt(rows.sample_weight)[:, None]
     residuals = solution.loo / root
     if candidates.labels is not None:
         coded = training.Y / root + training.Y_mean if stage is None else stage.targets
         scores = (coded - residuals).squeeze()
-        slope = calibrate(scores, coded.squeeze(), rows.counts, settings.log_slope)
+        slope = calibrate(scores, coded.squeeze(), rows.sample_weight, settings.log_slope)
         candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
