@@ -31,6 +31,7 @@ GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps
 DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
 FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the columns before it, it depends on them
 ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
+RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
 SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
 

@@ -202,7 +202,7 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
             lambda_1_=terms.squeeze(2 * stage.t, axis=0),
             lambda_2_=terms.squeeze(stage.lambda_2, axis=0),
             loo_error_rate_=stage.error_rate,
-            sign_violations_=stage.violations,
+            sign_violations_=stage.violations(),
             prefiltered_=terms.squeeze(stage.signal, axis=1),
             **attributes,
         )
@@ -253,7 +253,7 @@ def choose_width(model: PrefilterClassifier, data: Data, after_step: Callable[[]
     rates, squares = np.ones(len(bases)), np.full(len(bases), np.inf)
     for i, basis in enumerate(bases):
         stage = filter_labels(model, basis.fit(samples).transform(X), Y, weights)
-        rates[i], squares[i] = stage.error_rate, stage.square(Y - stage.residual)
+        rates[i], squares[i] = stage.error_rate, stage.mean_squared_error
         if model.verbose:
             print(f"width {WIDTH_FACTORS[i]:.3g} median distances: leave-one-out error rate {rates[i]:.2%}")
         if after_step():
