@@ -18,7 +18,7 @@ from termwise import _arrays as arrays
 from termwise._arrays import Array
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
-from termwise.basis.base import Basis
+from termwise.basis.base import Basis, check_positive
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
 from termwise.design import EVERY
 from termwise.design.kernel import KernelDesign
@@ -113,20 +113,7 @@ class RadialBasis(Basis):
         factor = median_factor("width", self.width, remedy)
         if factor is not None:
             return check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
-        try:
-            width = np.array(
-                arrays.to_host(self.width) if arrays.is_foreign(self.width) else self.width, dtype=np.float64
-            )
-        except (TypeError, ValueError):
-            raise TypeError(f"width must be made of numbers, got {self.width!r}: {remedy}.") from None
-        d = X.shape[1]
-        if width.shape not in ((), (d,), (d, d)):
-            raise ValueError(
-                f"width must be a number or have shape ({d},) or ({d}, {d}), got shape {width.shape}: "
-                f"the data have {d} inputs."
-            )
-        if not np.all(np.isfinite(width)) or (width.ndim < 2 and np.any(width <= 0)):
-            raise ValueError(f"width must be finite and > 0, got {self.width!r}: it is a distance between inputs.")
+        width = check_positive("width", self.width, X.shape[1], max_ndim=2, remedy=remedy)
         if width.ndim == 2:
             _metric_root(width)
         return width if width.ndim else float(width)
@@ -182,7 +169,7 @@ class RadialBasis(Basis):
             return bool(self.store)
         return arrays.precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
+    def _names(self, inputs: list[str]) -> list[str]:
         return [f"{self.kernel}_{row}" for row in arrays.to_host(self.center_rows_)]
 
 

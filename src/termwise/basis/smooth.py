@@ -155,14 +155,15 @@ class SmoothBasis(Basis):
         statistics = InputStatistics.from_samples(X).check_varying()
         self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
         self.relevance_, self.isotropic_ = self._resolve_relevance(X, y), self.relevance is None
-        distinct, inputs = statistics.rows, self._relevant_inputs
-        Z = evaluate(STANDARDISED, {"z": X[distinct][:, inputs], **self._scaling(inputs)}) * self.relevance_[inputs]
-        if len(inputs) < len(statistics.varying):  # samples may differ in excluded inputs only
+        distinct, inputs, varying = statistics.rows, self._relevant_inputs, np.flatnonzero(self.deviations_)
+        scaling = {"center": self.means_[inputs], "scale": self.deviations_[inputs]}
+        Z = evaluate(STANDARDISED, {"z": X[distinct][:, inputs], **scaling}) * self.relevance_[inputs]
+        if len(inputs) < len(varying):  # samples may differ in excluded inputs only
             first = different_rows(Z)
             distinct, Z = distinct[first], Z[first]
         self.distance_ = median_distance(Z) if of_median else 1.0
         centers, rows = self._resolve_centers(X, distinct, Z)
-        columns = statistics.varying if self.linear else statistics.varying[:0]
+        columns = varying if self.linear else varying[:0]
         n_linear, n_gaussians = len(columns), len(factors) * len(rows)
         self.columns_ = np.append(columns, np.full(n_gaussians, -1))
         self.factors_ = np.append(np.full(n_linear, np.nan), np.repeat(factors, len(rows)))
@@ -198,10 +199,6 @@ class SmoothBasis(Basis):
     def _relevant_inputs(self) -> NDArray[np.intp]:
         """Inputs of the Gaussians."""
         return np.flatnonzero(self.relevance_)
-
-    def _scaling(self, columns: NDArray[np.intp]) -> dict[str, Floats]:
-        """Parameters of `STANDARDISED` for some inputs."""
-        return {"center": self.means_[columns], "scale": self.deviations_[columns]}
 
     def _resolve_relevance(self, X: NDArray, y: Any) -> Floats:
         """Return the factor of each standardised input; 0 for a constant one."""
@@ -258,12 +255,13 @@ class SmoothBasis(Basis):
         G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
         linear = np.flatnonzero(self.columns_ >= 0)
         columns, inputs = self.columns_[linear], self._relevant_inputs
+        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
         radial = [
             (terms, RadialBasis(width=widths, centers=centers).fit(centers))
             for terms, widths, centers in self.gaussians()
         ]
         for rows in row_blocks(*G.shape):
-            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **self._scaling(columns)})
+            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **scaling})
             for terms, part in radial:
                 G[rows, terms] = part.evaluate(X[rows][:, inputs])
         return G
@@ -277,8 +275,7 @@ class SmoothBasis(Basis):
             parts.append((terms, widths, self.centers_[terms][:, inputs]))
         return parts
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self.input_names()
+    def _names(self, inputs: list[str]) -> list[str]:
         relevant = [inputs[j] for j in self._relevant_inputs]
         listed = ", ".join(relevant) if len(relevant) <= NAMED_INPUTS else f"{len(relevant)} inputs"
         names = []
