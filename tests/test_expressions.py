@@ -15,7 +15,7 @@ from scipy.special import expit
 from test_export import FLAGS, needs_gcc, run_onnx
 
 from termwise import BasisRidge, RadialBasis
-from termwise.basis import KERNELS, Basis, r2
+from termwise.basis import KERNELS, Basis, expressions, r2
 from termwise.basis.expressions import Expression, dot, evaluate, power_product, sum_squares, variable, where, z
 from termwise.deploy import c, onnx, python
 from termwise.deploy.document import Integers, Reals
@@ -127,6 +127,12 @@ def test_every_reader_computes_the_same(name, tmp_path):
     np.testing.assert_allclose([names["predict"](row) for row in Z.tolist()], expected, rtol=1e-13, atol=1e-15)
     found = run_onnx(onnx.source(program), Z, np.float64)["prediction"]
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+
+
+def test_every_reader_has_every_operation():
+    assert set(c.ExpressionWriter.operations) == set(python.ExpressionWriter.operations) <= set(ELEMENTWISE)
+    assert set(onnx.OPERATIONS) | {"square"} == set(c.ExpressionWriter.operations)
+    assert set(c.ExpressionWriter.reductions) == set(python.ExpressionWriter.reductions) == set(expressions.SUMS)
 
 
 @needs_gcc

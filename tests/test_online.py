@@ -318,7 +318,7 @@ def test_a_model_keeps_the_parameters_it_began_with(rng):
     model = OnlineRidge(alpha=0.5).fit(G[:15], y[:15])
     value = model.criterion_value_
     model.set_params(alpha=100.0, fit_intercept=False)
-    assert model._record().criteria["gcv"] == value
+    assert model.fitted_terms_.statistics.criteria["gcv"] == value
     model.partial_fit(G[15:], y[15:])
     np.testing.assert_allclose(model.weights_, OnlineRidge(alpha=0.5).fit(G, y).weights_, rtol=1e-9)
 

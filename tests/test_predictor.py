@@ -117,7 +117,7 @@ def test_attributes():
     predictor = model.predictor_
     assert predictor.task == "regression"
     assert predictor.input_names == ["speed", "load", "noise"]
-    assert predictor.term_names == list(model._term_names())
+    assert predictor.term_names == model.get_feature_names_out().tolist()
     assert predictor.n_terms == 3
     np.testing.assert_array_equal(predictor.weights, model.weights_)
     np.testing.assert_array_equal(predictor.intercept, model.intercept_)
@@ -152,7 +152,7 @@ def test_frozen_means_frozen():
     model = BasisRidge(RadialBasis(width=3.0, centers=10)).fit(X, y)
     predictor = model.predictor_
     before = predictor.predict(X)
-    model.weights_ *= 2
+    model.fitted_terms_.weights[:] *= 2
     model.basis_.centers_ += 1
     predictor.weights[:] = 0
     np.testing.assert_array_equal(predictor.predict(X), before)

@@ -91,13 +91,7 @@ SUMS = ("sum_squares", "dot", "power_product")
 
 IN_PLACE_SIZE = 1 << 12  # entries, below which a new array costs less than finding one to reuse
 
-OPERATORS: dict[str, Callable[..., Array]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "negative": operator.neg,
-}
+OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "negative": "neg"}
 
 
 def _power_product(u: Array, powers: Array) -> Array:
@@ -151,8 +145,8 @@ def evaluate(
             continue
         arguments = [values[argument] for argument in node.arguments]
         if xp is not np:
-            function = OPERATORS.get(node.operation) or getattr(xp, node.operation)
-            values[node] = function(*arguments)
+            name = OPERATORS.get(node.operation)  # which take Python's numbers in every library
+            values[node] = (getattr(operator, name) if name else getattr(xp, node.operation))(*arguments)
         elif node.operation in OTHERS:
             values[node] = OTHERS[node.operation](*arguments)
         else:
@@ -173,12 +167,19 @@ def evaluate(
 class SourceWriter(ABC):
     """Writes an expression as statements, and sums over inputs as loops, of a language.
 
-    A subclass has templates, in the form of `str.format`: of `operations` with their arguments {0}, {1}, ...; of
+    A subclass has templates, in the form of `str.format`: of more `operations` with their arguments {0}, {1}, ...; of
     `reductions`, the operations in `SUMS`, an initial value and a statement that updates {total}; and of the statements
     that define a variable, `constant` and `changing`, with {name} and {value}.
     """
 
-    operations: ClassVar[Mapping[str, str]]
+    operations: ClassVar[Mapping[str, str]] = {
+        "add": "({0} + {1})",
+        "subtract": "({0} - {1})",
+        "multiply": "({0} * {1})",
+        "divide": "({0} / {1})",
+        "negative": "(-{0})",
+        "square": "({0} * {0})",
+    }
     reductions: ClassVar[Mapping[str, tuple[str, str]]]
     constant: ClassVar[str]
     changing: ClassVar[str]

@@ -84,12 +84,7 @@ class ExpressionWriter(SourceWriter):
     """Writes the expression of a step, for its value number k."""
 
     operations: ClassVar[Mapping[str, str]] = {
-        "add": "({0} + {1})",
-        "subtract": "({0} - {1})",
-        "multiply": "({0} * {1})",
-        "divide": "({0} / {1})",
-        "negative": "(-{0})",
-        "square": "({0} * {0})",
+        **SourceWriter.operations,
         "exp": "$exp({0})",
         "sqrt": "$sqrt({0})",
         "sin": "$sin({0})",

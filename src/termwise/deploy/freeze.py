@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, singledispatch
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.linalg as sla
@@ -71,33 +71,6 @@ def freeze(estimator: Any) -> Program:
     return Program(schema, steps, linear_of(model, names), labels_of(model), series)
 
 
-class ModelTerms(NamedTuple):
-    """The terms of a fitted model."""
-
-    chosen: Indices  # numbers of the candidates
-    basis: Any  # restricted to these, None for columns of X
-    names: tuple[str, ...]
-    weights: Floats  # (q, k)
-    intercept: Floats  # (q,)
-    one_output: bool  # whether the targets were a vector
-    sharpness: float | None  # inverse temperature of the class probabilities
-
-
-def terms_of(model: Any) -> ModelTerms:
-    """Return the terms of a fitted model."""
-    terms = model.fitted_terms_
-    labels = terms.candidates.labels
-    return ModelTerms(
-        terms.chosen,
-        terms.basis,
-        tuple(terms.names),
-        to_host(terms.weights).T,
-        to_host(terms.intercept),
-        terms.one_output,
-        None if labels is None else labels.slope,
-    )
-
-
 def flatten(transformer: Any) -> Iterator[Any]:
     """Yield the transformers of nested pipelines, without those that do nothing."""
     transformer = getattr(transformer, "best_estimator_", transformer)  # of a search
@@ -112,7 +85,7 @@ def flatten(transformer: Any) -> Iterator[Any]:
 
 
 def _transformers_of_terms(model: Any) -> list[Any]:
-    terms = terms_of(model)
+    terms = model.fitted_terms_
     return [SelectColumns(terms.chosen)] if terms.basis is None else list(flatten(terms.basis))
 
 
@@ -135,32 +108,30 @@ def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSc
 
 def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
     """Name the terms by the inputs of a whole pipeline, where the transformers before the model transmit names."""
-    names: Any = None
-    terms = terms_of(model)
+    names, terms = None, model.fitted_terms_
     for one in before:
         if not hasattr(one, "get_feature_names_out"):
-            return terms.names
+            return tuple(terms.names)
         names = one.get_feature_names_out(names)
-    if names is None or hasattr(model, "feature_names_in_"):
-        return terms.names
-    if terms.basis is None:
-        return tuple(str(names[j]) for j in terms.chosen)
-    if not hasattr(terms.basis, "get_feature_names_out"):
-        return terms.names
-    return tuple(map(str, terms.basis.get_feature_names_out(names)))
+    own = terms.basis is not None and not hasattr(terms.basis, "get_feature_names_out")
+    if names is None or own or hasattr(model, "feature_names_in_"):
+        return tuple(terms.names)
+    return tuple(map(str, names[terms.chosen] if terms.basis is None else terms.basis.get_feature_names_out(names)))
 
 
 def linear_of(model: Any, names: tuple[str, ...] | None = None) -> Linear:
     """Return the weights of a model."""
-    terms = terms_of(model)
-    return Linear(terms.names if names is None else names, terms.weights, terms.intercept, terms.one_output)
+    terms = model.fitted_terms_
+    names = tuple(terms.names) if names is None else names
+    return Linear(names, to_host(terms.weights).T, to_host(terms.intercept), terms.one_output)
 
 
 def labels_of(model: Any) -> Labels | None:
     """Return the classes of a classifier."""
-    if not hasattr(model, "classes_"):
+    labels = model.fitted_terms_.candidates.labels
+    if labels is None:
         return None
-    return Labels([plain_scalar(label, "classes") for label in model.classes_], terms_of(model).sharpness)
+    return Labels([plain_scalar(label, "classes") for label in labels.classes], labels.slope)
 
 
 def _series(chain: list[Any], schema: InputSchema) -> str | None:
@@ -213,7 +184,7 @@ def _steps(transformer: Any) -> list[Step]:
         return [SelectColumns(transformer.get_support(indices=True))]
     if hasattr(type(transformer), "predictor_"):  # one of ours as a selector: its terms in the order of the candidates
         steps = [step for one in _transformers_of_terms(transformer) for step in steps_of(one)]
-        return [*steps, SelectColumns(np.argsort(terms_of(transformer).chosen))]
+        return [*steps, SelectColumns(np.argsort(transformer.fitted_terms_.chosen))]
     raise _unsupported(transformer)
 
 

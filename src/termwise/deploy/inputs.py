@@ -17,16 +17,7 @@ from numpy.typing import NDArray
 from termwise._arrays import is_foreign, to_host
 from termwise._checks import check_table
 from termwise.basis.encoder import is_frame, is_missing, is_numeric, listing
-from termwise.deploy.document import (
-    invalid,
-    plain_scalar,
-    read_choice,
-    read_dict,
-    read_indices,
-    read_number,
-    read_scalars,
-    read_type,
-)
+from termwise.deploy import document
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -65,16 +56,18 @@ class Input:
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Input:
         """Return the input that plain data describe."""
-        data = read_dict(data, place, ["name", "kind", "fill"], optional=["categories"])
-        name = read_type(data["name"], f"{place}.name", str)
-        kind = read_choice(data["kind"], f"{place}.kind", ["number", "category"])
+        data = document.read_dict(data, place, ["name", "kind", "fill"], optional=["categories"])
+        name = document.read_type(data["name"], f"{place}.name", str)
+        kind = document.read_choice(data["kind"], f"{place}.kind", ["number", "category"])
         if kind == "category":
-            data = read_dict(data, place, ["name", "kind", "categories", "fill"])
-            one = cls(name, kind, tuple(read_scalars(data["categories"], f"{place}.categories")))
+            data = document.read_dict(data, place, ["name", "kind", "categories", "fill"])
+            one = cls(name, kind, tuple(document.read_scalars(data["categories"], f"{place}.categories")))
             if data["fill"] is not None and data["fill"] not in one.categories:  # type: ignore[operator]
-                raise invalid(f"{place}.fill", "one of the categories", data["fill"])
+                raise document.invalid(f"{place}.fill", "one of the categories", data["fill"])
             return replace(one, fill=data["fill"])
-        return cls(name, kind, None, None if data["fill"] is None else read_number(data["fill"], f"{place}.fill"))
+        return cls(
+            name, kind, None, None if data["fill"] is None else document.read_number(data["fill"], f"{place}.fill")
+        )
 
     def with_fill(self, value: Any) -> Input:
         """Return the same input with a replacement of missing values."""
@@ -172,18 +165,22 @@ class InputSchema:
     @classmethod
     def from_plain(cls, data: dict[str, Any], place: str) -> InputSchema:
         """Return the schema that plain data describe."""
-        listed = enumerate(read_type(data["inputs"], f"{place}.inputs", list))
+        listed = enumerate(document.read_type(data["inputs"], f"{place}.inputs", list))
         inputs = tuple(Input.from_plain(one, f"{place}.inputs[{j}]") for j, one in listed)
         if len({one.name for one in inputs}) < len(inputs) or not inputs:
-            raise invalid(f"{place}.inputs", "one or more inputs of different names", [one.name for one in inputs])
-        sources = read_indices(data["columns"], f"{place}.columns", len(inputs))
-        codes = read_type(data["categories"], f"{place}.categories", list)
+            raise document.invalid(
+                f"{place}.inputs", "one or more inputs of different names", [one.name for one in inputs]
+            )
+        sources = document.read_indices(data["columns"], f"{place}.columns", len(inputs))
+        codes = document.read_type(data["categories"], f"{place}.categories", list)
         if len(codes) != len(sources):
-            raise invalid(f"{place}.categories", f"a list of {len(sources)} numbers", len(codes))
+            raise document.invalid(f"{place}.categories", f"a list of {len(sources)} numbers", len(codes))
         for i, (j, code) in enumerate(zip(sources, codes, strict=True)):
             allowed = [-1] if inputs[j].categories is None else range(len(inputs[j].categories or ()))
             if type(code) is not int or code not in allowed:
-                raise invalid(f"{place}.categories[{i}]", f"a category of {inputs[j].name}, -1 for a number", code)
+                raise document.invalid(
+                    f"{place}.categories[{i}]", f"a category of {inputs[j].name}, -1 for a number", code
+                )
         return cls(inputs, sources, np.array(codes, dtype=np.intp))
 
     # -- tables --------------------------------------------------------------------------------------------------------
@@ -266,6 +263,8 @@ def describe_inputs(
     inputs = []
     for j, name in enumerate(names):
         kinds = categories.get(name)
-        values = None if kinds is None else tuple(plain_scalar(kind, f"categories of {name}") for kind in kinds)
+        values = (
+            None if kinds is None else tuple(document.plain_scalar(kind, f"categories of {name}") for kind in kinds)
+        )
         inputs.append(Input(name, "number" if values is None else "category", values).with_fill(fills.get(j)))
     return tuple(inputs)

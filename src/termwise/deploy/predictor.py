@@ -18,16 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from termwise._checks import check_choice, check_number
 from termwise.basis.encoder import is_frame
-from termwise.deploy.document import (
-    FORMAT,
-    VERSION,
-    invalid,
-    read_dict,
-    read_document,
-    read_type,
-    to_json,
-    write_atomically,
-)
+from termwise.deploy import document
 from termwise.deploy.freeze import freeze
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
@@ -266,8 +257,8 @@ class Predictor:
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data, the content of its file."""
         return {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": document.FORMAT,
+            "version": document.VERSION,
             "termwise": version("termwise"),
             "predictor": self._program.to_plain(),
             "facts": self.facts,
@@ -284,7 +275,7 @@ class Predictor:
         path : str or path
             Where to; `.json` is a good ending.
         """
-        write_atomically(path, to_json(self.to_dict()) + "\n")
+        document.write_atomically(path, document.to_json(self.to_dict()) + "\n")
 
     def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
@@ -323,7 +314,7 @@ class Predictor:
         if source is None:
             self.save(path)
         else:
-            write_atomically(path, source(self._program, **options))
+            document.write_atomically(path, source(self._program, **options))
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:
@@ -353,29 +344,28 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
     >>> load_predictor(path)
     <Predictor: regression by 5 terms of x0>
     """
-    return read_document(path, _from_dict)
+    return document.read_document(path, _from_dict)
 
 
-def _from_dict(document: dict[str, Any]) -> Predictor:
+def _from_dict(data: dict[str, Any]) -> Predictor:
     """Return the predictor that a document with a valid header describes."""
-    read_dict(document, "the document", ["format", "version", "termwise", "predictor", "facts"])
-    read_type(document["termwise"], "termwise", str)
-    facts = document["facts"]
-    facts = None if facts is None else _plain_copy(facts, "facts")
-    return Predictor(Program.from_plain(document["predictor"], "predictor"), facts)
+    document.read_dict(data, "the document", ["format", "version", "termwise", "predictor", "facts"])
+    document.read_type(data["termwise"], "termwise", str)
+    facts = None if data["facts"] is None else _plain_copy(data["facts"], "facts")
+    return Predictor(Program.from_plain(data["predictor"], "predictor"), facts)
 
 
 def _plain_copy(value: Any, place: str) -> Any:
     """Return a copy of plain data, or raise with the place of an invalid value."""
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise invalid(place, "a dict with strings as keys", list(value))
+            raise document.invalid(place, "a dict with strings as keys", list(value))
         return {key: _plain_copy(one, f"{place}.{key}") for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain_copy(one, f"{place}[{i}]") for i, one in enumerate(value)]
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
         return value
-    raise invalid(place, "a string, a finite number, true, false, null, or a list or dict of these", value)
+    raise document.invalid(place, "a string, a finite number, true, false, null, or a list or dict of these", value)
 
 
 def _dtype(X: Any) -> Any:

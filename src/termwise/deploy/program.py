@@ -19,24 +19,8 @@ from numpy.typing import NDArray
 from termwise.basis.anova import SINGLE
 from termwise.basis.expressions import SUMS, evaluate
 from termwise.basis.lag import lagged
-from termwise.deploy.document import (
-    Integers,
-    Numbers,
-    Reals,
-    Record,
-    Scalar,
-    Sizes,
-    Strings,
-    invalid,
-    read_choice,
-    read_dict,
-    read_indices,
-    read_number,
-    read_scalars,
-    read_type,
-    specs,
-    to_plain,
-)
+from termwise.deploy import document
+from termwise.deploy.document import Integers, Numbers, Reals, Record, Scalar, Sizes, Strings, invalid, specs
 from termwise.deploy.inputs import InputSchema
 
 Floats = NDArray[np.float64]
@@ -229,8 +213,8 @@ class Branch(Record):
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
         """Return the branch that plain data describe."""
-        data = read_dict(data, place, ["columns", "steps"])
-        columns = read_indices(data["columns"], f"{place}.columns", sizes["inputs"])
+        data = document.read_dict(data, place, ["columns", "steps"])
+        columns = document.read_indices(data["columns"], f"{place}.columns", sizes["inputs"])
         return cls(columns, read_steps(data["steps"], f"{place}.steps", len(columns)))
 
 
@@ -274,11 +258,11 @@ class Concatenate(Step):
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
         """Return the step that plain data describe."""
-        data = read_dict(data, place, ["parts", "order"])
-        listed = enumerate(read_type(data["parts"], f"{place}.parts", list))
+        data = document.read_dict(data, place, ["parts", "order"])
+        listed = enumerate(document.read_type(data["parts"], f"{place}.parts", list))
         parts = tuple(Branch.from_plain(part, f"{place}.parts[{i}]", dict(sizes)) for i, part in listed)
         total = sum(part.n_terms for part in parts)
-        return cls(parts, read_indices(data["order"], f"{place}.order", total))
+        return cls(parts, document.read_indices(data["order"], f"{place}.order", total))
 
 
 # -- chains of steps ---------------------------------------------------------------------------------------------------
@@ -303,7 +287,7 @@ def prune(steps: tuple[Step, ...], terms: Indices) -> tuple[tuple[Step, ...], In
 def read_steps(data: Any, place: str, n_inputs: int) -> tuple[Step, ...]:
     """Return the chain that plain data describe, applied to some number of columns."""
     steps: list[Step] = []
-    for i, one in enumerate(read_type(data, place, list)):
+    for i, one in enumerate(document.read_type(data, place, list)):
         at = f"{place}[{i}]"
         kind = one.get("step") if isinstance(one, dict) else one
         if not isinstance(kind, str) or kind not in STEPS:
@@ -346,7 +330,7 @@ class Linear(Record):
     names: Annotated[tuple[str, ...], Strings("terms")]
     weights: Annotated[Floats, Reals(("outputs", "terms"))]
     intercept: Annotated[Floats, Reals(("outputs",))]
-    one_output: Annotated[bool, Scalar(read_type, (bool,))]  # whether the targets were a vector
+    one_output: Annotated[bool, Scalar(document.read_type, (bool,))]  # whether the targets were a vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,12 +343,12 @@ class Labels(Record):
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
         """Return the labels that plain data describe."""
-        data = read_dict(data, place, ["classes", "sharpness"])
-        classes = read_scalars(data["classes"], f"{place}.classes")
+        data = document.read_dict(data, place, ["classes", "sharpness"])
+        classes = document.read_scalars(data["classes"], f"{place}.classes")
         outputs = sizes["outputs"]
         if len(classes) < 2 or outputs != (1 if len(classes) == 2 else len(classes)):
             raise invalid(f"{place}.classes", f"classes for {outputs} output{'s' * (outputs > 1)}", classes)
-        sharpness = None if data["sharpness"] is None else read_number(data["sharpness"], f"{place}.sharpness")
+        sharpness = None if data["sharpness"] is None else document.read_number(data["sharpness"], f"{place}.sharpness")
         if sharpness is not None and sharpness <= 0:
             raise invalid(f"{place}.sharpness", "greater than zero", sharpness)
         return cls(classes, sharpness)
@@ -401,7 +385,7 @@ class Program:
         """Return plain data: strings, numbers, lists and dicts."""
         return {
             **self.schema.to_plain(),
-            "steps": to_plain(self.steps),
+            "steps": document.to_plain(self.steps),
             "linear": self.linear.to_plain(),
             "labels": None if self.labels is None else self.labels.to_plain(),
             "series": self.series,
@@ -410,7 +394,9 @@ class Program:
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
-        data = read_dict(data, place, ["inputs", "columns", "categories", "steps", "linear", "labels", "series"])
+        data = document.read_dict(
+            data, place, ["inputs", "columns", "categories", "steps", "linear", "labels", "series"]
+        )
         schema = InputSchema.from_plain(data, place)
         steps = read_steps(data["steps"], f"{place}.steps", len(schema.sources))
         check_lags(steps, f"{place}.steps")
@@ -423,5 +409,5 @@ class Program:
         labels = None if labels is None else Labels.from_plain(labels, f"{place}.labels", {"outputs": n_outputs})
         series = data["series"]
         if series is not None:
-            series = read_choice(series, f"{place}.series", [one.name for one in schema.inputs])
+            series = document.read_choice(series, f"{place}.series", [one.name for one in schema.inputs])
         return cls(schema, steps, linear, labels, series)

@@ -62,12 +62,7 @@ class ExpressionWriter(SourceWriter):
     """Writes the expression of a step, as a loop over the rows of its tables."""
 
     operations: ClassVar[Mapping[str, str]] = {
-        "add": "({0} + {1})",
-        "subtract": "({0} - {1})",
-        "multiply": "({0} * {1})",
-        "divide": "({0} / {1})",
-        "negative": "(-{0})",
-        "square": "({0} * {0})",
+        **SourceWriter.operations,
         "exp": "math.exp({0})",
         "sqrt": "math.sqrt({0})",
         "sin": "math.sin({0})",

@@ -13,6 +13,7 @@ import termwise
 from termwise._checks import import_optional
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
+from termwise.deploy import onnx
 from termwise.deploy.freeze import (
     UnsupportedTransformer,
     flatten,
@@ -21,21 +22,9 @@ from termwise.deploy.freeze import (
     linear_of,
     steps_of,
     supported,
-    terms_of,
 )
 from termwise.deploy.inputs import InputSchema, describe_inputs
-from termwise.deploy.onnx import (
-    ML_OPSET,
-    OPSET,
-    Graph,
-    add_label,
-    add_outputs,
-    add_probabilities,
-    add_steps,
-    element_type,
-    encode_columns,
-    encode_table,
-)
+from termwise.deploy.onnx import Graph
 from termwise.deploy.program import Labels
 
 
@@ -57,10 +46,10 @@ class NestedGraph(Graph):
 
     def __init__(self, scope: Any, operator: Any, container: Any) -> None:
         super().__init__(_precision(operator))
-        if container.target_opset < OPSET:
+        if container.target_opset < onnx.OPSET:
             raise ValueError(
-                f"target_opset must be at least {OPSET} for the estimators of termwise, got {container.target_opset}: "
-                "leave it out to have the newest."
+                f"target_opset must be at least {onnx.OPSET} for the estimators of termwise, got "
+                f"{container.target_opset}: leave it out to have the newest."
             )
         self.scope, self.operator, self.container = scope, operator, container
 
@@ -68,7 +57,7 @@ class NestedGraph(Graph):
         """Add a node and return the name of its result."""
         name = self.scope.get_unique_variable_name(f"termwise_{op.lower()}")
         label = self.scope.get_unique_operator_name(f"termwise_{op}")
-        version = ML_OPSET if domain else OPSET
+        version = onnx.ML_OPSET if domain else onnx.OPSET
         self.container.add_node(
             op, list(inputs), [name], op_domain=domain, op_version=version, name=label, **attributes
         )
@@ -78,7 +67,7 @@ class NestedGraph(Graph):
         """Add a constant and return its name."""
         array = self.cast(values)
         name = self.scope.get_unique_variable_name("termwise_constant")
-        self.container.add_initializer(name, element_type(array.dtype), list(array.shape), array.ravel().tolist())
+        self.container.add_initializer(name, onnx.element_type(array.dtype), list(array.shape), array.ravel().tolist())
         return name
 
     def inputs(self) -> list[str]:
@@ -88,7 +77,7 @@ class NestedGraph(Graph):
         return [
             one.full_name
             if isinstance(one.type, strings)
-            else self.node("Cast", one.full_name, to=element_type(self.dtype))
+            else self.node("Cast", one.full_name, to=onnx.element_type(self.dtype))
             for one in self.operator.inputs
         ]
 
@@ -96,10 +85,10 @@ class NestedGraph(Graph):
         """Add the encoding of one table, or of one that is given column by column."""
         names = self.inputs()
         if len(names) == 1:
-            return encode_table(schema, self, names[0])
+            return onnx.encode_table(schema, self, names[0])
         if len(names) == len(schema.inputs):
-            return encode_columns(schema, self, names)
-        return encode_table(schema, self, self.node("Concat", *names, axis=1))
+            return onnx.encode_columns(schema, self, names)
+        return onnx.encode_table(schema, self, self.node("Concat", *names, axis=1))
 
     def add_results(self, *values: str) -> None:
         """Connect values to the outputs."""
@@ -140,7 +129,7 @@ def _convert_terms(scope: Any, operator: Any, container: Any) -> None:
     else:
         names = graph.inputs()
         z = names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1)
-        graph.add_results(add_steps(steps_of(basis), graph, z))
+        graph.add_results(onnx.add_steps(steps_of(basis), graph, z))
 
 
 def _converted(transformer: Any, graph: NestedGraph) -> str:
@@ -150,7 +139,7 @@ def _converted(transformer: Any, graph: NestedGraph) -> str:
     opset = graph.container.target_opset
     part = algebra.OnnxSubEstimator(transformer, *graph.operator.inputs, op_version=opset, output_names=[name])
     part.add_to(graph.scope, graph.container)
-    return graph.node("Cast", name, to=element_type(graph.dtype))
+    return graph.node("Cast", name, to=onnx.element_type(graph.dtype))
 
 
 # -- estimators --------------------------------------------------------------------------------------------------------
@@ -195,14 +184,14 @@ def _convert_model(scope: Any, operator: Any, container: Any) -> None:
     if last.n_terms_:
         try:
             program = freeze(model)
-            terms = add_steps(program.steps, graph, graph.encode(program.schema))
+            terms = onnx.add_steps(program.steps, graph, graph.encode(program.schema))
         except UnsupportedTransformer:
-            terms = _converted(terms_of(last).basis, graph)
-    scores = add_outputs(linear_of(last), graph, terms)
+            terms = _converted(last.fitted_terms_.basis, graph)
+    scores = onnx.add_outputs(linear_of(last), graph, terms)
     if labels is None:
         graph.add_results(scores)
     elif labels.sharpness is not None:
-        graph.add_results(add_label(labels, graph, scores), add_probabilities(labels, graph, scores))
+        graph.add_results(onnx.add_label(labels, graph, scores), onnx.add_probabilities(labels, graph, scores))
     else:
         both = scores if len(labels.classes) > 2 else graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
-        graph.add_results(add_label(labels, graph, scores), both)
+        graph.add_results(onnx.add_label(labels, graph, scores), both)

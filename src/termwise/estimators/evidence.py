@@ -41,7 +41,7 @@ from termwise.estimators.data import fit_design, read
 from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
 from termwise.selection.engine import STOPPED, Settings, grow
-from termwise.selection.nested import Fetched
+from termwise.selection.nested import fetch_in_memory
 from termwise.selection.path import SelectionPath, Training
 from termwise.selection.rules import CostRule
 
@@ -120,6 +120,8 @@ class ColumnsInMemory:
     The columns W are what the chosen ones leave of the candidates: modified Gram-Schmidt.
     """
 
+    fetch_candidates = staticmethod(fetch_in_memory)
+
     def __init__(self, G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> None:
         self.W, self.Y, self.alphas = G.copy(), Y, alphas
         self.least = np.maximum(min_norm, DEPENDENT_COLUMN * np.einsum("ij,ij->j", G, G))
@@ -131,10 +133,6 @@ class ColumnsInMemory:
         self.s, self.c = np.einsum("ij,ij->j", self.W, self.W), self.W.T @ self.Y
         self.eligible &= self.s > self.least
         self.den = np.where(self.eligible, self.s + self.alphas, 1.0)
-
-    def fetch_candidates(self, candidates: NDArray[np.intp], *values: Floats) -> tuple[Any, Any]:
-        """The candidates and values, which are here already."""
-        return Fetched(candidates), values
 
     def append(self, j: int) -> bool:
         """Append column j."""

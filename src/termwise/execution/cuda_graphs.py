@@ -1,6 +1,6 @@
 """CUDA graphs: functions of a device's arrays captured once and replayed, which hides the latency of many launches.
 
-The only module that knows of graph capture. It decides
+All graph capture is in this module. It decides
 
 - what is captured: every function that the engine starts through `Launcher.launch`, for PyTorch tensors on a GPU;
 - what that requires: arrays keep their address (`reset` drops graphs when one was reallocated) and their shape (T is

@@ -80,7 +80,7 @@ def split_chunks(X: Any, y: Any, sample_weight: Any) -> Chunks:
             f"{getattr(X, 'shape', None)}: where y or sample_weight is a Dask collection, X must be one too, see "
             "da.from_array."
         )
-    chunks, sizes = row_chunks(X), chunk_lengths(X)
+    chunks, sizes = row_chunks(X)
     if sizes is None and not all(part is None or is_dask(part) for part in (y, sample_weight)):
         sizes = tuple(Chunks(chunks, [], []).gather("X", n_rows))
     if sample_weight is not None and not is_dask(sample_weight):
@@ -99,11 +99,10 @@ def _split_like(name: str, part: Any, like: list[Any], sizes: tuple[int, ...] | 
         assert sizes is not None
         check_consistent_length(range(sum(sizes)), part)
         return np.split(part, np.cumsum(sizes)[:-1])
-    own = chunk_lengths(part)
+    chunks, own = row_chunks(part)
     if own is not None and sizes is not None:
         check_consistent_length(range(sum(sizes)), range(sum(own)))
-        part = part.rechunk({0: sizes})
-    chunks = row_chunks(part)
+        chunks, _ = row_chunks(part.rechunk({0: sizes}))
     if len(chunks) != len(like):
         raise ValueError(
             f"{name} must have as many chunks of rows as X where their lengths are not known, got {len(chunks)} for "
@@ -117,16 +116,14 @@ def n_rows(X: Any) -> int:
     return int(X.shape[0])
 
 
-def chunk_lengths(X: Any) -> tuple[int, ...] | None:
-    """Numbers of rows of the chunks; None where they are not known, as those of data frames are not."""
-    sizes: Any = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
-    return None if np.isnan(sizes).any() else sizes
+def row_chunks(X: Any) -> tuple[list[Any], tuple[int, ...] | None]:
+    """Chunks of whole rows as delayed objects, and their lengths; columns in several chunks are put into one.
 
-
-def row_chunks(X: Any) -> list[Any]:
-    """Chunks of whole rows as delayed objects; columns in several chunks are put into one."""
+    The lengths are None where they are not known, as those of data frames are not.
+    """
     whole = X.rechunk({1: -1}) if X.ndim == 2 and hasattr(X, "numblocks") and X.numblocks[1] > 1 else X
-    return list(np.ravel(whole.to_delayed()))
+    sizes: Any = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
+    return list(np.ravel(whole.to_delayed())), None if np.isnan(sizes).any() else sizes
 
 
 def sample_rows(chunks: Chunks, max_rows: int) -> tuple[Any, Any]:
@@ -384,10 +381,10 @@ def map_rows(function: Callable[[Any], Any], X: Any, width: int | None) -> Any:
     shape = () if width is None else (width,)
     dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
     shared = dask.delayed(function, traverse=False)
-    chunks, sizes = row_chunks(X), chunk_lengths(X) or itertools.repeat(np.nan)
+    chunks, sizes = row_chunks(X)
     parts = [
         array.from_delayed(dask.delayed(_evaluate_chunk)(shared, chunk, shape, dtype), (size, *shape), dtype)
-        for chunk, size in zip(chunks, sizes, strict=False)
+        for chunk, size in zip(chunks, sizes or itertools.repeat(np.nan), strict=False)
     ]
     return array.concatenate(parts, allow_unknown_chunksizes=True)
 

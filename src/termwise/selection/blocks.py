@@ -275,7 +275,10 @@ def append_column(rows: RowArrays, x: Array, column: NewColumn) -> tuple[Array, 
 
 
 def row_sums(rows: RowArrays) -> RowSums:
-    """Sums over the rows of the squared residuals and leave-one-out residuals `r / leverage_gap`, Orr (5.1)."""
+    """Sums over the rows of squared residuals and leave-one-out residuals, Orr (5.1).
+
+    The residuals themselves are `linalg.least_squares.leave_one_out`.
+    """
     xp, safe, r = namespace(rows.gap), at_least(rows.gap, LEVERAGE_GAP_MIN), rows.r.T
     wr = r / (safe * safe)
     squares = r * wr

@@ -12,7 +12,7 @@ formula leaves the residuals
     a - gamma w,    gamma = (c - a'v_F) / (den - v_F'w)
 
 Gamma is the candidate's weight in the fit without the fold, and `den - v_F'w` is `den` without the fold: when that is
-nothing beside `w'w`, the other folds cannot tell the weight and the error is infinite. With `f = W'A_F'r_F` and
+nothing beside `w'w`, the other folds do not determine the weight and the error is infinite. With `f = W'A_F'r_F` and
 `e = W'A_F'v_F`, and since `P_FF^-2 = I + A_F W diag((1 + 1/gap) / gap) W'A_F'`,
 
     a'v = r'v + f'(e / gap)    v'w = v'v + e'(e / gap)    w'w = v'v + e'(e (1 + 1/gap) / gap), a'a and a'w alike:

@@ -86,8 +86,21 @@ class CentredColumns(NamedTuple):
     norms: Floats  # (p,), squares; zero for constant columns
 
 
+class Fetched(NamedTuple):
+    """Candidates that were fetched."""
+
+    numbers: Indices
+
+
+def fetch_in_memory(candidates: Indices, *values: Floats) -> tuple[Fetched, Any]:
+    """The candidates and values of a state in memory, which need no transfer."""
+    return Fetched(candidates), values
+
+
 class NestedState:
     """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled."""
+
+    fetch_candidates = staticmethod(fetch_in_memory)
 
     def __init__(self, columns: CentredColumns, Y: Floats, alpha: float, max_terms: int) -> None:
         self.columns, self.Y, self.alpha = columns, Y, alpha
@@ -115,10 +128,6 @@ class NestedState:
             self.refreshed += 1
         self.eligible = self.s > self.least
         self.den = np.where(self.eligible, self.alpha + self.s, 1.0)
-
-    def fetch_candidates(self, candidates: Indices, *values: Floats) -> tuple[Any, Any]:
-        """The candidates and values, which are here already."""
-        return Fetched(candidates), values
 
     def append(self, j: int) -> bool:
         """Append candidate j, with the root of the penalty below it; exclude it if it depends on the others.
@@ -149,9 +158,3 @@ class NestedState:
         k, terms = len(self.chosen), np.array(self.chosen, dtype=np.intp)
         means = self.columns.means[terms]
         return NestedModels(terms, means, self.R[:k, :k], self.Z[:k, : len(self.Y)], self.zy[:k], start)
-
-
-class Fetched(NamedTuple):
-    """Candidates that were fetched."""
-
-    numbers: Indices

@@ -1,4 +1,4 @@
-"""Rules: which candidate to add next. Each is a small class; the loop knows none of them by name.
+"""Rules: which candidate to add next. Each is a small class; the loop depends on none of them.
 
 A rule reads the driver's statistics (see `state`) and returns a choice, or None to end the path. Ties go to the lower
 index: scores that differ by rounding only are equal.
