@@ -188,9 +188,7 @@ def test_only_chosen_functions_are_evaluated(monkeypatch):
     model = LocalRidge(RadialBasis(width=0.05)).fit(X, y)
     widths = []
     original = RadialBasis.evaluate
-    monkeypatch.setattr(
-        RadialBasis, "evaluate", lambda self, X: widths.append(len(self.centers_)) or original(self, X)
-    )
+    monkeypatch.setattr(RadialBasis, "evaluate", lambda self, X: widths.append(len(self.centers_)) or original(self, X))
     model.predict(X)
     assert widths == [model.n_terms_]
 

@@ -225,22 +225,15 @@ class SmoothBasis(Basis):
 
     def _resolve_centers(self, X: NDArray, distinct: NDArray[np.intp], Z: Floats) -> tuple[NDArray, NDArray[np.intp]]:
         """Return distinct centres and their rows; Z holds the distinct samples, standardised."""
-        self._place = "row"
-        if isinstance(self.centers, str):
-            check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return X[distinct], distinct
-        if np.ndim(self.centers) == 0:
+        if np.ndim(self.centers) == 0 and not isinstance(self.centers, str):
             remedy = "'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
-            if count >= len(Z):
-                return X[distinct], distinct
-            spread = RadialBasis(centers=int(count), random_state=self.random_state).fit(Z)
-            return X[distinct[spread.center_rows_]], distinct[spread.center_rows_]
-        shape = np.shape(self.centers)
-        if len(shape) != 2 or shape[1] != X.shape[1]:
-            raise ValueError(f"centers must have shape (m, {X.shape[1]}), got shape {shape}: one coordinate per input.")
-        self._place = "centre"
-        given = check_array(self.centers, dtype=X.dtype, input_name="centers")
+            if count < len(Z):
+                distinct = distinct[RadialBasis(centers=int(count), random_state=self.random_state).fit(Z).center_rows_]
+            return X[distinct], distinct
+        given = RadialBasis(centers=self.centers).fit(X).centers_
+        if isinstance(self.centers, str):
+            return X[distinct], distinct
         rows = different_rows(given[:, self._relevant_inputs])
         return given[rows], rows
 
@@ -278,11 +271,11 @@ class SmoothBasis(Basis):
     def _names(self, inputs: list[str]) -> list[str]:
         relevant = [inputs[j] for j in self._relevant_inputs]
         listed = ", ".join(relevant) if len(relevant) <= NAMED_INPUTS else f"{len(relevant)} inputs"
-        names = []
+        names, place = [], "row" if np.ndim(self.centers) == 0 else "centre"
         for j, factor, row in zip(self.columns_, self.factors_, self.center_rows_, strict=True):
             parts = [] if self.isotropic_ else [listed]
             parts += [f"w={factor:g}"] if self.isotropic_ or factor != 1 else []
-            names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {self._place} {row}")
+            names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {place} {row}")
         return names
 
 
