@@ -9,9 +9,10 @@ sign of (37),
 
     margin_k = y_k s_k - h_k,    s_k = sum over |g_i| > t of (g_i - t sign g_i) u_ki,    h_k = sum of u_ki^2:
 
-lambda_2 scales both terms alike and drops out, so the rate J of leave-one-out errors depends on t only. With the
-directions sorted by |g|, the first m are active while t lies in the interval `[|g_m+1|, |g_m|)`. There every margin is
-linear in t; J is piecewise constant, with breakpoints at the roots, and one sweep over all of them finds its minimum.
+lambda_2 scales both terms by the same factor and cancels, so the rate J of leave-one-out errors depends on t only. With
+the directions sorted by |g|, the first m are active while t lies in the interval `[|g_m+1|, |g_m|)`. There every margin
+is linear in t; J is piecewise constant, with breakpoints at the roots, and one sweep over all of them finds its
+minimum.
 
 Two ends of the range are not models: above |g_1| no direction is active, and where (34) fails for many samples the
 formula is far too optimistic. (34) requires that leaving out k takes no coefficient across the threshold,

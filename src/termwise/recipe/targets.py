@@ -57,7 +57,7 @@ class RidgeTarget:
         share = sample_weight / sample_weight.sum()
         size = np.sqrt(share @ (G - share @ G) ** 2)
         problem = pose(G / np.where(size > 0, size, 1.0), Y, sample_weight, intercept=True)
-        spectrum = Spectrum(problem, rough=True)
+        spectrum = Spectrum(problem, truncate=True)
         alpha = best_alpha(spectrum, "loo")
         ridge, root = spectrum.solution(alpha), np.sqrt(sample_weight)[:, None]
         signal = problem.Y_mean + ridge.B @ (ridge.B.T @ problem.Y) / root
