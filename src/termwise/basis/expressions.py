@@ -151,12 +151,12 @@ def evaluate(
             values[node] = OTHERS[node.operation](*arguments)
         else:
             ufunc = expit if node.operation == "expit" else getattr(np, node.operation)
-            unused = [a for a in node.arguments if a not in shared]  # by any other operation
-            results = [a for a in unused if a.operation != "variable" or a.arguments[0] in overwrite]
-            free = [values[a] for a in results if in_place and isinstance(values[a], np.ndarray)]
-            if free:
-                shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
-                free = [array for array in free if array.shape == shape and array.dtype == dtype]
+            free = []  # arrays of the right kind that nothing else needs
+            if in_place:
+                unshared = [a for a in node.arguments if a not in shared]
+                own = [values[a] for a in unshared if a.operation != "variable" or a.arguments[0] in overwrite]
+                kind = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
+                free = [array for array in own if isinstance(array, np.ndarray) and (array.shape, array.dtype) == kind]
             values[node] = ufunc(*arguments, out=free[0]) if free else ufunc(*arguments)
     return values[expression]
 
