@@ -599,25 +599,25 @@ def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
 
 
 @pytest.mark.parametrize("shape", [(40, 6), (40, 100)])
-def test_a_rough_spectrum_is_the_exact_one_where_the_design_is_well_conditioned(shape, rng):
+def test_a_truncated_spectrum_is_the_exact_one_where_the_design_is_well_conditioned(shape, rng):
     G, Y = rng.normal(size=shape), rng.normal(size=(40, 2))
     problem = pose(G, Y, rng.integers(1, 4, size=40).astype(float), intercept=True)
-    rough, exact = Spectrum(problem, rough=True), Spectrum(problem)
+    truncated, exact = Spectrum(problem, truncate=True), Spectrum(problem)
     alphas = np.append(0.0, 10.0 ** np.arange(-3, 6))
     for criterion in ("loo", "gcv"):
-        np.testing.assert_allclose(rough.score(criterion, alphas), exact.score(criterion, alphas), rtol=1e-8)
+        np.testing.assert_allclose(truncated.score(criterion, alphas), exact.score(criterion, alphas), rtol=1e-8)
     for alpha in alphas[1:]:
-        np.testing.assert_allclose(rough.solution(alpha).weights, exact.solution(alpha).weights, atol=1e-10)
-        np.testing.assert_allclose(rough.solution(alpha).loo, exact.solution(alpha).loo, atol=1e-8)
+        np.testing.assert_allclose(truncated.solution(alpha).weights, exact.solution(alpha).weights, atol=1e-10)
+        np.testing.assert_allclose(truncated.solution(alpha).loo, exact.solution(alpha).loo, atol=1e-8)
 
 
-def test_a_rough_spectrum_leaves_out_directions_of_tiny_singular_values(rng):
+def test_a_truncated_spectrum_leaves_out_directions_of_tiny_singular_values(rng):
     G = rng.normal(size=(40, 5)) * [1.0, 1.0, 1.0, 1e-3, 1e-7]
     problem = pose(G, G[:, :1] + 0.1 * rng.normal(size=(40, 1)), np.ones(40), intercept=True)
-    rough, exact = Spectrum(problem, rough=True), Spectrum(problem)
-    assert (len(rough.s), len(exact.s)) == (4, 5)
+    truncated, exact = Spectrum(problem, truncate=True), Spectrum(problem)
+    assert (len(truncated.s), len(exact.s)) == (4, 5)
     np.testing.assert_allclose(
-        rough.solution(1e-3).B @ rough.solution(1e-3).B.T @ problem.Y,
+        truncated.solution(1e-3).B @ truncated.solution(1e-3).B.T @ problem.Y,
         exact.solution(1e-3).B @ exact.solution(1e-3).B.T @ problem.Y,
         atol=1e-7,
     )

@@ -202,7 +202,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
         if member.target == "ridge":
             ridge = oracles.standardised(candidates, counts), stage.members[len(members)][1].ridge.alpha
             aim = stage.members[len(members)][1].ridge.signal
-        (models,) = nested_paths(one, [aim], rows.counts, ALPHA, member.size)
+        (models,) = nested_paths(one, [aim], rows.sample_weight, ALPHA, member.size)
         members.append((member.weight, one[:, models.terms], ALPHA, ridge))
     members.append((0.2, G[:, :0], ALPHA, None))
     columns = np.hstack([part[:, terms[name]] for name, part in zip(("pairs", "smooth"), parts, strict=True)])

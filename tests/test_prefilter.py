@@ -208,7 +208,7 @@ def test_the_minimum_is_that_of_brute_force(one):
     assert one.cost(0.0) == np.inf  # where margins can all be zero
     assert best.low < best.t < best.high
     assert one.active(best.t) == best.m >= 1
-    equal = [h for r, h, k in zip(rate, high, m, strict=True) if abs(r - best.rate) < 1e-9 and one.trusts(k)]
+    equal = [h for r, h, k in zip(rate, high, m, strict=True) if abs(r - best.rate) < 1e-9 and one.is_eligible(k)]
     assert best.high == max(equal)
 
 
@@ -221,7 +221,7 @@ def test_only_trusted_intervals_count_unless_there_is_none(monkeypatch):
         <= signal_module.MAX_VIOLATIONS
     }
     assert 0 < len(trusted) < len(one.g)
-    assert {m for m in range(1, len(one.g) + 1) if one.trusts(m)} == trusted
+    assert {m for m in range(1, len(one.g) + 1) if one.is_eligible(m)} == trusted
     rate, _, _, m = one.sweep()
     best = one.best()
     assert best.m in trusted
@@ -229,7 +229,7 @@ def test_only_trusted_intervals_count_unless_there_is_none(monkeypatch):
     monkeypatch.setattr(signal_module, "MAX_VIOLATIONS", -1.0)
     free = filtered(*smooth(40, 0.5))
     assert free.best().rate == rate.min()
-    assert all(free.trusts(k) for k in range(1, len(free.g) + 1))
+    assert all(free.is_eligible(k) for k in range(1, len(free.g) + 1))
     assert free.cost(free.best().t) == rate.min()
 
 

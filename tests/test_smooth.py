@@ -194,7 +194,11 @@ def test_constant_inputs_only(data, model):
         ({"centers": 0}, ValueError, r"centers must be a whole number >= 1, got 0: 'samples' or an array of points"),
         ({"centers": 1.5}, ValueError, r"centers must be a whole number >= 1, got 1\.5"),
         ({"centers": "all"}, ValueError, r"centers must be one of 'samples', got 'all': give 'samples', a number or"),
-        ({"centers": [[1.0]]}, ValueError, r"centers must have shape \(m, 4\), got shape \(1, 1\): one coordinate per"),
+        (
+            {"centers": [[1.0]]},
+            ValueError,
+            r"centers must have shape \(p, 4\), got shape \(1, 1\): the data have 4 inputs",
+        ),
         ({"centers": [[1.0, 2, 3, np.nan]]}, ValueError, r"Input centers contains NaN"),
         ({"linear": "yes"}, ValueError, r"linear must be True or False, got 'yes': True has the inputs themselves"),
     ],

@@ -26,11 +26,12 @@ FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual 
 EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
 RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
 GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
-ROUGH_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are left out where any penalty suppresses them
+TRUNCATED_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are dropped where any penalty suppresses them
 GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps six digits
 DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
 FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the columns before it, it depends on them
 ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
+RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
 SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
 

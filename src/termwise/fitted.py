@@ -54,7 +54,7 @@ class FitStatistics:
         root = tuple(to_host(factor) for factor in solution.root)
         return replace(
             self,
-            rows=replace(self.rows, counts=to_host(self.rows.counts)),
+            rows=replace(self.rows, sample_weight=to_host(self.rows.sample_weight)),
             solution=replace(solution, weights=weights, root=root, B=B, loo=loo),
             G_mean=to_host(self.G_mean),
             residuals=to_host(self.residuals),
@@ -198,13 +198,13 @@ class FittedTerms:
         statistics = self.statistics.on_host()
         center, columns = to_host(as_columns(self.outputs(G))), to_host(G)  # order statistics are computed on the host
         rows, solution = statistics.rows, statistics.solution
-        loo = solution.loo / np.sqrt(rows.counts)[:, None]
-        b = solution.B * (rows.single / np.sqrt(rows.counts))[:, None]
+        loo = solution.loo / np.sqrt(rows.sample_weight)[:, None]
+        b = solution.B * (rows.single / np.sqrt(rows.sample_weight))[:, None]
         ends = np.empty((2, *center.shape))
         for block in row_blocks(len(columns), len(b)):
             spread = solution.project(columns[block] - statistics.G_mean) @ b.T + rows.intercept * rows.single / rows.n
             for j in range(center.shape[1]):
-                ends[:, block, j] = jackknife_plus(center[block, j], spread, loo[:, j], rows.counts, coverage)
+                ends[:, block, j] = jackknife_plus(center[block, j], spread, loo[:, j], rows.sample_weight, coverage)
         lower, upper = (self.squeeze(end, axis=1).astype(columns.dtype, copy=False) for end in ends)
         return moved(lower, G), moved(upper, G)
 

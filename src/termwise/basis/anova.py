@@ -274,8 +274,7 @@ class AnovaBasis(Basis):
         few = len(self.inputs_) <= FEW_PRODUCTS * (1 + len(self.means_) * (1 + self.n_centers))
         return few or len(X) * len(self.inputs_) <= SMALL_MATRIX
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self.input_names()
+    def _names(self, inputs: list[str]) -> list[str]:
         single = np.full((len(inputs) + 1, self.centers_.shape[1] + 1), "", dtype=object)  # [-1, -1] for no function
         for j in np.unique(self.inputs_[self.inputs_ >= 0]):
             places = distinct_labels(self.centers_[j])

@@ -66,8 +66,8 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        """Return one readable name per function."""
+    def _names(self, inputs: list[str]) -> list[str]:
+        """Return one readable name per function, from the names of the inputs."""
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Fix the functions from the training inputs.
@@ -198,11 +198,6 @@ class InputStatistics:
             )
         return self
 
-    @property
-    def varying(self) -> NDArray[np.intp]:
-        """Inputs that are not constant."""
-        return np.flatnonzero(self.deviations)
-
 
 class ColumnSubset(TransformerMixin, BaseEstimator):
     """Some columns of the output of a fitted transformer: `take` for transformers that have none of their own."""
@@ -226,6 +221,22 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the transformer's own names of these columns."""
         return self.transformer.get_feature_names_out(input_features)[self.indices]
+
+
+def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) -> Floats:
+    """Return a length in the units of the inputs: a number, one for each of d inputs, or a (d, d) matrix if allowed."""
+    try:
+        array = np.array(to_host(value) if is_foreign(value) else value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be made of numbers, got {value!r}: {remedy}.") from None
+    if array.ndim > max_ndim or array.shape != (d,) * array.ndim:
+        shapes = " or ".join(str((d,) * ndim) for ndim in range(1, max_ndim + 1))
+        raise ValueError(
+            f"{name} must be a number or have shape {shapes}, got shape {array.shape}: the data have {d} inputs."
+        )
+    if not np.all(np.isfinite(array)) or (array.ndim < 2 and np.any(array <= 0)):
+        raise ValueError(f"{name} must be finite and > 0, got {value!r}: {remedy}.")
+    return array
 
 
 def is_streamable(basis: Any) -> bool:

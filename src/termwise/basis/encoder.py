@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
@@ -69,13 +69,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
             Present for scikit-learn's conventions.
         """
-        if not is_frame(X):
-            self._check_array(X, reset=True)
-            self.categories_ = {}
-            return self
-        columns = self._columns(X, reset=True)
-        categorical = {key: one for key, one in columns.items() if str(one.dtype).startswith(CATEGORICAL)}
-        _check_columns(columns, categorical)
+        columns = self._validate(X, reset=True)
+        categorical = _categorical_columns(columns) if is_frame(X) else {}
         self.categories_ = {}
         for key, column in categorical.items():
             values = list(np.asarray(column.unique(), dtype=object))
@@ -95,10 +90,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The table.
         """
         check_is_fitted(self, "categories_")
+        columns = self._validate(X, reset=False)
         if not is_frame(X):
-            return self._check_array(X, reset=False)
-        columns = self._columns(X, reset=False)
-        _check_columns(columns, self.categories_)
+            return columns
         numeric = [str(column.dtype).lower() for key, column in columns.items() if key not in self.categories_]
         parts = []
         for key, column in columns.items():
@@ -134,25 +128,37 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         names, keys = super().get_feature_names_out(input_features), super().get_feature_names_out()
         return [(str(name), self.categories_.get(str(key))) for name, key in zip(names, keys, strict=True)]
 
-    def _check_array(self, X: Any, reset: bool) -> NDArray:
-        if not reset and self.categories_:
+    def _validate(self, X: Any, reset: bool) -> Any:
+        """Return a valid array, or the columns of a valid frame by name, `x0`, `x1`, ... where names are no strings."""
+        if is_frame(X):
+            _check_names(X.columns)
+            if 0 in X.shape:
+                raise ValueError(f"X must have at least one row and one column, got shape {X.shape}: give some data.")
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            values = dict(zip(map(str, super().get_feature_names_out()), (X[name] for name in X.columns), strict=True))
+            categorical = _categorical_columns(values) if reset else self.categories_
+            numeric = {key: column for key, column in values.items() if key not in categorical}
+            _check_numeric(numeric)
+            missing = [
+                key
+                for key, column in values.items()
+                if is_missing(column).any()
+                or (key in numeric and not np.isfinite(np.asarray(column, dtype=np.float64)).all())
+            ]
+        else:
+            if not reset and self.categories_:
+                raise ValueError(
+                    f"X must be a data frame as in fit, got {type(X).__name__}: an array of numbers does not hold the "
+                    f"categories of {listing(self.categories_)}."
+                )
+            values = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
+            missing = list(super().get_feature_names_out()[~np.isfinite(values).all(axis=0)])
+        if missing:
             raise ValueError(
-                f"X must be a data frame as in fit, got {type(X).__name__}: an array of numbers does not hold the "
-                f"categories of {listing(self.categories_)}."
+                f"X must not have missing values (NaN, inf or null), got some in {listing(missing)}: fill them, with "
+                "scikit-learn's SimpleImputer for example, or drop those rows."
             )
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
-        missing = np.flatnonzero(~np.isfinite(X).all(axis=0))
-        _raise_if_missing([super(TableEncoder, self).get_feature_names_out()[j] for j in missing])
-        return X
-
-    def _columns(self, X: Any, reset: bool) -> dict[str, Any]:
-        """Return the columns of a frame by their names, or `x0`, `x1`, ... where these are no strings."""
-        _check_names(X.columns)
-        if 0 in X.shape:
-            raise ValueError(f"X must have at least one row and one column, got shape {X.shape}: give some data.")
-        validate_data(self, X, skip_check_array=True, reset=reset)
-        keys = super().get_feature_names_out()
-        return {str(key): X[name] for key, name in zip(keys, X.columns, strict=True)}
+        return values
 
 
 def is_frame(X: Any) -> bool:
@@ -178,33 +184,23 @@ def listing(names: Iterable[Any]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def _check_columns(columns: dict[str, Any], categorical: Collection[str]) -> None:
-    """Raise unless all columns but the categorical ones hold numbers, and no value is missing or infinite."""
-    numeric = {key: column for key, column in columns.items() if key not in categorical}
-    others = [key for key, column in numeric.items() if not is_numeric(column)]
-    kinds = [key for key in others if str(columns[key].dtype).startswith(CATEGORICAL)]
-    if kinds:
+def _categorical_columns(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a categorical type."""
+    return {key: column for key, column in columns.items() if str(column.dtype).startswith(CATEGORICAL)}
+
+
+def _check_numeric(columns: dict[str, Any]) -> None:
+    """Raise unless all columns hold numbers."""
+    others = {key: column for key, column in columns.items() if not is_numeric(column)}
+    if categorical := _categorical_columns(others):
         raise ValueError(
-            f"X must hold numbers where it did in fit, got categories in {listing(kinds)}: give numbers, or fit again."
+            f"X must hold numbers where it did in fit, got categories in {listing(categorical)}: give numbers, or fit "
+            "again."
         )
     if others:
         raise ValueError(
             f"X must hold numbers or categories, got something else in {listing(others)}: make it a categorical "
             "column, with astype('category') in pandas or cast(pl.Categorical) in polars, or drop it."
-        )
-    missing = [key for key, column in columns.items() if is_missing(column).any()]
-    _raise_if_missing(
-        key
-        for key in columns
-        if key in missing or (key in numeric and not np.isfinite(np.asarray(columns[key], dtype=np.float64)).all())
-    )
-
-
-def _raise_if_missing(names: Iterable[str]) -> None:
-    if names := list(names):
-        raise ValueError(
-            f"X must not have missing values (NaN, inf or null), got some in {listing(names)}: fill them, with "
-            "scikit-learn's SimpleImputer for example, or drop those rows."
         )
 
 

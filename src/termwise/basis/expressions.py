@@ -109,16 +109,11 @@ OTHERS: dict[str, Callable[..., Array]] = {
 
 
 @cache
-def _order(expression: Expression) -> tuple[Expression, ...]:
-    """All parts, each once and after its arguments."""
-    return tuple(dict.fromkeys(expression.nodes()))
-
-
-@cache
-def _shared(expression: Expression) -> frozenset[Expression]:
-    """Parts that are arguments of more than one operation, or twice of one."""
-    uses = Counter(argument for node in _order(expression) if not node.is_leaf for argument in node.arguments)
-    return frozenset(node for node, count in uses.items() if count > 1)
+def _ordered_parts(expression: Expression) -> tuple[list[Expression], frozenset[Expression]]:
+    """Return all parts, each once and after its arguments, and those used more than once as arguments."""
+    parts = list(dict.fromkeys(expression.nodes()))
+    uses = Counter(argument for node in parts if not node.is_leaf for argument in node.arguments)
+    return parts, frozenset(node for node, count in uses.items() if count > 1)
 
 
 def evaluate(
@@ -140,16 +135,10 @@ def evaluate(
     overwrite : collection of str
         Variables whose arrays may be used as working memory.
     """
-    shared = _shared(expression)
-    values: dict[Expression, Array] = {}
+    parts, shared = _ordered_parts(expression)
     in_place = xp is np and any(np.size(value) >= IN_PLACE_SIZE for value in variables.values())
-
-    def is_free(node: Expression) -> bool:
-        """Whether the value of an argument is an array that nothing else needs."""
-        kept = node.operation == "variable" and node.arguments[0] not in overwrite
-        return isinstance(values[node], np.ndarray) and not kept and node not in shared
-
-    for node in _order(expression):
+    values: dict[Expression, Array] = {}
+    for node in parts:
         if node.is_leaf:
             name_or_number = node.arguments[0]
             values[node] = variables[name_or_number] if node.operation == "variable" else name_or_number
@@ -162,10 +151,12 @@ def evaluate(
             values[node] = OTHERS[node.operation](*arguments)
         else:
             ufunc = expit if node.operation == "expit" else getattr(np, node.operation)
-            free = [values[argument] for argument in node.arguments if in_place and is_free(argument)]
-            if free:
-                shape, dtype = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
-                free = [array for array in free if array.shape == shape and array.dtype == dtype]
+            free = []  # arrays of the right kind that nothing else needs
+            if in_place:
+                unshared = [a for a in node.arguments if a not in shared]
+                own = [values[a] for a in unshared if a.operation != "variable" or a.arguments[0] in overwrite]
+                kind = np.broadcast_shapes(*map(np.shape, arguments)), np.result_type(*arguments)
+                free = [array for array in own if isinstance(array, np.ndarray) and (array.shape, array.dtype) == kind]
             values[node] = ufunc(*arguments, out=free[0]) if free else ufunc(*arguments)
     return values[expression]
 
@@ -216,29 +207,26 @@ class SourceWriter(ABC):
         """Return the text of an expression; `lines` then holds the statements before it."""
         if node.is_leaf:
             return (self.variable if node.operation == "variable" else self.number)(node.arguments[0])
-        if node not in self._texts:
-            self._texts[node] = self._operation(node)
-            if node in self._shared:
-                self._texts[node] = self._define("u", self._texts[node])
+        if node in self._texts:
+            return self._texts[node]
+        if node.operation in self.reductions:
+            initial, update = self.reductions[node.operation]
+            before, self.lines, self.inside = self.lines, [], True
+            arguments = self._arguments(node, update)
+            body, self.lines, self.inside = self.lines, before, False
+            text = self._define("total", initial, self.changing)
+            self.lines += self.loop(node.variables(), [*body, update.format(*arguments, total=text)])
+        else:
+            template = self.operations[node.operation]
+            text = template.format(*self._arguments(node, template))
+        self._texts[node] = self._define("u", text) if node in self._shared else text
         return self._texts[node]
 
     def write(self, expression: Expression) -> tuple[list[str], str]:
         """Return the statements before the value of an expression, and the text of the value."""
-        self.lines, self._texts, self._shared = [], {}, _shared(expression)
+        self.lines, self._texts, (_, self._shared) = [], {}, _ordered_parts(expression)
         text = _without_parentheses(self.value(expression))
         return self.lines, text
-
-    def _operation(self, node: Expression) -> str:
-        if node.operation not in self.reductions:
-            template = self.operations[node.operation]
-            return template.format(*self._arguments(node, template))
-        initial, update = self.reductions[node.operation]
-        before, self.lines, self.inside = self.lines, [], True
-        arguments = self._arguments(node, update)
-        body, self.lines, self.inside = self.lines, before, False
-        total = self._define("total", initial, self.changing)
-        self.lines += self.loop(node.variables(), [*body, update.format(*arguments, total=total)])
-        return total
 
     def _arguments(self, node: Expression, template: str) -> list[str]:
         """Write the arguments of an operation; those that the template repeats get a name."""

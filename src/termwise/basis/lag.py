@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,16 +69,13 @@ class LagBasis(Basis):
     def _fit(self, X: NDArray, y: Any) -> None:
         own = _lag_list("lags", self.lags, smallest=1)
         other = own if self.input_lags is None else _lag_list("input_lags", self.input_lags, smallest=0)
-        names = self.input_names()
-        if isinstance(self.output, str):
-            if self.output not in names:
-                raise ValueError(f"output must name a column of X, got {self.output!r}: the columns are {names}.")
-            self.output_ = names.index(self.output)
-        else:
-            remedy = f"X has {len(names)} columns"
-            self.output_ = int(
-                check_number("output", self.output, low=0, below=len(names), integer=True, remedy=remedy)
-            )
+        names, output = self.input_names(), self.output
+        if isinstance(output, str):
+            if output not in names:
+                raise ValueError(f"output must name a column of X, got {output!r}: the columns are {names}.")
+            output = names.index(output)
+        remedy = f"X has {len(names)} columns"
+        self.output_ = int(check_number("output", output, low=0, below=len(names), integer=True, remedy=remedy))
         inputs = [j for j in range(X.shape[1]) if j != self.output_]
         self.columns_ = np.repeat([self.output_, *inputs], [len(own)] + [len(other)] * len(inputs))
         self.lags_ = np.concatenate([own] + [other] * len(inputs))
@@ -100,12 +99,9 @@ class LagBasis(Basis):
         """
         return lagged(X, self.columns_, self.lags_)
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self.input_names()
-        return [
-            f"{inputs[j]}[t-{lag}]" if lag else f"{inputs[j]}[t]"
-            for j, lag in zip(self.columns_, self.lags_, strict=True)
-        ]
+    def _names(self, inputs: list[str]) -> list[str]:
+        times = [f"[t-{lag}]" if lag else "[t]" for lag in self.lags_]
+        return [inputs[j] + time for j, time in zip(self.columns_, times, strict=True)]
 
     def windows(self, X: ArrayLike) -> tuple[NDArray, NDArray]:
         """Return the rows with a complete history and their targets.
@@ -156,9 +152,13 @@ class LagBasis(Basis):
                 f"X must be complete but for outputs from row {start} on, got NaN in row "
                 f"{np.flatnonzero(np.isnan(table).any(axis=1))[0]}: fill it or choose a later start."
             )
+        as_table: Callable[[NDArray], Any] = np.asarray
+        if hasattr(X, "columns"):  # the model needs the names it was fitted with
+            columns = {"columns": X.columns} if hasattr(X, "iloc") else {"schema": list(X.columns)}
+            as_table = partial(type(X), **columns)
         for t in range(start, len(table)):
             window = table[max(0, t - self.max_lag_) : t + 1]
-            table[t, self.output_] = model.predict(_like(X, window))[-1]
+            table[t, self.output_] = model.predict(as_table(window))[-1]
         return table[:, self.output_]
 
 
@@ -179,10 +179,3 @@ def _lag_list(name: str, lags: Any, smallest: int) -> NDArray[np.intp]:
             "say how many steps back to look."
         )
     return array.astype(np.intp)
-
-
-def _like(X: Any, rows: NDArray) -> Any:
-    """Rows as a frame with the columns of `X` where that is one: the model sees the names it was fitted with."""
-    if not hasattr(X, "columns"):
-        return rows
-    return type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else type(X)(rows, schema=list(X.columns))

@@ -18,7 +18,7 @@ from termwise import _arrays as arrays
 from termwise._arrays import Array
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
-from termwise.basis.base import Basis
+from termwise.basis.base import Basis, check_positive
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
 from termwise.design import EVERY
 from termwise.design.kernel import KernelDesign
@@ -104,32 +104,17 @@ class RadialBasis(Basis):
         check_choice("kernel", self.kernel, KERNELS)
         if self.store != "auto":
             check_bool("store", self.store, remedy="'auto' decides by the memory budget")
-        self.width_ = self._resolve_width(X)
-        self.centers_, rows = self._resolve_centers(X)
-        self.center_rows_ = arrays.from_host(rows, X)
-
-    def _resolve_width(self, X: Array) -> float | NDArray:
         remedy = "give a number, an array, 'median' or ('median', factor)"
         factor = median_factor("width", self.width, remedy)
-        if factor is not None:
-            return check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
-        try:
-            width = np.array(
-                arrays.to_host(self.width) if arrays.is_foreign(self.width) else self.width, dtype=np.float64
-            )
-        except (TypeError, ValueError):
-            raise TypeError(f"width must be made of numbers, got {self.width!r}: {remedy}.") from None
-        d = X.shape[1]
-        if width.shape not in ((), (d,), (d, d)):
-            raise ValueError(
-                f"width must be a number or have shape ({d},) or ({d}, {d}), got shape {width.shape}: "
-                f"the data have {d} inputs."
-            )
-        if not np.all(np.isfinite(width)) or (width.ndim < 2 and np.any(width <= 0)):
-            raise ValueError(f"width must be finite and > 0, got {self.width!r}: it is a distance between inputs.")
-        if width.ndim == 2:
-            _metric_root(width)
-        return width if width.ndim else float(width)
+        if factor is None:
+            width = check_positive("width", self.width, X.shape[1], max_ndim=2, remedy=remedy)
+            if width.ndim == 2:
+                _metric_root(width)
+            self.width_ = width if width.ndim else float(width)
+        else:
+            self.width_ = check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
+        self.centers_, rows = self._resolve_centers(X)
+        self.center_rows_ = arrays.from_host(rows, X)
 
     def _resolve_centers(self, X: Array) -> tuple[Array, NDArray[np.intp]]:
         n, d = X.shape
@@ -182,21 +167,24 @@ class RadialBasis(Basis):
             return bool(self.store)
         return arrays.precision(X.dtype).itemsize * X.shape[0] * self.centers_.shape[0] <= budget(X)
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
+    def _names(self, inputs: list[str]) -> list[str]:
         return [f"{self.kernel}_{row}" for row in arrays.to_host(self.center_rows_)]
 
 
 def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: str) -> KernelDesign:
-    """Radial functions around centres on samples X, on their device, by tiles that are not stored.
+    """Return radial functions around centres on samples X, on their device, by tiles that are not stored.
 
     Distances are matrix products here, for speed, and not the sum in `SQUARED_DISTANCE`, which exports use.
     """
     # products cancel less around the centres
     origin = centers.mean(axis=0, dtype=np.float64) if len(centers) else np.zeros(X.shape[1])
-    A, C = (
-        _whiten(arrays.as_float64(points) - arrays.from_host(origin, X), width)
-        for points in (X, arrays.moved(centers, X))
-    )
+    points = [arrays.as_float64(P) - arrays.from_host(origin, X) for P in (X, arrays.moved(centers, X))]
+    if isinstance(width, np.ndarray) and width.ndim == 2:
+        inverse = sla.solve_triangular(_metric_root(width), np.eye(X.shape[1]), lower=True)
+        whitening = arrays.from_host(np.ascontiguousarray(inverse.T), X)
+        A, C = (P @ whitening for P in points)
+    else:
+        A, C = (P / arrays.from_host(width, X) for P in points)
     same = isinstance(X, np.ndarray) and np.array_equal(X, centers)
     phi = KERNELS[kernel]
     if isinstance(phi, Expression):
@@ -254,13 +242,3 @@ def _metric_root(metric: NDArray) -> NDArray:
             f"width as a matrix must be symmetric and positive definite, got {metric.tolist()!r}: it is the metric M "
             "in (x-c)' M^-1 (x-c)."
         ) from None
-
-
-def _whiten(X: Array, width: float | NDArray) -> Array:
-    """Scale the inputs so that the metric becomes the identity."""
-    if not isinstance(width, np.ndarray):
-        return X / width
-    if width.ndim < 2:
-        return X / arrays.from_host(width, X)
-    inverse = sla.solve_triangular(_metric_root(width), np.eye(len(width)), lower=True)
-    return X @ arrays.from_host(np.ascontiguousarray(inverse.T), X)

@@ -155,14 +155,15 @@ class SmoothBasis(Basis):
         statistics = InputStatistics.from_samples(X).check_varying()
         self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
         self.relevance_, self.isotropic_ = self._resolve_relevance(X, y), self.relevance is None
-        distinct, inputs = statistics.rows, self._relevant_inputs
-        Z = evaluate(STANDARDISED, {"z": X[distinct][:, inputs], **self._scaling(inputs)}) * self.relevance_[inputs]
-        if len(inputs) < len(statistics.varying):  # samples may differ in excluded inputs only
+        distinct, inputs, varying = statistics.rows, self._relevant_inputs, np.flatnonzero(self.deviations_)
+        scaling = {"center": self.means_[inputs], "scale": self.deviations_[inputs]}
+        Z = evaluate(STANDARDISED, {"z": X[distinct][:, inputs], **scaling}) * self.relevance_[inputs]
+        if len(inputs) < len(varying):  # samples may differ in excluded inputs only
             first = different_rows(Z)
             distinct, Z = distinct[first], Z[first]
         self.distance_ = median_distance(Z) if of_median else 1.0
         centers, rows = self._resolve_centers(X, distinct, Z)
-        columns = statistics.varying if self.linear else statistics.varying[:0]
+        columns = varying if self.linear else varying[:0]
         n_linear, n_gaussians = len(columns), len(factors) * len(rows)
         self.columns_ = np.append(columns, np.full(n_gaussians, -1))
         self.factors_ = np.append(np.full(n_linear, np.nan), np.repeat(factors, len(rows)))
@@ -199,10 +200,6 @@ class SmoothBasis(Basis):
         """Inputs of the Gaussians."""
         return np.flatnonzero(self.relevance_)
 
-    def _scaling(self, columns: NDArray[np.intp]) -> dict[str, Floats]:
-        """Parameters of `STANDARDISED` for some inputs."""
-        return {"center": self.means_[columns], "scale": self.deviations_[columns]}
-
     def _resolve_relevance(self, X: NDArray, y: Any) -> Floats:
         """Return the factor of each standardised input; 0 for a constant one."""
         varies = self.deviations_ > 0
@@ -228,22 +225,15 @@ class SmoothBasis(Basis):
 
     def _resolve_centers(self, X: NDArray, distinct: NDArray[np.intp], Z: Floats) -> tuple[NDArray, NDArray[np.intp]]:
         """Return distinct centres and their rows; Z holds the distinct samples, standardised."""
-        self._place = "row"
-        if isinstance(self.centers, str):
-            check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
-            return X[distinct], distinct
-        if np.ndim(self.centers) == 0:
+        if np.ndim(self.centers) == 0 and not isinstance(self.centers, str):
             remedy = "'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
-            if count >= len(Z):
-                return X[distinct], distinct
-            spread = RadialBasis(centers=int(count), random_state=self.random_state).fit(Z)
-            return X[distinct[spread.center_rows_]], distinct[spread.center_rows_]
-        shape = np.shape(self.centers)
-        if len(shape) != 2 or shape[1] != X.shape[1]:
-            raise ValueError(f"centers must have shape (m, {X.shape[1]}), got shape {shape}: one coordinate per input.")
-        self._place = "centre"
-        given = check_array(self.centers, dtype=X.dtype, input_name="centers")
+            if count < len(Z):
+                distinct = distinct[RadialBasis(centers=int(count), random_state=self.random_state).fit(Z).center_rows_]
+            return X[distinct], distinct
+        given = RadialBasis(centers=self.centers).fit(X).centers_
+        if isinstance(self.centers, str):
+            return X[distinct], distinct
         rows = different_rows(given[:, self._relevant_inputs])
         return given[rows], rows
 
@@ -258,12 +248,13 @@ class SmoothBasis(Basis):
         G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
         linear = np.flatnonzero(self.columns_ >= 0)
         columns, inputs = self.columns_[linear], self._relevant_inputs
+        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
         radial = [
             (terms, RadialBasis(width=widths, centers=centers).fit(centers))
             for terms, widths, centers in self.gaussians()
         ]
         for rows in row_blocks(*G.shape):
-            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **self._scaling(columns)})
+            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **scaling})
             for terms, part in radial:
                 G[rows, terms] = part.evaluate(X[rows][:, inputs])
         return G
@@ -277,15 +268,14 @@ class SmoothBasis(Basis):
             parts.append((terms, widths, self.centers_[terms][:, inputs]))
         return parts
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self.input_names()
+    def _names(self, inputs: list[str]) -> list[str]:
         relevant = [inputs[j] for j in self._relevant_inputs]
         listed = ", ".join(relevant) if len(relevant) <= NAMED_INPUTS else f"{len(relevant)} inputs"
-        names = []
+        names, place = [], "row" if np.ndim(self.centers) == 0 else "centre"
         for j, factor, row in zip(self.columns_, self.factors_, self.center_rows_, strict=True):
             parts = [] if self.isotropic_ else [listed]
             parts += [f"w={factor:g}"] if self.isotropic_ or factor != 1 else []
-            names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {self._place} {row}")
+            names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {place} {row}")
         return names
 
 

@@ -89,15 +89,13 @@ class UnionBasis(Basis):
         union.n_features_in_ = widths[0]
         if hasattr(fitted[0], "feature_names_in_"):
             union.feature_names_in_ = fitted[0].feature_names_in_
-        union._set(fitted)
+        union.bases_ = tuple(fitted)
+        union.places_ = np.arange(sum(union.sizes))
         return union
 
     def _fit(self, X: NDArray, y: Any) -> None:
         self._check_bases()
-        self._set([clone(basis).fit(X, y) for basis in self.bases])
-
-    def _set(self, bases: Sequence[Basis]) -> None:
-        self.bases_ = tuple(bases)
+        self.bases_ = tuple(clone(basis).fit(X, y) for basis in self.bases)
         self.places_ = np.arange(sum(self.sizes))
 
     def _check_bases(self) -> None:
@@ -149,6 +147,6 @@ class UnionBasis(Basis):
         parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis.evaluate(X) for basis in self.bases_)]
         return np.hstack(parts)[:, self.places_]
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        names = [name for basis in self.bases_ for name in basis._names(inputs or self.input_names())]
+    def _names(self, inputs: list[str]) -> list[str]:
+        names = [name for basis in self.bases_ for name in basis._names(inputs)]
         return [names[place] for place in self.places_]

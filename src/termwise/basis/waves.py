@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.utils import check_random_state
 
 from termwise._checks import check_number
-from termwise.basis.base import Basis
+from termwise.basis.base import Basis, check_positive
 from termwise.basis.expressions import dot, evaluate, variable, z
 
 TURNS = (z - variable("origins")) / variable("periods")
@@ -63,20 +63,8 @@ class FourierBasis(Basis):
             "n_harmonics", self.n_harmonics, low=1, integer=True, remedy="one is the smallest number of waves per input"
         )
         d, spread = X.shape[1], np.ptp(X, axis=0).astype(np.float64)
-        try:
-            period = np.array(
-                np.where(spread > 0, 2 * spread, 1.0) if self.period is None else self.period, dtype=float
-            )
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"period must be made of numbers, got {self.period!r}: leave it out to use the range."
-            ) from None
-        if period.shape not in ((), (d,)):
-            raise ValueError(f"period must be a number or have shape ({d},), got shape {period.shape}: one per input.")
-        if not np.all(np.isfinite(period)) or np.any(period <= 0):
-            raise ValueError(
-                f"period must be finite and > 0, got {self.period!r}: leave it out to use the data's range."
-            )
+        period = np.where(spread > 0, 2 * spread, 1.0) if self.period is None else self.period
+        period = check_positive("period", period, d, max_ndim=1, remedy="leave it out to use the range of the data")
         self.periods_ = np.broadcast_to(period, d).copy()
         self.origins_ = X.min(axis=0).astype(np.float64)
         self.columns_ = np.repeat(np.arange(d), 2 * self.n_harmonics)
@@ -95,8 +83,7 @@ class FourierBasis(Basis):
         waves = {"turns": turns[:, self.columns_], "harmonics": self.harmonics_, "phases": self.phases_}
         return evaluate(WAVE_OF_TURNS, waves, overwrite=("turns",)).astype(X.dtype, copy=False)
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
-        inputs = inputs or self.input_names()
+    def _names(self, inputs: list[str]) -> list[str]:
         waves = np.where(self.phases_ == 0, "sin", "cos")
         terms = zip(waves, self.harmonics_, self.columns_, strict=True)
         return [f"{wave}{k}({inputs[j]})" for wave, k, j in terms]
@@ -165,5 +152,5 @@ class LogisticBasis(Basis):
         units = {"directions": self.directions_, "offsets": self.offsets_}
         return evaluate(HIDDEN_UNIT, {"z": X[:, None], **units}).astype(X.dtype, copy=False)
 
-    def _names(self, inputs: list[str] | None = None) -> list[str]:
+    def _names(self, inputs: list[str]) -> list[str]:
         return [f"logistic_{unit}" for unit in self.units_]

@@ -78,7 +78,7 @@ class DesignData:
     ) -> FittedTerms:
         """Return the terms of a solution; `problem` has the chosen columns only, by default all of them."""
         chosen = np.arange(self.candidates.n_candidates) if chosen is None else chosen
-        residuals = solution.loo / (problem.rows.counts**0.5)[:, None]
+        residuals = solution.loo / (problem.rows.sample_weight**0.5)[:, None]
         statistics = FitStatistics(problem.rows, solution, problem.G_mean, criteria, criterion, residuals)
         return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
 

@@ -114,7 +114,7 @@ def cut_forward(estimator: Any, path: SelectionPath, k: int, terms: FittedTerms)
         loo = np.sqrt(path.steps[k].loo * rows.n)
         solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
     else:
-        residuals = solution.loo / (rows.counts**0.5)[:, None]
+        residuals = solution.loo / (rows.sample_weight**0.5)[:, None]
     criterion = estimator.criterion if estimator.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
     statistics = FitStatistics(rows, solution, G_mean, measure(rows, solution), criterion, residuals)
     return FittedTerms.from_solution(terms.candidates, path.terms[:k], Y_mean, statistics), {"alpha_": alpha}

@@ -202,7 +202,7 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
             lambda_1_=terms.squeeze(2 * stage.t, axis=0),
             lambda_2_=terms.squeeze(stage.lambda_2, axis=0),
             loo_error_rate_=stage.error_rate,
-            sign_violations_=stage.violations,
+            sign_violations_=stage.violations(),
             prefiltered_=terms.squeeze(stage.signal, axis=1),
             **attributes,
         )
@@ -253,7 +253,7 @@ def choose_width(model: PrefilterClassifier, data: Data, after_step: Callable[[]
     rates, squares = np.ones(len(bases)), np.full(len(bases), np.inf)
     for i, basis in enumerate(bases):
         stage = filter_labels(model, basis.fit(samples).transform(X), Y, weights)
-        rates[i], squares[i] = stage.error_rate, stage.square(Y - stage.residual)
+        rates[i], squares[i] = stage.error_rate, stage.mean_squared_error
         if model.verbose:
             print(f"width {WIDTH_FACTORS[i]:.3g} median distances: leave-one-out error rate {rates[i]:.2%}")
         if after_step():
@@ -300,7 +300,7 @@ def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Float
     U = singular_vectors(problem.G, model.tol)
     filters = [Prefilter(U, problem, j) for j in range(Y.shape[1])]
     found = np.array([find_penalties(model, one) for one in filters])
-    return FilteredSignal(filters, found[:, 0], found[:, 1], Y, problem.rows.counts)
+    return FilteredSignal(filters, found[:, 0], found[:, 1], Y, problem.rows.sample_weight)
 
 
 def find_penalties(model: PrefilterClassifier, one: Prefilter) -> tuple[float, float]:
@@ -382,8 +382,8 @@ def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool)
     """
     if not len(path):
         return 0
-    rows = Rows(stage.counts, intercept)
-    n, share = rows.n, rows.counts / rows.n
+    rows = Rows(stage.sample_weight, intercept)
+    n, share = rows.n, rows.sample_weight / rows.n
     training = path.training()
     scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[1:, ...]
     xp = namespace(scores)
@@ -404,10 +404,10 @@ def cut_second_stage(
     G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
     problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
     solution = solve_penalised(problem, np.arange(k), np.zeros(k))
-    root = (rows.counts**0.5)[:, None]
+    root = (rows.sample_weight**0.5)[:, None]
     scores = leave_one_out_scores(stage, rows, training.Z, Y, training.Y_mean)[k, ...]
     fitted = Y_mean + problem.G @ solution.weights / root
-    sse = to_host(rows.counts @ (stage.labels - fitted) ** 2)
+    sse = to_host(rows.sample_weight @ (stage.labels - fitted) ** 2)
     solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)
     criteria = {"loo_error_rate": stage.error_rate} | measure(rows, solution)
     statistics = FitStatistics(rows, solution, G_mean, criteria, "loo_error_rate", solution.loo / root)

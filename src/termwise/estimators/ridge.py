@@ -21,7 +21,7 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
     if not isinstance(alpha, str):
         return float(alpha), "gcv"
     rows, used = spectrum.problem.rows, len(spectrum.s) + spectrum.problem.rows.intercept
-    if rows.n <= used < rows.counts.shape[0]:
+    if rows.n <= used < rows.sample_weight.shape[0]:
         raise ValueError(
             f"sample_weight must add up to more than the {used} parameters of the model for alpha={alpha!r}, got "
             f"{rows.n:g}: weights mean repetitions; scale relative weights so that they average one."

@@ -72,7 +72,7 @@ class Components:
 def eigen(problem: Problem, design: DesignData, tol: float, ratio: float, most: int | None) -> Components:
     """Principal components: gamma are the eigenvalues of `G'G`, taken as squares of the singular values of G."""
     rows = problem.rows
-    U, s, V = decompose(problem.G, np.sqrt(rows.counts / rows.n) if rows.intercept else None)
+    U, s, V = decompose(problem.G, np.sqrt(rows.sample_weight / rows.n) if rows.intercept else None)
     above = np.flatnonzero(s**2 > max(tol, ratio * np.max(s**2, initial=0.0)))[:most]
     U, s = U[:, above], s[above]
     V = problem.G.T @ (U / s) if V is None else V[:, above]
@@ -94,7 +94,7 @@ def gram_schmidt(problem: Problem, design: DesignData, tol: float, ratio: float,
         min_norm=max(tol, ratio * largest),
     )
     G = design.G.astype(np.float64, copy=False)
-    path = select_terms(G, design.Y, problem.rows.counts, settings, one_output=False)
+    path = select_terms(G, design.Y, problem.rows.sample_weight, settings, one_output=False)
     Z, R = path.training().Z, path.training().R
     root = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
     return Components(problem, Z, np.diagonal(R) ** 2, root, path.terms, nested=True)

@@ -133,7 +133,7 @@ def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
         n_candidates=int(getattr(model, "n_candidates_", model.coef_.shape[-1])),
         two_stage=getattr(model, "first_stage_", None) is not None,
         n_samples=None if statistics is None else statistics.rows.n,
-        sample_weight=None if statistics is None else statistics.rows.counts,
+        sample_weight=None if statistics is None else statistics.rows.sample_weight,
         std_errors=std_errors,
         loo_residuals=None if statistics is None else statistics.residuals,
     )

@@ -12,10 +12,10 @@ A model that has used up its degrees of freedom (dof >= n) gets an infinite esti
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from termwise._arrays import Array, at_least, is_foreign, namespace, put
 from termwise._numerics import SCORE_ZERO
@@ -23,15 +23,11 @@ from termwise._numerics import SCORE_ZERO
 Numbers = Any  # floats or arrays that broadcast against each other
 
 
-class Criterion(Protocol):
-    """A criterion is a pure function of these four."""
-
-    def __call__(self, sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> NDArray[np.float64]:
-        """Estimate the prediction error."""
+Criterion = Callable[[Numbers, Numbers, float, Numbers], Numbers]  # of sse, dof, n, loo_sse
 
 
 def excess(squares: Array, best: Array, share: Array, n: float) -> tuple[Array, Array]:
-    """By how much models are worse than the best one, and the standard error of that difference.
+    """Mean excess of the squared errors of models over those of the best one, and its standard error.
 
     Parameters
     ----------
@@ -40,9 +36,9 @@ def excess(squares: Array, best: Array, share: Array, n: float) -> tuple[Array, 
     share : (n,) weights of the samples, adding up to one.
     n : number of samples (the sum of their weights).
     """
-    more = squares - best
-    mean = more @ share
-    return mean, (at_least(more**2 @ share - mean**2, 0.0) / n) ** 0.5
+    differences = squares - best
+    mean = differences @ share
+    return mean, (at_least(differences**2 @ share - mean**2, 0.0) / n) ** 0.5
 
 
 def misclassified(scores: Array, Y: Array) -> Array:
@@ -56,37 +52,32 @@ def misclassified(scores: Array, Y: Array) -> Array:
     return xp.argmax(scores, axis=-1) != xp.argmax(Y, axis=-1)
 
 
-def _per_freedom(sse: Numbers, dof: Numbers, n: float) -> Any:
-    """`sse / (n - dof)`, infinite where no degree of freedom is left."""
+def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
+    """Unbiased estimate of variance, Orr (5.3): `sse / (n - dof)`, infinite where no degree of freedom is left."""
     if isinstance(dof, float) and isinstance(sse, float):
         return sse / (n - dof) if n > dof else np.inf
     if is_foreign(dof):
         return put(sse / (n - dof), n - dof <= 0, np.inf)
-    left = np.asarray(n - dof, dtype=np.float64)
-    return np.where(left > 0, sse / np.where(left > 0, left, 1.0), np.inf)
+    freedom = np.asarray(n - dof, dtype=np.float64)
+    return np.where(freedom > 0, sse / np.where(freedom > 0, freedom, 1.0), np.inf)
 
 
-def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
-    """Unbiased estimate of variance, Orr (5.3): `sse / (n - dof)`."""
-    return _per_freedom(sse, dof, n)
-
-
-def fpe(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+def fpe(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
     """Final prediction error, Orr (5.4): `(n + dof) / (n - dof) * sse / n`."""
-    return _per_freedom((n + dof) / n * sse, dof, n)
+    return uev((n + dof) / n * sse, dof, n)
 
 
-def gcv(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+def gcv(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
     """Generalised cross-validation, Orr (5.6): `n * sse / (n - dof)^2`."""
-    return n * _per_freedom(_per_freedom(sse, dof, n), dof, n)
+    return n * uev(uev(sse, dof, n), dof, n)
 
 
-def bic(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> NDArray[np.float64]:
+def bic(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
     """Bayesian information criterion, Orr (5.5): `(n + (log n - 1) dof) / (n - dof) * sse / n`."""
-    return _per_freedom((n + (np.log(n) - 1) * dof) / n * sse, dof, n)
+    return uev((n + (np.log(n) - 1) * dof) / n * sse, dof, n)
 
 
-def loo(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> NDArray[np.float64]:
+def loo(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> Numbers:
     """Leave-one-out mean squared error, Orr (5.1)."""
     return np.asarray(loo_sse / n)
 

@@ -1,6 +1,6 @@
-"""The triangular factor of a ridge problem, kept up to date, Orr section 4.3 and A.7.
+"""Updates and downdates of the triangular factor of a ridge problem, Orr section 4.3 and A.7.
 
-`R'R = H'H + diag(penalties)` for the design matrix H, and `z = R'^-1 H'Y`, so that `R w = z`. Nothing is ever inverted.
+`R'R = H'H + diag(penalties)` for the design matrix H, and `z = R'^-1 H'Y`, so that `R w = z`. No matrix is inverted.
 
 - Adding rows triangularises them together with `[R z]` by Householder reflections: (A.8).
 - Removing a row h, with `q = R'^-1 h`, leaves `R'(I - q q')R`, and `I - q q'` has an explicit triangular factor. With
@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dtpqrt, dtrtrs
 
 from termwise._numerics import DOWNDATE_GAP_MIN, FACTOR_COLUMN_MIN
 
-HOUSEHOLDER_BLOCK = 16  # columns a Householder block takes: the fastest for one row and for thousands
+HOUSEHOLDER_BLOCK = 16  # columns of a Householder block: the fastest for one row and for thousands
 
 
 class Factor:
@@ -37,11 +37,6 @@ class Factor:
         return self.rows[:, : len(self.rows)]
 
     @property
-    def z(self) -> NDArray[np.float64]:
-        """Right-hand side of `R w = z`."""
-        return self.rows[:, len(self.rows) :]
-
-    @property
     def singular(self) -> bool:
         """Whether the data and the penalties leave some weight undetermined."""
         R = self.R
@@ -52,14 +47,15 @@ class Factor:
 
         Where weights are undetermined, those after the first `free` ones (the intercept) get the least norm.
         """
+        R, z = np.split(self.rows, [len(self.rows)], axis=1)
         if not self.singular:
-            return dtrtrs(self.R, self.z)[0]
-        last = np.linalg.lstsq(self.R[free:, free:], self.z[free:], rcond=FACTOR_COLUMN_MIN)[0]
-        first = np.linalg.lstsq(self.R[:free, :free], self.z[:free] - self.R[:free, free:] @ last)[0]
+            return dtrtrs(R, z)[0]
+        last = np.linalg.lstsq(R[free:, free:], z[free:], rcond=FACTOR_COLUMN_MIN)[0]
+        first = np.linalg.lstsq(R[:free, :free], z[:free] - R[:free, free:] @ last)[0]
         return np.vstack([first, last])
 
     def add_rows(self, H: NDArray, Y: NDArray) -> None:
-        """Take in samples, O(k^2) each."""
+        """Add samples, O(k^2) each: Orr (A.8)."""
         k, size = self.rows.shape
         square = np.zeros((size, size), order="F")
         square[:k] = self.rows
@@ -67,7 +63,7 @@ class Factor:
         self.rows = square[:k]
 
     def remove_row(self, h: NDArray, y: NDArray) -> bool:
-        """Give up a sample; False, and nothing done, where that is too close to singular to be accurate."""
+        """Remove a sample, Orr (A.11); return False, without a change, where the result would be nearly singular."""
         if self.singular:
             return False
         q = dtrtrs(self.R, h, trans=1)[0]
@@ -77,31 +73,28 @@ class Factor:
         t = gap + np.append(np.cumsum(q[::-1] ** 2)[::-1], 0.0)  # t_0 = 1, ..., t_k = gap
         later = np.zeros_like(self.rows)
         later[:-1] = np.cumsum((q[:, None] * self.rows)[:0:-1], axis=0)[::-1]
-        later[:, len(q) :] += y - q @ self.z  # the row's target, less what R explains of it, would stand below z
+        later[:, len(q) :] += y - q @ self.rows[:, len(q) :]  # residual of the row's target, which continues z
         self.rows = np.sqrt(t[1:] / t[:-1])[:, None] * self.rows - (q / np.sqrt(t[1:] * t[:-1]))[:, None] * later
         return True
 
     def remove_columns(self, at: NDArray[np.intp]) -> None:
-        """Take terms out of the model."""
+        """Remove terms: Orr (A.6)."""
         self.penalties = np.delete(self.penalties, at)
-        self.rows = _triangular(np.delete(self.rows, at, axis=1))[: len(self.penalties)]
+        self.rows = sla.qr(np.delete(self.rows, at, axis=1), mode="r", check_finite=False)[0][: len(self.penalties)]
 
     def add_columns(self, H: NDArray, Y: NDArray, C: NDArray, penalties: NDArray) -> None:
-        """Put terms with columns C into a model with columns H, orthogonalising them twice against it."""
+        """Add terms with columns C to a model with columns H, orthogonalising them twice against it: Orr (A.4)."""
         k, m, q = len(self.rows), C.shape[1], Y.shape[1]
+        R, z = np.split(self.rows, [k], axis=1)
         model = np.vstack([H, np.diag(np.sqrt(self.penalties))])
-        left = np.vstack([C, np.zeros((k, m))])
+        rest = np.vstack([C, np.zeros((k, m))])
         across = np.zeros((k, m))
         for _ in range(2):
-            step: NDArray = sla.solve_triangular(self.R, model.T @ left, trans="T")
-            left -= model @ sla.solve_triangular(self.R, step)
+            step: NDArray = sla.solve_triangular(R, model.T @ rest, trans="T")
+            rest -= model @ sla.solve_triangular(R, step)
             across += step
         targets = np.vstack([Y, np.zeros((k, q))])
-        corner = _triangular(np.block([[left, targets], [np.diag(np.sqrt(penalties)), np.zeros((m, q))]]))[:m]
-        self.rows = np.block([[self.R, across, self.z], [np.zeros((m, k)), corner]])
+        corner = np.block([[rest, targets], [np.diag(np.sqrt(penalties)), np.zeros((m, q))]])
+        triangle = sla.qr(corner, mode="r", check_finite=False)[0][:m]
+        self.rows = np.block([[R, across, z], [np.zeros((m, k)), triangle]])
         self.penalties = np.append(self.penalties, penalties)
-
-
-def _triangular(M: NDArray) -> NDArray[np.float64]:
-    """Upper triangular factor of the rows of M."""
-    return sla.qr(M, mode="r", check_finite=False)[0]

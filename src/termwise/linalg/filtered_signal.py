@@ -1,35 +1,34 @@
-"""Stage one: the labels seen through the singular vectors of the design matrix (Hong, Chen and Harris 2013).
+"""Stage one: the labels filtered through the singular vectors of the design matrix (Hong, Chen and Harris 2013).
 
 With `G = U diag(s) V'` and `g = U'y`, the naive elastic net on the singular vectors (8) has the solution (11)
 
     c_i = (|g_i| - t)_+ sign(g_i) / (1 + lambda_2),    t = lambda_1 / 2,
 
-and the prefiltered signal is `y_pre = U c`. Leaving out sample k, with the signs (34) unchanged, has the sign of (37),
+and the prefiltered signal is `y_pre = U c`. The leave-one-out score of sample k, with the signs (34) unchanged, has the
+sign of (37),
 
     margin_k = y_k s_k - h_k,    s_k = sum over |g_i| > t of (g_i - t sign g_i) u_ki,    h_k = sum of u_ki^2:
 
-lambda_2 scales both terms alike and drops out, so the rate J of leave-one-out errors depends on t only. The directions
-sorted by |g| make the active ones the first m while t lies in the interval `[|g_m+1|, |g_m|)`. There every margin is a
-straight line in t; between the roots of these lines J is constant, and one sweep over all of them finds its minimum.
+lambda_2 scales both terms by the same factor and cancels, so the rate J of leave-one-out errors depends on t only. With
+the directions sorted by |g|, the first m are active while t lies in the interval `[|g_m+1|, |g_m|)`. There every margin
+is linear in t; J is piecewise constant, with breakpoints at the roots, and one sweep over all of them finds its
+minimum.
 
-Two ends of the range are not models: above |g_1| nothing is active, and where (34) fails for many samples the formula
-is far too optimistic. (34) says that leaving out k takes no coefficient across the threshold,
+Two ends of the range are not models: above |g_1| no direction is active, and where (34) fails for many samples the
+formula is far too optimistic. (34) requires that leaving out k takes no coefficient across the threshold,
 
     active:  sign(g_i) (g_i - u_ki e_k) > t,      inactive:  |g_i - u_ki e_k| <= t,
 
-with `e_k` the leave-one-out residual. An interval is trusted if, in the middle of it, that holds for two samples of
-three.
+with `e_k` the leave-one-out residual (33). An interval is eligible if (34) holds for two samples of three at its
+midpoint.
 
-An intercept is one more direction, `z_0 = 1/sqrt(n)`, exempt from lambda_1. Weights mean repetitions.
+An intercept is one more direction, `z_0 = 1/sqrt(n)`, exempt from lambda_1. Weights are frequency weights.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,9 +57,9 @@ from termwise.linalg.two_stage import Change
 
 Floats = NDArray[np.float64]
 
-INTERIOR_SHARE = 1e-3  # how far below the upper end of its piece t is put, as a share of the piece: safe from rounding
+INTERIOR_SHARE = 1e-3  # distance of t from the upper end of its segment, as a share of it: safe from rounding
 MAX_VIOLATIONS = 1 / 3  # share of the samples for which (34) may fail
-CHUNK, DEVICE_CHUNK = 1 << 17, 1 << 24  # numbers of an array in the sweep, of which there are ten at a time
+CHUNK, DEVICE_CHUNK = 1 << 17, 1 << 24  # entries of an array in the sweep, which holds ten at a time
 
 
 def singular_vectors(G: Array, tol: float) -> Array:
@@ -78,43 +77,31 @@ def singular_vectors(G: Array, tol: float) -> Array:
     return G @ (E / from_host(np.sqrt(mu[keep]), E)) if p < n else E
 
 
-@dataclass(frozen=True)
-class Piece:
+class Segment(NamedTuple):
     """A range of t in which J is constant."""
 
     rate: float
     low: float
     high: float
     m: int  # number of active directions
-
-    @property
-    def t(self) -> float:
-        """Largest t of the piece, but for rounding."""
-        return self.high - INTERIOR_SHARE * (self.high - self.low)
+    t: float  # the largest of the segment, but for rounding
 
 
 class Prefilter:
     """Labels of one class against the rest, in the directions of singular vectors sorted by their `|g|`."""
 
     def __init__(self, U: Array, problem: Problem, output: int) -> None:
-        rows, xp = problem.rows, namespace(U)
-        root = rows.counts**0.5
+        rows, root = problem.rows, problem.rows.sample_weight**0.5
         g = to_host(U.T @ problem.Y[:, output])
         order = np.argsort(-np.abs(g), kind="stable")
-        self.counts, self.n = rows.counts, rows.n
-        self.single = rows.single
-        self.g, self.size, self.sign = g[order], np.abs(g[order]), np.sign(g[order])  # these decide: in this process
+        self.sample_weight, self.n, self.single = rows.sample_weight, rows.n, rows.single
+        self.g, self.size, self.sign = g[order], np.abs(g[order]), np.sign(g[order])  # on the host, which chooses t
+        self.lower = np.append(self.size[1:], 0.0)  # lower ends of the intervals, |g_m+1|
         self.V = at(U, order, axis=1) / root[:, None]  # rows of single samples
         self.mean = float(problem.Y_mean[output])
-        self.y = xp.sign(problem.Y[:, output] / root + self.mean)
+        self.y = namespace(U).sign(problem.Y[:, output] / root + self.mean)
         self.h0 = rows.intercept / self.n
-        self._trust: dict[int, bool] = {}
-
-    def first(self, m: int) -> Prefilter:
-        """The same with the first m directions only."""
-        other = copy.copy(self)
-        other.V, other.g, other.size, other.sign = copied(self.V[:, :m]), self.g[:m], self.size[:m], self.sign[:m]
-        return other
+        self._valid: dict[int, bool] = {}  # results of `sign_condition_holds`
 
     # -- at one t ------------------------------------------------------------------------------------------------------
 
@@ -123,7 +110,7 @@ class Prefilter:
         return int(np.searchsorted(-self.size, -t))
 
     def signal(self, t: float) -> Array:
-        """`y_pre` with `lambda_2 = 0`."""
+        """`y_pre` with `lambda_2 = 0`, Hong (11)."""
         m = self.active(t)
         return self.mean + self.V[:, :m] @ from_host(self.g[:m] - t * self.sign[:m], self.V)
 
@@ -132,185 +119,166 @@ class Prefilter:
         return self.single * (self.h0 + row_squares(self.V[:, : self.active(t)]))
 
     def rate(self, t: float) -> float:
-        """J: share of leave-one-out errors, (24) with (37); a sample that only itself determines counts as one."""
+        """J: share of leave-one-out errors, Hong (24) with (37); a sample with leverage 1 is an error."""
         h = self.leverage(t)
-        return self._share((self.y * (self.signal(t) + SCORE_ZERO) < h) | (h > 1 - LEVERAGE_GAP_MIN))
+        errors = (self.y * (self.signal(t) + SCORE_ZERO) < h) | (h > 1 - LEVERAGE_GAP_MIN)
+        return float(as_float64(errors) @ self.sample_weight) / self.n
 
     def residual(self, t: float, lambda_2: float = 0.0) -> Array:
-        """Leave-one-out residuals (33)."""
+        """Leave-one-out residuals, Hong (33)."""
         shrink = 1 / (1 + lambda_2)
         gap = at_least(1 - shrink * self.leverage(t), LEVERAGE_GAP_MIN)
         return (self.y - shrink * self.signal(t)) / gap
 
     def violations(self, t: float, lambda_2: float = 0.0) -> float:
-        """Share of the samples for which (34) fails."""
-        xp, m, moved = namespace(self.V), self.active(t), self.single * self.residual(t, lambda_2)
+        """Share of the samples for which Hong (34) fails."""
+        xp, m, removed = namespace(self.V), self.active(t), self.single * self.residual(t, lambda_2)
         g, sign = send(self.V, self.g, self.sign[:m])
-        without = g - self.V * moved[:, None]
+        without = g - self.V * removed[:, None]
         fails = xp.any(without[:, :m] * sign <= t, axis=1) | xp.any(xp.abs(without[:, m:]) > t, axis=1)
-        return self._share(fails)
-
-    def _share(self, where: Array) -> float:
-        """Share of the samples, repetitions counted, that a mask selects."""
-        return total(put(self.counts, ~where, 0.0)) / self.n
+        return float(as_float64(fails) @ self.sample_weight) / self.n
 
     def cost(self, t: float) -> float:
-        """J where it can be trusted, else infinite: what a search has to minimise."""
+        """J in eligible intervals, else infinite: the objective of a search."""
         m = self.active(t)
-        return self.rate(t) if m and t > ROOT_GAP_MIN * self.size[0] and self.trusts(m) else np.inf
+        return self.rate(t) if m and t > ROOT_GAP_MIN * self.size[0] and self.is_eligible(m) else np.inf
 
     # -- over all t ----------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def floor(self) -> Floats:
-        """Lower ends of the intervals, |g_m+1|."""
-        return np.append(self.size[1:], 0.0)
-
-    def trusts(self, m: int) -> bool:
-        """Whether the interval with m active directions is trusted; where none is, all are."""
-        return self._holds(m) or self._none_holds
-
-    def _holds(self, m: int) -> bool:
-        if m not in self._trust:
-            high, low = float(self.size[m - 1]), float(self.floor[m - 1])
+    def sign_condition_holds(self, m: int) -> bool:
+        """Whether (34) holds for enough samples at the midpoint of the interval with m active directions."""
+        if m not in self._valid:
+            high, low = float(self.size[m - 1]), float(self.lower[m - 1])
             wide = bool(high - low > ROOT_GAP_MIN * self.size[0])
-            self._trust[m] = wide and self.violations((high + low) / 2) <= MAX_VIOLATIONS
-        return self._trust[m]
+            self._valid[m] = wide and self.violations((high + low) / 2) <= MAX_VIOLATIONS
+        return self._valid[m]
 
-    @cached_property
-    def _none_holds(self) -> bool:
-        return not any(self._holds(m) for m in range(1, len(self.g) + 1))
+    def is_eligible(self, m: int) -> bool:
+        """Whether a search may use the interval with m active directions: where (34) holds in none, it may use all."""
+        holds = self.sign_condition_holds
+        return holds(m) or not any(holds(other) for other in range(1, len(self.g) + 1))
 
-    def best(self) -> Piece:
-        """Return the piece with the smallest J in a trusted interval; of equals that of the largest t."""
+    def best(self) -> Segment:
+        """Return the segment with the smallest J in an eligible interval; of equals that of the largest t."""
         rate, low, high, m = self.sweep()
         xp = namespace(rate)
-        left = xp.round(rate / RATE_TIE)
-        i = least = int(xp.argmin(left))
-        while float(left[i]) < np.inf and not self._holds(int(m[i])):
-            left = put(left, m == m[i], np.inf)
-            i = int(xp.argmin(left))
-        i = i if float(left[i]) < np.inf else least
-        return Piece(float(rate[i]), float(low[i]), float(high[i]), int(m[i]))
+        remaining = xp.round(rate / RATE_TIE)
+        i = smallest = int(xp.argmin(remaining))
+        while float(remaining[i]) < np.inf and not self.sign_condition_holds(int(m[i])):
+            remaining = put(remaining, m == m[i], np.inf)
+            i = int(xp.argmin(remaining))
+        i = i if float(remaining[i]) < np.inf else smallest
+        lower, upper = float(low[i]), float(high[i])
+        return Segment(float(rate[i]), lower, upper, int(m[i]), t=upper - INTERIOR_SHARE * (upper - lower))
 
     def sweep(self) -> tuple[Array, Array, Array, Array]:
-        """Return J, the ends and m of every piece, going down in t, in chunks of intervals."""
+        """Return J, the ends and m of every segment, in descending order of t, by chunks of intervals."""
         xp, n = namespace(self.V), self.V.shape[0]
         step = max(1, (DEVICE_CHUNK if is_foreign(self.V) else CHUNK) // n)
-        reach, slope = self.y * (self.mean + SCORE_ZERO), zeros((n,), self.V)
+        fit, slope = self.y * (self.mean + SCORE_ZERO), zeros((n,), self.V)
         h = slope + self.h0
         parts = []
         for first in range(0, len(self.g), step):  # an interval is a row, a sample a column
             part = slice(first, min(first + step, len(self.g)))
-            g, sign, low, high = send(self.V, self.g[part], self.sign[part], self.floor[part], self.size[part])
+            g, sign, low, high = send(self.V, self.g[part], self.sign[part], self.lower[part], self.size[part])
             V = self.V[:, part].T
             yV = V * self.y
-            reaches = running_sums(yV * g[:, None], axis=0) + reach
+            fits = running_sums(yV * g[:, None], axis=0) + fit
             slopes = running_sums(yV * sign[:, None], axis=0) + slope
             leverages = running_sums(V * V, axis=0) + h
-            reach, slope, h = reaches[-1, :], slopes[-1, :], leverages[-1, :]
+            fit, slope, h = fits[-1, :], slopes[-1, :], leverages[-1, :]
             leverages = self.single * leverages
-            alone = leverages > 1 - LEVERAGE_GAP_MIN  # wrong whatever t is
-            margins, slopes = put(reaches - leverages, alone, -1.0), put(slopes, alone, 0.0)
-            parts.append(self._pieces(margins, slopes, low, high, first + 1))
+            saturated = leverages > 1 - LEVERAGE_GAP_MIN  # leverage 1: an error at every t
+            margins, slopes = put(fits - leverages, saturated, -1.0), put(slopes, saturated, 0.0)
+            parts.append(self._segments(margins, slopes, low, high, first + 1))
         rate, low, high, m = (xp.concat(arrays) for arrays in zip(*parts, strict=True))
         wide = xp.nonzero(high - low > ROOT_GAP_MIN * float(self.size[0]))[0]
         return at(rate, wide), at(low, wide), at(high, wide), at(m, wide)
 
-    def _pieces(
+    def _segments(
         self, margins: Array, slopes: Array, low: Array, high: Array, first: int
     ) -> tuple[Array, Array, Array, Array]:
-        """Cut intervals at the roots of `margins - t slopes`; going down in t, a sample turns right or wrong there.
+        """Split intervals at the roots of `margins - t slopes`, where the error indicator of a sample changes.
 
-        Where an interval ends the next one begins, so that all beginnings and roots in one falling sequence are the
-        upper ends of the pieces, and each lower end is the upper end of the next.
+        Each interval begins where the one above it ends, so that all upper ends and roots in one descending sequence
+        are the upper ends of the segments, and each lower end is the upper end of the next.
         """
         xp, low, high = namespace(margins), low[:, None], high[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):  # level lines have no root
+        with np.errstate(divide="ignore", invalid="ignore"):  # constant margins have no root
             roots = margins / slopes
         inside = (roots > low) & (roots < high)
-        wrong = xp.where(inside, slopes > 0, margins < (low + high) / 2 * slopes)  # in the first piece
+        wrong = xp.where(inside, slopes > 0, margins < (low + high) / 2 * slopes)  # in the first segment
         interval, sample = xp.nonzero(inside)
-        turns = -xp.sign(slopes[inside]) * at(self.counts, sample)
+        changes = -xp.sign(slopes[inside]) * at(self.sample_weight, sample)
         every = from_host(np.arange(inside.shape[0]), margins)
         upper = xp.concat([high[:, 0], roots[inside]])
         order = xp.argsort(-upper, stable=True)
         upper, interval = at(upper, order), at(xp.concat([every, interval]), order)
-        turned = running_sums(at(xp.concat([zeros(every.shape, margins), turns]), order), axis=0)
-        before = at(turned, xp.searchsorted(interval, every))  # up to the beginning of each interval
-        errors = turned + at(as_float64(wrong) @ self.counts - before, interval)
+        changed = running_sums(at(xp.concat([zeros(every.shape, margins), changes]), order), axis=0)
+        before = at(changed, xp.searchsorted(interval, every))  # up to the upper end of each interval
+        errors = changed + at(as_float64(wrong) @ self.sample_weight - before, interval)
         return errors / self.n, xp.concat([upper[1:], low[-1, :]]), upper, interval + first
 
 
-@dataclass(frozen=True)
 class FilteredSignal:
-    """The prefiltered signals of all outputs with what leaving a sample out does to them.
+    """The prefiltered signals of all outputs, with their leave-one-out residuals and errors.
 
-    What is as long as the samples is where these are, what is as long as the outputs in this process.
+    Arrays with an entry per sample are on the device of the labels, those with an entry per output on the host.
+
+    Parameters
+    ----------
+    filters : list of Prefilter, one for each output.
+    t : (q,) thresholds, lambda_1 / 2.
+    lambda_2 : (q,) shrinkage.
+    labels : (n, q), -1 and +1.
+    sample_weight : (n,) frequency weights.
+
+    Attributes
+    ----------
+    signal, residual : (n, q) `y_pre` and its leave-one-out residuals.
+    level : (q,) mean of `y_pre` where there is an intercept, else zero.
+    power : sum of the squares of `y_pre - level`, averaged over the outputs.
+    error_rate : share of leave-one-out errors, J, or with several classes that of the largest output.
+    mean_squared_error : of leave-one-out.
     """
 
-    filters: list[Prefilter]
-    t: Floats  # (q,) thresholds, lambda_1 / 2
-    lambda_2: Floats  # (q,)
-    labels: Array  # (n, q), -1 and +1
-    counts: Array
-
-    @property
-    def signal(self) -> Array:
-        """`y_pre`, (n, q)."""
-        return self._columns(lambda f, t, lambda_2: f.signal(t) / (1 + lambda_2))
-
-    @property
-    def power(self) -> float:
-        """Sum of the squares of `y_pre`, less its mean where there is an intercept, averaged over the outputs."""
-        less = self.signal - from_host(self.level, self.labels)
-        return float(self.counts @ namespace(less).mean(less**2, axis=1))
-
-    @property
-    def level(self) -> Floats:
-        """Mean of `y_pre`, (q,), where there is an intercept, else zero."""
-        return np.array([f.mean for f in self.filters]) / (1 + self.lambda_2)
-
-    @property
-    def residual(self) -> Array:
-        """Leave-one-out residuals, (n, q)."""
-        return self._columns(lambda f, t, lambda_2: f.residual(t, lambda_2))
+    def __init__(
+        self, filters: list[Prefilter], t: Floats, lambda_2: Floats, labels: Array, sample_weight: Array
+    ) -> None:
+        self.filters, self.t, self.lambda_2 = filters, t, lambda_2
+        self.labels, self.sample_weight = labels, sample_weight
+        xp, penalised = namespace(labels), list(zip(filters, t.tolist(), lambda_2.tolist(), strict=True))
+        self.signal = xp.stack([f.signal(threshold) / (1 + shrink) for f, threshold, shrink in penalised], axis=1)
+        self.residual = xp.stack([f.residual(threshold, shrink) for f, threshold, shrink in penalised], axis=1)
+        self.level = np.array([f.mean for f in filters]) / (1 + lambda_2)
+        squares = xp.mean((self.signal - from_host(self.level, labels)) ** 2, axis=1)
+        self.power = float(sample_weight @ squares)
+        self.mean_squared_error = float(sample_weight @ xp.mean(self.residual**2, axis=1)) / total(sample_weight)
+        one_output = len(filters) == 1
+        self.error_rate = filters[0].rate(float(t[0])) if one_output else float(self.rates(labels - self.residual))
 
     def change(self, j: int) -> Change:
-        """What leaving a sample out does to a signal, along its active singular vectors."""
+        """Decrease of output j of the signal when a sample is left out, along its active singular vectors."""
         one, t, lambda_2 = self.filters[j], float(self.t[j]), float(self.lambda_2[j])
         V = one.V[:, : one.active(t)]
-        less = one.single * one.residual(t, lambda_2) / (1 + lambda_2)
-        return Change(less * one.h0, V, V * less[:, None])
+        removed = one.single * one.residual(t, lambda_2) / (1 + lambda_2)
+        return Change(removed * one.h0, V, V * removed[:, None])
 
-    @property
     def violations(self) -> float:
-        """Share of the samples for which (34) fails, averaged over the outputs."""
-        return float(np.mean(self._each(lambda f, t, lambda_2: f.violations(t, lambda_2))))
-
-    @property
-    def error_rate(self) -> float:
-        """Share of leave-one-out errors: J, or with several classes that of the largest output."""
-        if len(self.filters) == 1:
-            return self.filters[0].rate(float(self.t[0]))
-        return float(self.rates(self.labels - self.residual))
+        """Share of the samples for which Hong (34) fails, averaged over the outputs."""
+        penalised = zip(self.filters, self.t.tolist(), self.lambda_2.tolist(), strict=True)
+        return float(np.mean([one.violations(t, lambda_2) for one, t, lambda_2 in penalised]))
 
     def rates(self, scores: Array) -> Array:
         """Share of samples that scores (..., n, q) put into the wrong class."""
-        return as_float64(misclassified(scores, self.labels)) @ self.counts / total(self.counts)
-
-    def square(self, scores: Array) -> float:
-        """Mean squared error of scores."""
-        squares = namespace(scores).mean((self.labels - scores) ** 2, axis=1)
-        return float(self.counts @ squares) / total(self.counts)
+        return as_float64(misclassified(scores, self.labels)) @ self.sample_weight / total(self.sample_weight)
 
     def active_only(self) -> FilteredSignal:
-        """The same without the directions that are not active, which only a search needs."""
-        return replace(self, filters=self._each(lambda f, t, lambda_2: f.first(f.active(t))))
-
-    def _columns(self, function: Callable[[Prefilter, float, float], Array]) -> Array:
-        return namespace(self.labels).stack(self._each(function), axis=1)
-
-    def _each(self, function: Callable[[Prefilter, float, float], Any]) -> list[Any]:
-        """Answers for every output, its penalties given."""
-        return list(map(function, self.filters, self.t.tolist(), self.lambda_2.tolist()))
+        """Return a copy without inactive directions, which only a search needs."""
+        reduced = copy.copy(self)
+        reduced.filters = []
+        for one, t in zip(self.filters, self.t.tolist(), strict=True):
+            m, active = one.active(t), copy.copy(one)
+            active.V, active.g, active.size, active.sign = copied(one.V[:, :m]), one.g[:m], one.size[:m], one.sign[:m]
+            reduced.filters.append(active)
+        return reduced

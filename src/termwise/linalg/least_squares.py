@@ -1,12 +1,12 @@
-"""Posed least-squares problems and their solutions, with all that follows from them in closed form.
+"""Least squares on a centred, row-scaled design matrix, with all that follows from a solution in closed form.
 
-A posed problem is centred (an unpenalised intercept is `z_0 = 1/sqrt(n)` put in first) and its rows are scaled by the
-square roots of their weights, which mean repetitions. A solution is known by a root `K` of the variance matrix,
-`A^-1 = K K'` with `A = G'G + diag(alpha)`, and the rows `B = G K`:
+Columns are centred (an unpenalised intercept is `z_0 = 1/sqrt(n)` put in first) and rows are scaled by the square roots
+of their frequency weights. A solution is given by a root `K` of the variance matrix, `A^-1 = K K'` with
+`A = G'G + diag(alpha)`, and the rows `B = G K`:
 
     weights  w = K B'y                     residual  r = y - B B'y
     leverage of row i = |b_i|^2            dof = |B|^2 (+ 1 for the intercept)
-    covariance of w = sigma^2 K B'B K'     leaving out i: w_i = w - K b_i r_i / (1 - |b_i|^2)
+    covariance of w = sigma^2 K B'B K'     weights without sample i: w - K b_i r_i / (1 - |b_i|^2)
 
 (Orr (4.4) to (4.10), A.5, A.9.)
 """
@@ -37,30 +37,30 @@ from termwise._arrays import (
     triangle,
     zeros,
 )
-from termwise._numerics import FREEDOM_MIN, LEVERAGE_GAP_MIN
+from termwise._numerics import FREEDOM_MIN, LEVERAGE_GAP_MIN, RANK_TOLERANCE
 from termwise.linalg.criteria import CRITERIA, uev
 
 
 @dataclass(frozen=True)
 class Rows:
-    """How often each sample counts, and whether an intercept is fitted to them."""
+    """Frequency weights of the samples, and whether the model has an intercept."""
 
-    counts: Array
+    sample_weight: Array
     intercept: bool
 
     @property
     def n(self) -> float:
-        """Number of samples, repetitions counted."""
-        return total(self.counts)
+        """Number of samples: the sum of their weights."""
+        return total(self.sample_weight)
 
     @property
     def single(self) -> Array:
-        """What leaving one sample out removes: one repeat, or all of a row that counts for less than one."""
-        return at_most(self.counts, 1.0)
+        """The part of each weight that leave-one-out removes: one repeat, or all of a weight below one."""
+        return at_most(self.sample_weight, 1.0)
 
     def gap(self, leverage: Array) -> Array:
         """Leverage gap of a single repeat, from the leverage of the whole (scaled) row without the intercept's."""
-        return 1 - self.single * (self.intercept / self.n + leverage / self.counts)
+        return 1 - self.single * (self.intercept / self.n + leverage / self.sample_weight)
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,24 @@ class Problem:
     owned: bool
 
 
-def pose(G: Array, Y: Array, counts: Array, intercept: bool) -> Problem:
+def pose(G: Array, Y: Array, sample_weight: Array, intercept: bool) -> Problem:
     """Centre the columns and scale the rows."""
-    given, n, weighted = G, total(counts), bool(np.any(to_host(counts) != 1))
+    given, weighted = G, bool(np.any(to_host(sample_weight) != 1))
     G, Y = as_float64(G), as_float64(Y)
-    G_mean, Y_mean, counts = zeros((G.shape[1],), G), zeros((Y.shape[1],), G), from_host(counts, G)
+    rows = Rows(from_host(sample_weight, G), intercept)
+    G_mean, Y_mean = zeros((G.shape[1],), G), zeros((Y.shape[1],), G)
     if intercept:
-        G_mean, Y_mean = (counts @ G) / n, (counts @ Y) / n
+        G_mean, Y_mean = ((rows.sample_weight @ M) / rows.n for M in (G, Y))
         G, Y = G - G_mean, Y - Y_mean
     if weighted:
-        root = (counts**0.5)[:, None]
+        root = (rows.sample_weight**0.5)[:, None]
         G, Y = G * root, Y * root
-    return Problem(G, Y, Rows(counts, intercept), G_mean, Y_mean, owned=G is not given)
+    return Problem(G, Y, rows, G_mean, Y_mean, owned=G is not given)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights of a posed problem, with what error bars and leave-one-out need."""
+    """Weights of a least-squares problem, with the factors for error bars and leave-one-out."""
 
     weights: Array  # (k, q)
     root: tuple[Array, ...]  # factors whose product is K, (k, r)
@@ -99,7 +100,7 @@ class Solution:
     sse: NDArray[np.float64]  # (q,)
     loo: Array  # (n, q), leave-one-out residuals, rows scaled
     dof: float
-    freedom: float  # n - dof, kept apart because the difference cancels when the fit is nearly exact
+    freedom: float  # n - dof, stored because the difference cancels when the fit is nearly exact
 
     def project(self, g: Array) -> Array:
         """Rows of `g K` for centred rows g of the chosen columns."""
@@ -111,7 +112,7 @@ class Solution:
         return K @ (self.B.T @ self.B) @ K.T
 
     def unit_variances(self) -> Array:
-        """Its diagonal, without forming the rest."""
+        """Diagonal of `unit_cov`, in less memory than the matrix."""
         K = reduce(matmul, self.root)
         return row_products(K @ (self.B.T @ self.B), K)
 
@@ -127,7 +128,8 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
         R = triangle(namespace(G).concat([from_host(R, G), G[rows, :]]))
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
-    return solution_from_root(problem, G, from_host(Vt[keep].T / s[keep], G))
+    K = from_host(Vt[keep].T / s[keep], G)
+    return solution_from_factors(problem, K, G @ K)
 
 
 def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> Solution:
@@ -140,17 +142,12 @@ def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> So
     """
     R = triangle(problem.G)
     diagonal = np.diagonal(R)
-    K = np.linalg.solve(R, np.diag(diagonal / np.sqrt(alpha + diagonal**2)))
-    return solution_from_root(problem, problem.G, from_host(K, problem.G))
-
-
-def solution_from_root(problem: Problem, G: Array, K: Array) -> Solution:
-    """Return the solution on columns G with `A^-1 = K K'`."""
-    return solution_from_factors(problem, K, G @ K)
+    K = from_host(np.linalg.solve(R, np.diag(diagonal / np.sqrt(alpha + diagonal**2))), problem.G)
+    return solution_from_factors(problem, K, problem.G @ K)
 
 
 def solution_from_factors(problem: Problem, K: Array, B: Array) -> Solution:
-    """Return the solution with `A^-1 = K K'` and known rows `B = G K`, which may have more digits than the product."""
+    """Return the solution with `A^-1 = K K'` and `B = G K`, which may be known more accurately than by that product."""
     Y, rows = problem.Y, problem.rows
     projected = B.T @ Y
     residual = Y - B @ projected
@@ -164,11 +161,10 @@ def solution_from_factors(problem: Problem, K: Array, B: Array) -> Solution:
 def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
     """`r / leverage_gap`, Orr (5.1).
 
-    Where the gap has rounded to zero, nothing but the row itself determines some weight and the quotient is noise; the
-    prediction without it is then taken to be the mean.
+    For a sample with leverage 1 the quotient is rounding noise; its leave-one-out prediction is then the mean.
     """
-    stuck = gap <= LEVERAGE_GAP_MIN
-    return namespace(gap).where(stuck[:, None], Y, residual / put(gap, stuck, 1.0)[:, None])
+    saturated = gap <= LEVERAGE_GAP_MIN
+    return namespace(gap).where(saturated[:, None], Y, residual / put(gap, saturated, 1.0)[:, None])
 
 
 def measure(rows: Rows, solution: Solution) -> dict[str, float]:
@@ -181,7 +177,7 @@ def measure(rows: Rows, solution: Solution) -> dict[str, float]:
 def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:
     """Unbiased estimate of the noise of each output, Orr (4.9).
 
-    A fit that leaves no degrees of freedom says nothing about the noise; its leave-one-out error stands in.
+    Where no degrees of freedom are left, the leave-one-out error is used instead.
     """
     if solution.freedom > FREEDOM_MIN * rows.n:
         return uev(solution.sse, rows.n - solution.freedom, rows.n)
@@ -189,33 +185,33 @@ def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:
 
 
 def jackknife_plus(
-    center: NDArray, spread: NDArray, loo: NDArray, counts: NDArray, coverage: float
+    center: NDArray, spread: NDArray, loo: NDArray, sample_weight: NDArray, coverage: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Ends of the jackknife+ interval (Barber, Candes, Ramdas and Tibshirani, 2021) for one output.
+
+    Each end is an order statistic of the leave-one-out predictions plus or minus their absolute residuals, infinite
+    where its rank exceeds the number of samples.
 
     Parameters
     ----------
     center : (m,) predictions of the full fit.
-    spread : (m, n) how far leaving sample i out moves prediction m, per unit of leave-one-out residual.
+    spread : (m, n) change of prediction m when sample i is left out, per unit of leave-one-out residual.
     loo : (n,) leave-one-out residuals.
-    counts : (n,) repetitions of each sample.
+    sample_weight : (n,) frequency weights.
     coverage : nominal coverage.
     """
+    n, m = sample_weight.sum(), len(center)
+    rank = np.ceil(n + 1 - (1 - coverage) * (n + 1) - RANK_TOLERANCE)
+    if rank > n + RANK_TOLERANCE:
+        return np.full(m, -np.inf), np.full(m, np.inf)
     without = center[:, None] - spread * loo
-    reach = np.abs(loo)
-    miss = (1 - coverage) * (counts.sum() + 1)
-    upper = _order_statistic(without + reach, counts, counts.sum() + 1 - miss)
-    lower = -_order_statistic(reach - without, counts, counts.sum() + 1 - miss)
-    return lower, upper
-
-
-def _order_statistic(values: NDArray, counts: NDArray, rank: float) -> NDArray[np.float64]:
-    """The ceil(rank)-th smallest of each row's values, value i counted `counts[i]` times; infinite beyond the last."""
-    rank = float(np.ceil(rank - 1e-9))
-    if rank > counts.sum() + 1e-9:
-        return np.full(len(values), np.inf)
-    if np.all(counts == 1):
-        return np.partition(values, int(rank) - 1, axis=1)[:, int(rank) - 1]
-    order = np.argsort(values, axis=1)
-    reached = np.cumsum(counts[order], axis=1) >= rank - 1e-9
-    return values[np.arange(len(values)), order[np.arange(len(values)), np.argmax(reached, axis=1)]]
+    ends = []
+    for values in (np.abs(loo) - without, without + np.abs(loo)):
+        if np.all(sample_weight == 1):
+            ends.append(np.partition(values, int(rank) - 1, axis=1)[:, int(rank) - 1])
+            continue
+        order = np.argsort(values, axis=1)
+        reached = np.cumsum(sample_weight[order], axis=1) >= rank - RANK_TOLERANCE
+        position = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
+        ends.append(np.take_along_axis(values, position, axis=1)[:, 0])
+    return -ends[0], ends[1]

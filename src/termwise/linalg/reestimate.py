@@ -57,7 +57,7 @@ def reestimate_alpha(
     fit_intercept : bool, default=True
         Whether the model has an unpenalised intercept.
     sample_weight : array-like of shape (n,), default=None
-        Weights of the samples, which mean repetitions.
+        Frequency weights: a weight of 2 is the same as repeating the sample.
     tol : float, default=1e-8
         Relative change of alpha at which to stop.
     max_iter : int, default=10000

@@ -1,19 +1,19 @@
 """Ridge regression for all penalties at once, from one singular value decomposition.
 
-With `G = U diag(s) V'` (centred, rows scaled), `mu = s^2` and `t = U'y`, everything depends on alpha only through
+With `G = U diag(s) V'` (centred, rows scaled), `mu = s^2` and `t = U'y`, all depends on alpha only through
 
-    psi_j = alpha / (mu_j + alpha),
+    shrinkage_j = alpha / (mu_j + alpha),
 
-the part of direction j that the penalty holds back (Orr A.8, A.10):
+one minus the filter factor of direction j (Orr A.8, A.10):
 
-    residual      r       = r0 + U (psi t)             r0, gap0, freedom0: what no weights can reach
-    leverage gap  gap     = gap0 + U^2 psi
-    sse                   = |r0|^2 + sum psi_j^2 t_j^2
-    freedom     n - dof   = freedom0 + sum psi_j
+    residual      r       = r0 + U (shrinkage t)             r0, gap0, freedom0: those at alpha = 0
+    leverage gap  gap     = gap0 + U^2 shrinkage
+    sse                   = |r0|^2 + sum shrinkage_j^2 t_j^2
+    freedom     n - dof   = freedom0 + sum shrinkage_j
 
 Written as sums of positive parts, none of these cancels when alpha is tiny and the fit nearly exact. A row, or a whole
-model, that is fitted exactly as alpha -> 0 leaves 0/0 in leave-one-out and GCV; the limit is had by putting
-`psi_j / alpha -> 1/mu_j` for psi_j, since both are ratios that do not see a common factor.
+model, that is fitted exactly as alpha -> 0 leaves 0/0 in leave-one-out and GCV; the limit follows by replacing
+shrinkage_j by `shrinkage_j / alpha -> 1/mu_j`, since a common factor cancels in both ratios.
 """
 
 from __future__ import annotations
@@ -42,43 +42,44 @@ from termwise._numerics import (
     GRAM_EIGENVALUE_MIN,
     LEVERAGE_GAP_MIN,
     RESOLVED_RATIO,
-    ROUGH_EIGENVALUE_MIN,
+    TRUNCATED_EIGENVALUE_MIN,
 )
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import Problem, Solution
 
-GRID_STEP = 0.5  # in log alpha: every psi is a logistic curve of unit width, so half of that shows every minimum
+GRID_STEP = 0.5  # in log alpha: shrinkage is a logistic curve of unit width, so half of that resolves every minimum
 ZOOMS = 3  # each narrows a bracket four times
 NEWTON_STEPS = 3  # after that, by central differences
 DIFFERENCE_STEP = 1e-4  # in log alpha: the error of a second difference is about eps / step^2 = 1e-8
 
 
 class Spectrum:
-    """Singular values and vectors of a posed problem; `rough` leaves out directions that are tiny beside the largest.
+    """Singular values and vectors of a least-squares problem.
 
-    No penalty that averages noise out lets those through, and without them nothing slower than eigenvectors is needed.
+    `truncate` drops directions that are tiny beside the largest: any penalty large enough to average out noise
+    suppresses them, and eigenvectors, which are faster, are accurate enough for the others.
     """
 
-    def __init__(self, problem: Problem, rough: bool = False) -> None:
+    def __init__(self, problem: Problem, truncate: bool = False) -> None:
         self.problem, rows = problem, problem.rows
-        z0 = (rows.counts / rows.n) ** 0.5 if rows.intercept else None
-        self.U, self.s, self.V = decompose(problem.G, z0, rough)
+        z0 = (rows.sample_weight / rows.n) ** 0.5 if rows.intercept else None
+        self.U, self.s, self.V = decompose(problem.G, z0, truncate)
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
-        rest, gap0 = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
-        fitted = xp.all(xp.abs(rest) <= EXACT_ROW * xp.max(xp.abs(Y), axis=0), axis=1)
-        exact = (gap0 < EXACT_ROW) & fitted
-        self.gap0, self.rest = put(gap0, exact, 0.0), put(rest, exact[:, None], 0.0)
-        self.t, self.rest_squares = to_host(t), to_host(column_squares(self.rest))
-        self.single = rows.single / rows.counts
+        residual, gap = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
+        fitted = xp.all(xp.abs(residual) <= EXACT_ROW * xp.max(xp.abs(Y), axis=0), axis=1)
+        exact = (gap < EXACT_ROW) & fitted
+        self.gap0, self.residual0 = put(gap, exact, 0.0), put(residual, exact[:, None], 0.0)
+        self.t, self.sse0 = to_host(t), to_host(column_squares(self.residual0))
+        self.single = rows.single / rows.sample_weight
         self.freedom0 = max(0.0, rows.n - len(self.s) - rows.intercept)
         self.interpolates = self.freedom0 < LEVERAGE_GAP_MIN * rows.n
 
     @property
     def floor(self) -> float:
-        """Smallest penalty worth trying: 0, or where the design is numerically singular what its rounding allows.
+        """Smallest penalty to search: 0, or that which float64 resolves where the design is numerically singular.
 
-        Columns of very different size are no such case: they are scaled to norm one to see whether they are dependent.
+        Columns are scaled to norm one for that decision, since columns of very different size need not be dependent.
         """
         resolved, G = RESOLVED_RATIO * self.s.max(initial=0.0), self.problem.G
         if self.s.min(initial=np.inf) > resolved:
@@ -92,10 +93,9 @@ class Spectrum:
     def score(self, criterion: str, alphas: ArrayLike) -> NDArray[np.float64]:
         """Value of a criterion (averaged over the outputs) at each alpha, where 0 and infinity mean the limits."""
         alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-        n, psi = self.problem.rows.n, self._psi(alphas)
-        sse, freedom = self.moments(alphas)
-        loo_sse = self._loo_sse(psi) if criterion == "loo" else 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):  # at alpha = 0, which is put right next
+        n, (sse, freedom) = self.problem.rows.n, self.moments(alphas)
+        loo_sse = self._loo_sse(alphas) if criterion == "loo" else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):  # at alpha = 0, replaced by the limit below
             values = CRITERIA[criterion](sse, n - freedom, n, loo_sse)
         if not np.any(alphas == 0):
             return values
@@ -103,7 +103,7 @@ class Spectrum:
         if criterion == "loo":
             limit = total(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n
         elif not self.interpolates:
-            limit = float(CRITERIA[criterion](self.rest_squares.sum() / q, n - self.freedom0, n, 0.0))
+            limit = float(CRITERIA[criterion](self.sse0.sum() / q, n - self.freedom0, n, 0.0))
         elif criterion == "gcv":
             limit = float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
         values[alphas == 0] = limit
@@ -111,70 +111,70 @@ class Spectrum:
 
     def moments(self, alphas: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return `sse` (averaged over the outputs) and `n - dof` at each alpha."""
-        psi = self._psi(alphas)
-        sse = self.rest_squares.sum() + np.sum(self.t**2, axis=1) @ psi**2
-        return sse / self.t.shape[1], self.freedom0 + psi.sum(axis=0)
+        shrinkage = self._shrinkage(alphas)
+        sse = self.sse0.sum() + np.sum(self.t**2, axis=1) @ shrinkage**2
+        return sse / self.t.shape[1], self.freedom0 + shrinkage.sum(axis=0)
 
     def solution(self, alpha: float) -> Solution:
         """Weights at one alpha, which may be 0 (the limit: least norm) or infinite (all weights zero)."""
-        psi, G = self._psi(alpha)[:, 0], self.problem.G
-        held = 1 / (self.mu + alpha)  # psi / alpha
-        phi = self.mu * held  # 1 - psi, without cancelling
+        shrinkage, G = self._shrinkage(alpha)[:, 0], self.problem.G
+        inverse = 1 / (self.mu + alpha)  # shrinkage / alpha
+        filter_factors = self.mu * inverse  # 1 - shrinkage, without cancelling
+        root: tuple[Array, ...]
         if self.V is None:  # it is G' U diag(1/s), which is cheaper to leave unformed
-            weights = G.T @ (self.U @ self._on_device(held[:, None] * self.t))
-            root = (G if self.problem.owned else copied(G)).T, self.U * self._on_device(np.sqrt(held) / self.s)
+            weights = G.T @ (self.U @ from_host(inverse[:, None] * self.t, G))
+            root = (G if self.problem.owned else copied(G)).T, self.U * from_host(np.sqrt(inverse) / self.s, G)
         else:
-            weights = self.V @ self._on_device((self.s * held)[:, None] * self.t)
-            root = (self.V * self._on_device(np.sqrt(held)),)
+            weights = self.V @ from_host((self.s * inverse)[:, None] * self.t, G)
+            root = (self.V * from_host(np.sqrt(inverse), G),)
         return Solution(
             weights=weights,
             root=root,
-            B=self.U * self._on_device(np.sqrt(phi)),
-            sse=self.rest_squares + psi**2 @ self.t**2,
-            loo=self._loo_residuals(psi, held),
-            dof=float(phi.sum()) + self.problem.rows.intercept,
-            freedom=float(self.freedom0 + psi.sum()),
+            B=self.U * from_host(np.sqrt(filter_factors), G),
+            sse=self.sse0 + shrinkage**2 @ self.t**2,
+            loo=self._loo_residuals(shrinkage, inverse),
+            dof=float(filter_factors.sum()) + self.problem.rows.intercept,
+            freedom=float(self.freedom0 + shrinkage.sum()),
         )
 
-    def _psi(self, alphas: ArrayLike) -> NDArray[np.float64]:
-        """Part held back, one row per direction and one column per alpha."""
+    def _shrinkage(self, alphas: ArrayLike) -> NDArray[np.float64]:
+        """Shrinkage, one row per direction and one column per alpha."""
         alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
         finite = np.where(np.isinf(alphas), 1.0, alphas)
         return np.where(np.isinf(alphas), 1.0, finite / (self.mu[:, None] + finite))
 
-    def _loo_sse(self, psi: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of squared leave-one-out errors (averaged over the outputs) for each column of psi, by row blocks."""
-        parts, split = [], [self._on_device(psi), *(self._on_device(psi * t[:, None]) for t in self.t.T)]
-        for rows in row_blocks(self.U.shape[0], max(self.U.shape[1], psi.shape[1]), self.U):
+    def _loo_sse(self, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of squared leave-one-out errors (averaged over the outputs) at each alpha, by row blocks."""
+        shrinkage = self._shrinkage(alphas)
+        parts, shrunk = [], [from_host(shrinkage * t[:, None], self.U) for t in self.t.T]
+        gap_factor = from_host(shrinkage, self.U)
+        for rows in row_blocks(self.U.shape[0], max(self.U.shape[1], shrinkage.shape[1]), self.U):
             U = self.U[rows, :]
-            gap = (U * U) @ split[0]
+            gap = (U * U) @ gap_factor
             gap *= self.single[rows, None]
             gap += self.gap0[rows, None]
-            for j, part in enumerate(split[1:]):
+            for j, part in enumerate(shrunk):
                 errors = U @ part
-                errors += self.rest[rows, j : j + 1]
+                errors += self.residual0[rows, j : j + 1]
                 with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 at alpha = 0 only, where a limit replaces it
                     errors /= gap
                 parts.append(column_squares(errors))
         return to_host(sum(parts[1:], start=parts[0])) / self.t.shape[1]
 
-    def _loo_residuals(self, psi: NDArray[np.float64], held: NDArray[np.float64]) -> Array:
-        """Leave-one-out residuals at one alpha; `held` stands in for psi where that leaves 0/0."""
-        gap = self.gap0 + self.single * ((self.U * self.U) @ self._on_device(psi))
-        errors = self.rest + self.U @ self._on_device(psi[:, None] * self.t)
-        stuck = np.flatnonzero(to_host(gap) < (LEVERAGE_GAP_MIN if not psi.any() else np.finfo(np.float64).tiny))
-        if len(stuck):
-            U = at(self.U, stuck)
-            gap = put_at(gap, stuck, at(self.single, stuck) * ((U * U) @ self._on_device(held)))
-            errors = put_at(errors, stuck, U @ self._on_device(held[:, None] * self.t))
+    def _loo_residuals(self, shrinkage: NDArray[np.float64], inverse: NDArray[np.float64]) -> Array:
+        """Leave-one-out residuals at one alpha; `inverse`, shrinkage / alpha, is used where shrinkage leaves 0/0."""
+        gap = self.gap0 + self.single * ((self.U * self.U) @ from_host(shrinkage, self.U))
+        errors = self.residual0 + self.U @ from_host(shrinkage[:, None] * self.t, self.U)
+        gap_min = LEVERAGE_GAP_MIN if not shrinkage.any() else np.finfo(np.float64).tiny
+        saturated = np.flatnonzero(to_host(gap) < gap_min)  # leverage 1
+        if len(saturated):
+            U = at(self.U, saturated)
+            gap = put_at(gap, saturated, at(self.single, saturated) * ((U * U) @ from_host(inverse, U)))
+            errors = put_at(errors, saturated, U @ from_host(inverse[:, None] * self.t, U))
         return errors / gap[:, None]
 
-    def _on_device(self, values: NDArray[np.float64]) -> Array:
-        """Move a small array to where the singular vectors are."""
-        return from_host(np.ascontiguousarray(values), self.U)
 
-
-def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, NDArray, Array | None]:
+def decompose(G: Array, z0: Array | None, truncate: bool = False) -> tuple[Array, NDArray, Array | None]:
     """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
 
     The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
@@ -196,10 +196,10 @@ def decompose(G: Array, z0: Array | None, rough: bool = False) -> tuple[Array, N
     rank = min(p, n - (z0 is not None))
     e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
-    if rough:
-        rank = int(np.sum(mu > ROUGH_EIGENVALUE_MIN * mu.max(initial=0.0)))
+    if truncate:
+        rank = int(np.sum(mu > TRUNCATED_EIGENVALUE_MIN * mu.max(initial=0.0)))
         mu, E = mu[:rank], E[:, :rank]
-    if rank and (rough or mu[-1] > GRAM_EIGENVALUE_MIN * mu[0]):
+    if rank and (truncate or mu[-1] > GRAM_EIGENVALUE_MIN * mu[0]):
         s = np.sqrt(mu)
         return (G @ E / from_host(s, G), s, contiguous(E)) if p <= n else (contiguous(E), s, None)
     U, s, Vt = xp.linalg.svd(G, full_matrices=False)

@@ -52,21 +52,17 @@ def leave_one_out_scores(stage: Stage, rows: Rows, Z: Array, Y: Array, Y_mean: A
 
     A sample with leverage 1 is predicted by the mean.
     """
-    root, single = (rows.counts**0.5)[:, None], rows.single[:, None]
-    p = single * (rows.intercept / rows.n + cumulative_columns((Z / root) ** 2))
+    root, single = (rows.sample_weight**0.5)[:, None], rows.single[:, None]
+    Z = namespace(Z).concat([zeros((Z.shape[0], 1), Z), Z], axis=1)  # cumulative sums then begin with no terms
+    unscaled = Z / root
+    p = single * (rows.intercept / rows.n + running_sums(unscaled**2, axis=1))
     exact = 1 - p <= LEVERAGE_GAP_MIN
     gap = put(1 - p, exact, 1.0)
     signal, scores = stage.signal, []
     for j, mean in enumerate(Y_mean.tolist()):
         change = stage.change(j)
-        moved = change.shift[:, None] + cumulative_columns(Z / root * (change.A @ ((change.U * root).T @ Z)))
-        f = mean + cumulative_columns(Z / root * (Z.T @ Y[:, j]))
+        moved = change.shift[:, None] + running_sums(unscaled * (change.A @ ((change.U * root).T @ Z)), axis=1)
+        f = mean + running_sums(unscaled * (Z.T @ Y[:, j]), axis=1)
         without = (f - moved - p * (signal[:, j] - change.own)[:, None]) / gap
         scores.append(put(without, exact, mean).T)
     return namespace(Z).stack(scores, axis=2)
-
-
-def cumulative_columns(columns: Array) -> Array:
-    """Sums of the first 0 to k columns."""
-    start = zeros((columns.shape[0], 1), columns)
-    return running_sums(namespace(columns).concat([start, columns], axis=1), axis=1)

@@ -147,7 +147,7 @@ def best_width(samples: Samples, settings: RecipeSettings) -> float:
     @cache
     def error(width: float) -> float:
         G = SmoothBasis(width=("median", width), centers=X[evenly(len(X), settings.width_centers)]).fit_transform(X)
-        spectrum = Spectrum(pose(G, Y, sample_weight, intercept=True), rough=True)
+        spectrum = Spectrum(pose(G, Y, sample_weight, intercept=True), truncate=True)
         share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
         return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
 

@@ -45,7 +45,7 @@ def cut_recipe(
     """
     data, alpha = path.training(), path.steps[k].alpha
     rows = Rows(data.sample_weight, True)
-    root = np.sqrt(rows.counts)[:, None]
+    root = np.sqrt(rows.sample_weight)[:, None]
     problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
     if stage is None and k:
         alpha = best_alpha(Spectrum(problem), "loo")
@@ -59,7 +59,7 @@ def cut_recipe(
         solution = through_first_stage(stage, solution, problem, scores)
     residuals = solution.loo / root
     if candidates.labels is not None:
-        slope = calibrate((targets - residuals).squeeze(), targets.squeeze(), rows.counts, settings.log_slope)
+        slope = calibrate((targets - residuals).squeeze(), targets.squeeze(), rows.sample_weight, settings.log_slope)
         candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
@@ -89,105 +89,70 @@ def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: t
     return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
 
-class RecipeModel(CallbackSupportMixin, SelectorModel):
-    """Parameters, fit and summary of both flagship estimators; those that are classifiers code labels -1 and +1."""
-
-    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
-
-    def __init__(
-        self,
-        size: str | int = "small",
-        *,
-        dictionary: str = "auto",
-        target: str = "auto",
-        max_terms: int = 150,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.size = size
-        self.dictionary = dictionary
-        self.target = target
-        self.max_terms = max_terms
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model: choose it by cross-validation, then select its terms on all samples and solve.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, d)
-            Inputs.
-        y : array-like of shape (n,), or (n, q) for a regressor
-            Targets, or classes; several outputs share their terms.
-        sample_weight : array-like of shape (n,), default=None
-            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
-            repeat.
-        """
-        settings, verbose, labels = self.recipe_settings, self.verbose, is_classifier(self)
-        options = RecipeOptions(self.size, self.dictionary, self.target, self.max_terms, self.random_state, labels)
-        options.check()
-        check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
-        after_step = step_callback(self, None)
-        data = read(self, X, y, sample_weight, basis=self.basis, classify=labels)
-        frame, used = data.X, data.used
-        encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
-        table = encoder.transform(frame)[used].astype(np.float64)
-        InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
-        samples = Samples(table, as_columns(data.y)[used], data.weights[used])
-        choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)
-        basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
-        G = check_design(self, basis, G, min_samples=2)
-        check_total(data.weights)
-        design = design_data(G, basis, data)
-        signal, candidates = design.Y if stage is None else stage.signal, design.candidates
-        callback, path_settings = path_callback(verbose, after_step), choice.path_settings
-        path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
-        terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, settings)
-        attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
-        attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
-        attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
-        attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
-        self._store(design.complete(terms), **attributes)
-        end_of_fit(self)
-        return self
-
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
-
-    def _summary_lines(self) -> list[str]:
-        choice, basis, listed_inputs = self.choice_, self.basis_, self.recipe_settings.listed_inputs
-        tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
-        ridge = " fitted to ridge regression on all candidates"
-        target = f",{ridge}" if choice.target == "ridge" else ""
-        if choice.target == "pooled":
-            members = []
-            for name, stage, size, weight in choice.members:
-                model = f"{size} terms of {name}{ridge if stage == 'ridge' else ''}" if size else "the mean"
-                members.append(f"{weight:.2f} x {model}")
-            target = f", fitted to a stacked ensemble: {' + '.join(members)}"
-        for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
-            inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
-            target = f" of the {inputs} that explain the targets best{target}"
-        lines = [f"dictionary: {choice.dictionary}{target}", f"cross-validated error, a share of the variance: {tried}"]
-        for part in parts_of(self.fitted_terms_.basis):
-            if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
-                table = isinstance(basis, Pipeline)
-                names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
-                order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
-                listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
-                more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
-                lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
-        if self.categories_:
-            listed = [f"{name}: {', '.join(map(str, values))}" for name, values in self.categories_.items()]
-            lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
-        return lines
+def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+    settings, verbose, labels = estimator.recipe_settings, estimator.verbose, is_classifier(estimator)
+    options = RecipeOptions(
+        estimator.size, estimator.dictionary, estimator.target, estimator.max_terms, estimator.random_state, labels
+    )
+    options.check()
+    check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+    after_step = step_callback(estimator, None)
+    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
+    frame, used = data.X, data.used
+    encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
+    table = encoder.transform(frame)[used].astype(np.float64)
+    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
+    samples = Samples(table, as_columns(data.y)[used], data.weights[used])
+    choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)
+    basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
+    G = check_design(estimator, basis, G, min_samples=2)
+    check_total(data.weights)
+    design = design_data(G, basis, data)
+    signal, candidates = design.Y if stage is None else stage.signal, design.candidates
+    callback, path_settings = path_callback(verbose, after_step), choice.path_settings
+    path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, settings)
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
+    attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
+    attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
+    attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
+    estimator._store(design.complete(terms), **attributes)
+    end_of_fit(estimator)
+    return estimator
 
 
-class TermwiseRegressor(MultiOutputMixin, RegressorMixin, RecipeModel):
+def describe_choice(estimator: Any) -> list[str]:
+    """Return the lines of a summary about the choice of a model and its terms."""
+    choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
+    tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
+    ridge = " fitted to ridge regression on all candidates"
+    target = f",{ridge}" if choice.target == "ridge" else ""
+    if choice.target == "pooled":
+        members = []
+        for name, stage, size, weight in choice.members:
+            model = f"{size} terms of {name}{ridge if stage == 'ridge' else ''}" if size else "the mean"
+            members.append(f"{weight:.2f} x {model}")
+        target = f", fitted to a stacked ensemble: {' + '.join(members)}"
+    for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
+        inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
+        target = f" of the {inputs} that explain the targets best{target}"
+    lines = [f"dictionary: {choice.dictionary}{target}", f"cross-validated error, a share of the variance: {tried}"]
+    for part in parts_of(estimator.fitted_terms_.basis):
+        if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
+            table = isinstance(basis, Pipeline)
+            names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
+            order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
+            listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
+            more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
+            lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
+    if estimator.categories_:
+        listed = [f"{name}: {', '.join(map(str, values))}" for name, values in estimator.categories_.items()]
+        lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
+    return lines
+
+
+class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
     """Sparse regression on basis functions, with automatic model selection.
 
     The inputs are standardised and expanded into dictionaries of candidate functions, from plain columns to products of
@@ -305,8 +270,51 @@ class TermwiseRegressor(MultiOutputMixin, RegressorMixin, RecipeModel):
     >>> lower, upper = model.predict_interval(X, coverage=0.9)
     """
 
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
 
-class TermwiseClassifier(ClassifierMixin, RecipeModel):
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets; several outputs share their terms.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_recipe(self, X, y, sample_weight)
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+
+    def _summary_lines(self) -> list[str]:
+        return describe_choice(self)
+
+
+class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """Sparse classification on basis functions, with automatic model selection.
 
     The method of `TermwiseRegressor` on labels coded -1 and +1, with one output per class for more than two classes.
@@ -353,4 +361,46 @@ class TermwiseClassifier(ClassifierMixin, RecipeModel):
     (2, 2)
     """
 
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
     calibrates = True
+
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,)
+            Classes.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_recipe(self, X, y, sample_weight)
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+
+    def _summary_lines(self) -> list[str]:
+        return describe_choice(self)

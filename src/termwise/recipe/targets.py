@@ -56,7 +56,7 @@ class RidgeTarget:
         share = sample_weight / sample_weight.sum()
         size = np.sqrt(share @ (G - share @ G) ** 2)
         problem = pose(G / np.where(size > 0, size, 1.0), Y, sample_weight, intercept=True)
-        spectrum = Spectrum(problem, rough=True)
+        spectrum = Spectrum(problem, truncate=True)
         alpha = best_alpha(spectrum, "loo")
         ridge, root = spectrum.solution(alpha), np.sqrt(sample_weight)[:, None]
         signal = problem.Y_mean + ridge.B @ (ridge.B.T @ problem.Y) / root
@@ -69,7 +69,7 @@ class RidgeTarget:
 
     def transposed(self, B: Floats) -> Floats:
         """`S' B` with `S = V V'`, in scaled rows."""
-        V = self.V * np.sqrt(self.rows.counts)[:, None]
+        V = self.V * np.sqrt(self.rows.sample_weight)[:, None]
         return V @ (V.T @ B)
 
 
@@ -119,7 +119,7 @@ class MemberFit:
         Without sample i the ridge fit is less by `d`, and the member predicts `s_i` for it: its fit is the one it would
         be if entry i of the ridge fit less d were `s_i`.
         """
-        root, Z = np.sqrt(rows.counts)[:, None], model.Z.T
+        root, Z = np.sqrt(rows.sample_weight)[:, None], model.Z.T
         U, signal = Z / root, model.fitted(len(model.terms), root)
         if ridge is None:
             gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
@@ -154,9 +154,9 @@ class EnsembleTarget:
         for name, target, size, weight in members:
             G = candidates[name] if size else np.empty((len(Y), 0))
             if target == "ridge" and name not in ridges:
-                ridges[name] = RidgeTarget.fit(G, Y, rows.counts)
+                ridges[name] = RidgeTarget.fit(G, Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None
-            (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.counts, alpha, size)
+            (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.sample_weight, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
             if size:
                 terms[name] = np.union1d(terms[name], models.terms)
@@ -190,9 +190,9 @@ def through_first_stage(stage: FirstStage, second: Solution, problem: Problem, s
 
     With the signal `S y` the weights are `w = K B'S y`, linear in the targets: `S'B` takes the place of B.
     """
-    rows, root = problem.rows, np.sqrt(problem.rows.counts)[:, None]
+    rows, root = problem.rows, np.sqrt(problem.rows.sample_weight)[:, None]
     B = stage.transposed(second.B)
     fitted = problem.Y_mean + problem.G @ second.weights / root
     dof = 1 + float(np.sum(second.B * B))
-    sse = rows.counts @ (stage.targets - fitted) ** 2
+    sse = rows.sample_weight @ (stage.targets - fitted) ** 2
     return replace(second, B=B, loo=(stage.targets - scores) * root, sse=sse, dof=dof, freedom=rows.n - dof)
