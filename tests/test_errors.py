@@ -212,7 +212,7 @@ CASES = [
     ("all samples", lambda: online().remove_samples(X, y), ValueError,
      r"remove_samples must leave at least one sample, got all 12: no data, no model\."),
     ("number of outputs", lambda: online().partial_fit(X, Y2), ValueError,
-     r"y must have 1 output, got 2: the model was begun with 1\."),
+     r"y must have 1 output, got 2: the model was fitted with 1 at first\."),
     ("samples not kept", lambda: online(keep_samples=False).remove_samples(X[:1], y[:1]), ValueError,
      r"remove_samples needs the samples, got keep_samples=False: fit with keep_samples=True\."),
     ("samples not kept, error bars", lambda: online(keep_samples=False).noise_variance_, ValueError,

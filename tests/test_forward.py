@@ -104,7 +104,7 @@ def test_with_a_basis_only_the_chosen_functions_remain():
     model = ForwardRegressor(RadialBasis(width=0.7)).fit(X, y)
     assert model.n_terms_ < 20
     assert model.score(X, y) > 0.7
-    assert model._chosen_basis.centers_.shape == (model.n_terms_, 1)
+    assert model.fitted_terms_.basis.centers_.shape == (model.n_terms_, 1)
     assert all(name.startswith("gaussian_") for name in model.get_feature_names_out())
     assert model.transform(X).shape == (200, model.n_terms_)
 

@@ -187,9 +187,9 @@ def test_only_chosen_functions_are_evaluated(monkeypatch):
     X, y = datasets.make_sine(random_state=1)
     model = LocalRidge(RadialBasis(width=0.05)).fit(X, y)
     widths = []
-    original = RadialBasis._evaluate
+    original = RadialBasis.transform
     monkeypatch.setattr(
-        RadialBasis, "_evaluate", lambda self, X: widths.append(len(self.centers_)) or original(self, X)
+        RadialBasis, "transform", lambda self, X: widths.append(len(self.centers_)) or original(self, X)
     )
     model.predict(X)
     assert widths == [model.n_terms_]

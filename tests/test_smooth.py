@@ -210,7 +210,7 @@ def test_a_few_functions_of_several_widths_make_a_model(rng):
     model = ForwardRegressor(SmoothBasis(width=("median", [0.25, 1.0])), refit_alpha="loo").fit(X, y)
     assert model.score(X, y) > 0.95
     assert "x0" in model.get_feature_names_out()
-    assert len(model._chosen_basis.columns_) == model.n_terms_ < 60
+    assert len(model.fitted_terms_.basis.columns_) == model.n_terms_ < 60
     G = SmoothBasis(width=("median", [0.25, 1.0])).fit_transform(X)
     np.testing.assert_allclose(model.predict(X), G @ model.coef_ + model.intercept_, atol=1e-8)
     weighted = ForwardRegressor(SmoothBasis()).fit(X, y, sample_weight=np.repeat([1, 2], 75))

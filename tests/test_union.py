@@ -237,7 +237,7 @@ def test_models_are_those_of_the_columns():
     model, plain = ForwardRegressor(UnionBasis(BASES)).fit(X, y), ForwardRegressor().fit(G, y)
     np.testing.assert_array_equal(model.path_.terms, plain.path_.terms)
     np.testing.assert_allclose(model.predict(X), plain.predict(G), rtol=1e-12)
-    assert sum(model._chosen_basis.sizes) == model.n_terms_
+    assert sum(model.fitted_terms_.basis.sizes) == model.n_terms_
     sets = [[BASES[0]], BASES[:2]]
     search = CriterionSearch(BasisRidge(UnionBasis(BASES)), {"basis__bases": sets}).fit(X, y)
     assert search.best_params_["basis__bases"] in sets

@@ -241,7 +241,7 @@ class TermModel(BaseEstimator):
         """Return a copy that predicts, without arrays as long as the training rows."""
         light = copy.copy(self)
         light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None)
-        vars(light).pop("path_", None)
+        light.__dict__.pop("path_", None)
         return light
 
     # -- fitted attributes ---------------------------------------------------------------------------------------------

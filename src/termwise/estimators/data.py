@@ -96,19 +96,31 @@ class DesignData:
 
 
 def read(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, basis: Any = None, classify: bool = False
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    basis: Any = None,
+    classify: bool = False,
+    reset: bool = True,
 ) -> Data:
-    """Validate the arguments of `fit`; with `classify`, y holds classes, which are coded -1 and +1.
+    """Validate the arguments of `fit`, or of a method of a fitted model with `reset=False`.
 
     Parameters
     ----------
-    estimator : an estimator, which is left as it is: what validation sets is set on a clone.
+    estimator : an estimator, which is not changed: attributes that validation sets are set on a clone.
     X, y, sample_weight : as given by the caller.
     basis : the transformer that makes the design matrix; None for the columns of X.
-    classify : whether y holds classes.
+    classify : whether y holds classes, which are coded -1 and +1.
+    reset : whether names and number of the columns are those of X, or must agree with those of the model.
     """
     check_request(estimator, basis, y)
-    refuse_dask(estimator, X, y)
+    if is_dask(X, y):
+        raise TypeError(
+            f"{type(estimator).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
+            "ForwardRegressor and ForwardClassifier, which work on a cluster."
+        )
     labels = None
     if classify:
         y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
@@ -117,22 +129,13 @@ def read(
         labels = Labels(np.unique(y))
         check_classes(labels.classes)
         y = code_known_labels(labels.classes, y)
-    fresh = clone(estimator)
-    X = check_inputs(fresh, X, basis, reset=True)
+    fresh = clone(estimator) if reset else estimator
+    X = check_inputs(fresh, X, basis, reset=reset)
     y = check_targets(y)
     if not is_foreign(X) or X.shape[0] != len(y):
         check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
     weights = check_counts(sample_weight, len(y))
     return Data(X, y, weights, fresh.n_features_in_, getattr(fresh, "feature_names_in_", None), labels)
-
-
-def refuse_dask(estimator: Any, X: Any, y: Any) -> None:
-    """Raise if the data are Dask collections."""
-    if is_dask(X, y):
-        raise TypeError(
-            f"{type(estimator).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
-            "ForwardRegressor and ForwardClassifier, which work on a cluster."
-        )
 
 
 def check_request(estimator: Any, basis: Any, y: Any) -> None:

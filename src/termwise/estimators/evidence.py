@@ -5,7 +5,7 @@ orthogonal columns. With penalties `alpha_k` on their weights g (a Gaussian prio
 
     s_k = w_k'w_k,    g_k = w_k'y / (s_k + alpha_k),    gamma_k = s_k / (s_k + alpha_k),    gamma = sum of gamma_k
 
-and maximising the evidence leads to MacKay's update `alpha_k <- gamma_k sigma^2 / g_k^2`, `sigma^2 = e'e / (n - gamma)`,
+and maximising the evidence gives MacKay's update `alpha_k <- gamma_k sigma^2 / g_k^2`, `sigma^2 = e'e / (n - gamma)`,
 where n is reduced by one with an intercept. Along `w_k` the target has the coordinate `u_k = w_k'y / sqrt(s_k)`, of
 variance `sigma^2 theta_k` with `theta_k = 1 + s_k / alpha_k`, and orthogonal terms are coupled through sigma^2 only. In
 this notation
@@ -37,7 +37,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
 from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-
 from termwise.estimators.data import fit_design, read
 from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
