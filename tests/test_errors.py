@@ -73,7 +73,7 @@ CASES = [
     ("standard errors of classes", lambda: ForwardClassifier().fit(X, y > 0).predict(X, return_std=True), ValueError,
      r"return_std must be False for a classifier, got True: use decision_function or predict_proba\."),
     ("coverage", lambda: BasisRidge().fit(X, y).predict_interval(X, coverage=1), ValueError,
-     r"coverage must be a finite number > 0 and < 1, got 1: 0\.9 asks for 90 % intervals\."),
+     r"coverage must be a finite number > 0 and < 1, got 1: 0\.9 gives 90 % intervals\."),
     ("intercept", lambda: BasisRidge(fit_intercept="yes").fit(X, y), ValueError,
      r"fit_intercept must be True or False, got 'yes': True fits the mean too\."),
     # data
@@ -104,7 +104,7 @@ CASES = [
     ("weights, length", lambda: BasisRidge().fit(X, y, sample_weight=[1, 2]), ValueError,
      r"sample_weight must have shape \(12,\), got \(2,\): give one weight per sample\."),
     ("weights, negative", lambda: BasisRidge().fit(X, y, sample_weight=-np.ones(12)), ValueError,
-     r"sample_weight must be finite and >= 0, got -1\.0: a weight says how often a sample counts\."),
+     r"sample_weight must be finite and >= 0, got -1\.0: a weight is the number of repetitions of a sample\."),
     ("weights, NaN", lambda: BasisRidge().fit(X, y, sample_weight=np.full(12, np.nan)), ValueError,
      r"sample_weight must be finite and >= 0, got nan"),
     ("weights, zero", lambda: BasisRidge().fit(X, y, sample_weight=np.zeros(12)), ValueError,
@@ -112,7 +112,7 @@ CASES = [
     ("weights, too little", lambda: BasisRidge().fit(X, y, sample_weight=np.full(12, 1 / 12)), ValueError,
      r"sample_weight must add up to at least 2 samples, got 1: weights mean repetitions; scale relative weights"),
     ("weights, words", lambda: BasisRidge().fit(X, y, sample_weight=["a"] * 12), TypeError,
-     r"sample_weight must be numbers, got \['a', .*: say how often each sample counts\."),
+     r"sample_weight must be numbers, got \['a', .*: give one frequency weight per sample\."),
     ("weights, fewer than parameters", lambda: BasisRidge().fit(X, y, sample_weight=np.full(12, 0.3)), ValueError,
      r"sample_weight must add up to more than the 4 parameters of the model for alpha='gcv', got 3\.6: weights mean"),
     # the basis
