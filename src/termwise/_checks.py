@@ -72,15 +72,6 @@ def check_bool(name: str, value: Any, *, remedy: str) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}: {remedy}.")
 
 
-def check_basis(basis: Any) -> None:
-    """Raise unless `basis` is None or something that transforms."""
-    if basis is not None and not (hasattr(basis, "fit") and hasattr(basis, "transform")):
-        raise TypeError(
-            f"basis must be a transformer or None, got {basis!r}: use one of termwise.basis, such as RadialBasis(), or "
-            "any of scikit-learn's."
-        )
-
-
 def is_dask(*objects: Any) -> bool:
     """Whether one of the objects is a Dask collection; Dask is not imported for that."""
     return any(hasattr(data, "__dask_graph__") for data in objects)

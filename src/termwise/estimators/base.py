@@ -295,7 +295,7 @@ class TermModel(BaseEstimator):
 
     @available_if(lambda model: hasattr(model, "_cut"))
     def at(self, n_terms: int) -> Self:
-        """Return the same model cut at another size of its path, without refitting.
+        """Return the same model truncated at another size of its path, without refitting.
 
         Parameters
         ----------

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from termwise._arrays import Array, as_columns, as_float64, at, densify, from_host, is_foreign, put_at, rows_of, to_host
 from termwise._checks import (
-    check_basis,
     check_bool,
     check_counts,
     check_foreign,
@@ -55,7 +54,7 @@ class Data:
 
 @dataclass(frozen=True)
 class DesignData:
-    """Design matrix, targets and weights of the samples with positive weight, where the design matrix lives."""
+    """Design matrix, targets and weights of the samples with positive weight, on the device of the design matrix."""
 
     candidates: Candidates
     G: Any
@@ -139,8 +138,12 @@ def read(
 
 
 def check_request(estimator: Any, basis: Any, y: Any) -> None:
-    """Check what can be checked without X."""
-    check_basis(basis)
+    """Validate basis and intercept, and that there are targets."""
+    if basis is not None and not (hasattr(basis, "fit") and hasattr(basis, "transform")):
+        raise TypeError(
+            f"basis must be a transformer or None, got {basis!r}: use one of termwise.basis, such as RadialBasis(), or "
+            "any of scikit-learn's."
+        )
     check_bool("fit_intercept", estimator.fit_intercept, remedy="True fits the mean too")
     if y is None:
         raise ValueError(

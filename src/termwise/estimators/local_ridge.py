@@ -79,7 +79,7 @@ class Primal:
         Z = self.Q[: self.rows]
         return Y - Z @ (Z.T @ Y), float(np.sum(Z * Z))
 
-    def leave(self, j: int) -> NDArray:
+    def remove(self, j: int) -> NDArray:
         """Remove term j, if it is in the model, and return `v = P_j h_j`."""
         if j in self.inside:
             at = self.inside.index(j)
@@ -94,7 +94,7 @@ class Primal:
         self.column, self.left = self.column + again, x
         return x[: self.rows]
 
-    def join(self, j: int, v: NDArray, alpha: float) -> None:
+    def add(self, j: int, v: NDArray, alpha: float) -> None:
         """Add term j with a finite penalty."""
         self.left[self.rows + j] += np.sqrt(alpha)
         den = np.sqrt(self.left @ self.left)
@@ -115,7 +115,7 @@ class Dual:
         """`P Y` and the dof of the terms."""
         return self.P @ Y, float(len(self.P) - np.trace(self.P))
 
-    def leave(self, j: int) -> NDArray:
+    def remove(self, j: int) -> NDArray:
         """Remove term j, if it is in the model, and return `v = P_j h_j`."""
         v, alpha = self.P @ self.G[:, j], self.alphas[j]
         if np.isinf(alpha):
@@ -125,7 +125,7 @@ class Dual:
         self.P += np.outer(v, v / den)
         return v
 
-    def join(self, j: int, v: NDArray, alpha: float) -> None:
+    def add(self, j: int, v: NDArray, alpha: float) -> None:
         """Add term j with a finite penalty."""
         self.P -= np.outer(v, v / (alpha + self.G[:, j] @ v))
 
@@ -141,7 +141,7 @@ def sweep(
     freedom -= dof
     norms = np.einsum("ij,ij->j", G, G)
     for j in range(G.shape[1]):
-        v = form.leave(j)
+        v = form.remove(j)
         s, vv, vy = G[:, j] @ v, v @ v, v @ Y
         if np.isfinite(alphas[j]):
             r += np.outer(v, vy / (alphas[j] + s))
@@ -153,7 +153,7 @@ def sweep(
         if np.isfinite(alphas[j]):
             r -= np.outer(v, vy / (alphas[j] + s))
             freedom -= vv / (alphas[j] + s)
-            form.join(j, v, alphas[j])
+            form.add(j, v, alphas[j])
     return float(outside + np.sum(r * r)), float(freedom)
 
 

@@ -102,22 +102,29 @@ def gram_schmidt(
 METHODS: dict[str, Callable[..., Components]] = {"eigen": eigen, "gram_schmidt": gram_schmidt}
 
 
-def stable_size(components: Components, stable: str, freedom: float) -> int:
+def stable_size(components: Components, freedom: float, model: OrthogonalThresholdRegressor) -> int:
     """Return the size l of the stable set, given the degrees of freedom without components.
 
     All components, if they leave enough degrees of freedom to estimate the noise variance. Otherwise (21) is a ratio of
     two small numbers, and the residual is not representative of the noise; the set then ends at the minimum of GCV and
     takes at most half of the degrees of freedom.
     """
-    total = len(components.gammas)
-    if stable == "all" and total <= (1 - MIN_RESIDUAL_SHARE) * freedom:
-        return total
-    flat = int(np.sum(components.gammas > GAMMA_RATIO_MIN * np.max(components.gammas, initial=0.0)))
-    if flat <= UNCHECKED_SHARE * freedom:
-        return flat
-    sizes = np.arange(min(flat, int(MAX_STABLE_SHARE * freedom)) + 1)
-    rows, sse = components.problem.rows, components.sse.mean(axis=1)
-    return int(np.argmin(gcv(sse[sizes], sizes + rows.intercept, rows.n)))
+    gammas, rows = components.gammas, components.problem.rows
+    if model.stable == "all" and len(gammas) <= (1 - MIN_RESIDUAL_SHARE) * freedom:
+        return len(gammas)
+    size = int(np.sum(gammas > GAMMA_RATIO_MIN * np.max(gammas, initial=0.0)))
+    if size > UNCHECKED_SHARE * freedom:
+        sizes = np.arange(min(size, int(MAX_STABLE_SHARE * freedom)) + 1)
+        size = int(np.argmin(gcv(components.sse.mean(axis=1)[sizes], sizes + rows.intercept, rows.n)))
+    if model.stable == "all" and size < len(gammas):
+        warnings.warn(
+            f"tol={model.tol:g} leaves {freedom - len(gammas):g} of {freedom:g} degrees of freedom to estimate the "
+            f"noise from, which is too few: only the {size} leading components were tested. Raise tol, or use "
+            "stable='auto' to have this done silently.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return size
 
 
 class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
@@ -246,16 +253,7 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         freedom = problem.rows.n - problem.rows.intercept
         ratio, max_size = (GAMMA_RATIO_MIN, int(MAX_STABLE_SHARE * freedom)) if self.stable == "auto" else (0.0, None)
         components = METHODS[self.method](problem, design, self.tol, ratio, max_size)
-        size = stable_size(components, self.stable, freedom)
-        if self.stable == "all" and size < len(components.gammas):
-            left = freedom - len(components.gammas)
-            warnings.warn(
-                f"tol={self.tol:g} leaves {left:g} of {freedom:g} degrees of freedom to estimate the noise "
-                f"from, which is too few: only the {size} leading components were tested. Raise tol, or use "
-                "stable='auto' to have this done silently.",
-                UserWarning,
-                stacklevel=2,
-            )
+        size = stable_size(components, freedom, self)
         noise = components.sse[size] / (freedom - size)  # Hagiwara 2011 (21)
         limit = self.threshold * 2 * noise * np.log(problem.rows.n)
         kept = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))  # significant for any output
