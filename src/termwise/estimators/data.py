@@ -160,7 +160,8 @@ def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
 def check_classes(classes: NDArray) -> None:
     """Raise unless there are at least two classes."""
     if len(classes) < 2:
-        raise ValueError(f"y must have at least two classes, got one class {classes[0]!r}: give samples of another.")
+        got = f"one class {classes[0]!r}" if len(classes) else "no samples"
+        raise ValueError(f"y must have at least two classes, got {got}: give samples of another.")
 
 
 def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
