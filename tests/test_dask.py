@@ -338,7 +338,7 @@ CASES = {
     ),
     "neighbours": (
         lambda G, Y, w: ForwardRegressor(LagBasis()).fit(*chunked(G, Y)),
-        r"basis must transform each row by itself for Dask data, got LagBasis.*, which looks at its neighbours",
+        r"basis must transform each row independently for Dask data, got LagBasis.*, which depends on other rows",
     ),
     "chunks that do not match": (
         lambda G, Y, w: forward_path(unknown(G, 3), unknown(Y, 4)),

@@ -47,7 +47,7 @@ def test_every_coordinate_step_is_the_exact_minimiser(shape, outputs, seed):
         before = alphas.copy()
         expected = best_by_search(G, Y, before, j)
         form = choose_form(G, before, largest)
-        v = form.leave(j)
+        v = form.remove(j)
         P_j = oracles.projection(np.delete(G, j, axis=1)[:, np.isfinite(np.delete(before, j))],
                                  np.delete(before, j)[np.isfinite(np.delete(before, j))], False)  # fmt: skip
         np.testing.assert_allclose(v, P_j @ G[:, j], atol=1e-10)
@@ -187,8 +187,10 @@ def test_only_chosen_functions_are_evaluated(monkeypatch):
     X, y = datasets.make_sine(random_state=1)
     model = LocalRidge(RadialBasis(width=0.05)).fit(X, y)
     widths = []
-    original = RadialBasis.evaluate
-    monkeypatch.setattr(RadialBasis, "evaluate", lambda self, X: widths.append(len(self.centers_)) or original(self, X))
+    original = RadialBasis.transform
+    monkeypatch.setattr(
+        RadialBasis, "transform", lambda self, X: widths.append(len(self.centers_)) or original(self, X)
+    )
     model.predict(X)
     assert widths == [model.n_terms_]
 

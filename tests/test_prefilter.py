@@ -622,7 +622,7 @@ def test_labels_without_any_signal(intercept, constant, capsys):
     for basis in ("auto", None, RadialBasis()):
         model = PrefilterClassifier(basis, fit_intercept=intercept, verbose=1, beta=5.0).fit(X, y)
         assert model.n_terms_ == len(model.path_) == 0
-        assert model.stop_reason_ == "the candidates say nothing of the labels"
+        assert model.stop_reason_ == "the labels are uncorrelated with the candidates"
         assert model.loo_error_rate_ == model.final_error_rate_ == (1.0 if intercept else 0.5)
         np.testing.assert_array_equal(model.prefiltered_, 0)
         np.testing.assert_array_equal(model.predict(X), 1)

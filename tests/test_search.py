@@ -352,7 +352,7 @@ def test_delegation_to_a_transformer():
 
 def test_not_fitted(widths):
     assert not hasattr(widths, "n_features_in_")
-    for action in (lambda: widths.predict([[0.0]]), lambda: widths.score([[0.0]], [0.0]), lambda: widths.n_terms_):
+    for action in (lambda: widths.predict([[0.0]]), lambda: widths.score([[0.0]], [0.0]), lambda: widths.predictor_):
         with pytest.raises(NotFittedError, match="This CriterionSearch instance is not fitted yet"):
             action()
 

@@ -376,8 +376,10 @@ def test_only_the_columns_taken_are_evaluated(monkeypatch):
     X = rng.uniform(-3, 3, size=(100, 1))
     model = OrthogonalThresholdRegressor(RadialBasis(width=0.7), method="gram_schmidt").fit(X, np.sin(2 * X[:, 0]))
     widths = []
-    original = RadialBasis.evaluate
-    monkeypatch.setattr(RadialBasis, "evaluate", lambda self, X: widths.append(len(self.centers_)) or original(self, X))
+    original = RadialBasis.transform
+    monkeypatch.setattr(
+        RadialBasis, "transform", lambda self, X: widths.append(len(self.centers_)) or original(self, X)
+    )
     model.predict(X)
     assert widths == [model.n_terms_]
     assert model.n_terms_ < 30

@@ -1,8 +1,8 @@
-"""Arrays of any library, at the edge and inside: the only module that knows which library an array is from.
+"""Operations on arrays of any library: the only module that depends on the library of an array.
 
 NumPy's arrays, and those of any library that follows the array API standard (PyTorch, CuPy, ...), on whatever device
-they live. Mathematics elsewhere is written once, with the functions of `namespace(x)` and those below. Most of these
-are one line of the standard; NumPy, and PyTorch where a call would otherwise make a detour, have a shorter way.
+they are. Mathematics elsewhere is written once, with the functions of `namespace(x)` and those below. Most of these
+are one line of the standard; NumPy, and PyTorch where it saves a transfer or a kernel, have a faster implementation.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def namespace(x: Array) -> Any:
 
 
 def is_foreign(x: Any) -> bool:
-    """Whether x is an array of another library than NumPy that follows the standard and holds its numbers itself."""
+    """Whether x is an array of a library other than NumPy that follows the standard; Dask arrays are not."""
     if isinstance(x, np.ndarray | np.generic) or array_api_compat.is_dask_array(x):
         return False
     return array_api_compat.is_array_api_obj(x)
 
 
 def from_host(values: Any, like: Array) -> Array:
-    """Return numbers of this process (or an array that is there already) in the library and on the device of `like`."""
+    """Return a NumPy array in the library and on the device of `like`; other arrays are returned as they are."""
     if isinstance(like, np.ndarray) or not isinstance(values, np.ndarray):
         return values
-    if array_api_compat.is_torch_array(like):  # which warns of arrays that must not be written to
+    if array_api_compat.is_torch_array(like):  # which warns of read-only arrays
         return namespace(like).as_tensor(values if values.flags.writeable else values.copy(), device=like.device)
     return namespace(like).asarray(values, device=array_api_compat.device(like))
 
@@ -91,7 +91,7 @@ def fetch(*arrays: Array) -> list[NDArray]:
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:
-    """Room for numbers in float64, in the library and on the device of `like`."""
+    """An uninitialised float64 array, in the library and on the device of `like`."""
     if isinstance(like, np.ndarray):
         return np.empty(shape)
     xp = namespace(like)
@@ -106,12 +106,12 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
 
 
-def as_float64(x: Array) -> Array:
-    """Return x in float64, x itself if it is."""
+def as_float64(x: Array, copy: bool = False) -> Array:
+    """Return x in float64: x itself if it is and `copy` is false."""
     if isinstance(x, np.ndarray):
-        return x.astype(np.float64, copy=False)
+        return x.astype(np.float64, copy=copy)
     xp = namespace(x)
-    return xp.astype(x, xp.float64, copy=False)
+    return xp.astype(x, xp.float64, copy=copy)
 
 
 def copied(x: Array) -> Array:
@@ -119,13 +119,8 @@ def copied(x: Array) -> Array:
     return x.copy() if isinstance(x, np.ndarray) else namespace(x).asarray(x, copy=True)
 
 
-def own_float64(x: Array) -> Array:
-    """Return x in float64 as a new array."""
-    return np.array(x, dtype=np.float64) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).float64)
-
-
 def as_type(x: Array, dtype: Any) -> Array:
-    """Return x in a dtype of its library, or what NumPy calls by that name; x itself if it is."""
+    """Return x in a dtype of its library or of NumPy; x itself if it has this dtype."""
     if isinstance(x, np.ndarray):
         return x.astype(dtype, copy=False)
     xp = namespace(x)
@@ -148,7 +143,7 @@ def at_most(x: Array, high: float) -> Array:
 
 
 def put(x: Array, where: Array, number: float) -> Array:
-    """Return x with a number where a mask says so."""
+    """Return x with a number where a mask is true."""
     if isinstance(x, np.ndarray):
         return np.where(where, number, x)
     if array_api_compat.is_torch_array(x):
@@ -158,23 +153,23 @@ def put(x: Array, where: Array, number: float) -> Array:
 
 
 def put_at(x: Array, places: Array, values: Array) -> Array:
-    """Return x, which may be written to, with values at some places of its first axis."""
+    """Assign values at some positions of the first axis of x, in place if possible; return x."""
     if isinstance(x, np.ndarray):
         x[places] = values
     elif array_api_compat.is_torch_array(x) and not getattr(values, "ndim", 0):
-        x.index_fill_(0, from_host(places, x), values)  # where an assignment would bring the number from the host
+        x.index_fill_(0, from_host(places, x), values)  # an assignment would transfer the number from the host
     elif array_api_compat.is_torch_array(x):
         x.index_copy_(0, from_host(places, x), values)
     elif array_api_compat.is_cupy_array(x):
         x[from_host(places, x)] = values
-    else:  # the standard knows no such assignment
+    else:  # the standard has no such assignment
         for i, place in enumerate(to_host(places).tolist()):
             x[place, ...] = values[i, ...] if getattr(values, "ndim", 0) else values
     return x
 
 
 def extremes(x: Array) -> tuple[Array, Array]:
-    """The smallest entry and the largest, in arrays of one number."""
+    """Minimum and maximum, as arrays of one element."""
     xp = namespace(x)
     found = xp.aminmax(x) if array_api_compat.is_torch_array(x) else (xp.min(x), xp.max(x))
     return found[0][None], found[1][None]
@@ -206,28 +201,23 @@ def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
 
 
 def contiguous(A: Array) -> Array:
-    """A as an array of its own, by rows where the library has such a thing."""
+    """A as a contiguous array, in row-major order if the library has memory layouts."""
     return np.ascontiguousarray(A) if isinstance(A, np.ndarray) else A
 
 
-def transposed(A: Array) -> Array:
-    """A' as an array of its own, by rows where the library has such a thing."""
-    return contiguous(A.T)
-
-
 def at(x: Array, places: Any, axis: int = 0) -> Array:
-    """Entries of x at some places along an axis; the places may be of this process, or a slice."""
+    """Entries of x at some positions along an axis; a NumPy array, an array of the library of x, or a slice."""
     if isinstance(places, slice):
         return x[places, ...] if axis == 0 else x[:, places]
     if isinstance(x, np.ndarray):
         return x[places] if axis == 0 else x[:, places]
-    if array_api_compat.is_torch_array(x):  # whose indices the standard's take would look at for negative ones
+    if array_api_compat.is_torch_array(x):  # the standard's take would synchronise to check for negative indices
         return x.index_select(axis, from_host(places, x))
     return namespace(x).take(x, from_host(places, x), axis=axis)
 
 
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array, of what can be made one, of a sparse matrix or a frame."""
+    """Some rows of an array, a nested list, a sparse matrix or a data frame."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     X = X if hasattr(X, "shape") else np.asarray(X)  # lists of lists
@@ -256,14 +246,14 @@ def row_squares(A: Array) -> Array:
 
 
 def row_products(A: Array, B: Array) -> Array:
-    """Sum of the products of every two rows, in float64."""
+    """Inner products of corresponding rows, in float64."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, B)
     return namespace(A).sum(A * B, axis=1)
 
 
 def triangle(A: Array) -> NDArray[np.float64]:
-    """Triangular factor R of `A = Q R`, which is small, in this process."""
+    """Triangular factor R of `A = Q R`, as a NumPy array."""
     if isinstance(A, np.ndarray):
         return np.asarray(np.linalg.qr(A, mode="r"))
     xp = namespace(A)
@@ -279,12 +269,10 @@ def moved(x: Any, like: Array) -> Array:
 
 
 def free_on_device(x: Array) -> int | None:
-    """Bytes that are free on the device of x, None if that has no memory of its own."""
+    """Free bytes on the device of x; None for the main memory."""
     if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
         return int(namespace(x).cuda.mem_get_info(x.device)[0])
-    if array_api_compat.is_cupy_array(x):
-        return int(x.device.mem_info[0])
-    return None
+    return int(x.device.mem_info[0]) if array_api_compat.is_cupy_array(x) else None
 
 
 def running_sums(x: Array, axis: int) -> Array:
@@ -332,7 +320,7 @@ def densify(X: Any) -> Any:
 
 
 def row_blocks(n: int, width: int, like: Array = None) -> Iterator[slice]:
-    """Cut `n` rows of `width` entries into slices of as many entries as are best taken at a time."""
+    """Split `n` rows of `width` entries into slices of a size suited to the cache, or to the device of `like`."""
     entries = BLOCK_ENTRIES if like is None or isinstance(like, np.ndarray) else DEVICE_ENTRIES
     step = max(1, entries // max(1, width))
     for start in range(0, n, step):
@@ -340,7 +328,7 @@ def row_blocks(n: int, width: int, like: Array = None) -> Iterator[slice]:
 
 
 def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
-    """Row tiles of A, and where a function of NumPy may put its result (`out=`): room that is used again and again."""
+    """Row tiles of A with their slices, and a reusable buffer for the `out` argument of NumPy functions."""
     room = None
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         if isinstance(A, np.ndarray) and room is None:
@@ -348,20 +336,20 @@ def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
         yield A[rows, :], rows, {} if room is None else {"out": room[: rows.stop - rows.start]}
 
 
-def evenly(n: int, most: int) -> NDArray[np.intp]:
-    """At most that many of n row numbers, evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
+def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
+    """At most `max_rows` evenly spaced row numbers below n."""
+    return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
 
 
 def different_rows(X: Array) -> Array:
-    """First row of each different sample, in the order of the data."""
+    """First row of each distinct sample, in the order of the data."""
     if isinstance(X, np.ndarray):
         return np.sort(np.unique(X, axis=0, return_index=True)[1])
     xp = namespace(X)
     order = xp.argsort(X[:, -1], stable=True)
     for j in reversed(range(X.shape[1] - 1)):
         order = at(order, xp.argsort(at(X[:, j], order), stable=True))
-    X = at(X, order)  # where samples that are the same follow each other, the first of them first
+    X = at(X, order)  # equal samples are adjacent now, in the order of the data
     new = xp.nonzero(xp.any(X[1:, :] != X[:-1, :], axis=1))[0] + 1
     return xp.sort(xp.concat([order[:1], at(order, new)]))
 

@@ -29,14 +29,12 @@ def check_number(
     """Return `value` if it is a number with `low <= value`, `above < value < below`, else raise."""
     kind: type = Integral if integer else Real
     good = isinstance(value, kind) and not isinstance(value, bool)
-    good = good and value >= low and value > above and (value < below or (infinite and value == np.inf))
-    if good:
+    if good and value >= low and value > above and (value < below or (infinite and value == np.inf)):
         return value
-    bounds = (
-        [f">= {low:g}"] * (low > -np.inf) + [f"> {above:g}"] * (above > -np.inf) + [f"< {below:g}"] * (below < np.inf)
-    )
+    limits = [(">=", low), (">", above), ("<", below)]
+    bounds = " and ".join(f"{sign} {limit:g}" for sign, limit in limits if np.isfinite(limit))
     what = "a whole number" if integer else "a number" if infinite else "a finite number"
-    requirement = " ".join([what, " and ".join(bounds)]).strip()
+    requirement = f"{what} {bounds}".strip()
     error = ValueError if isinstance(value, Real) else TypeError
     raise error(f"{name} must be {requirement}, got {value!r}: {remedy}.")
 
@@ -50,7 +48,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any], *, remedy: str =
 
 
 def check_indices(name: str, indices: ArrayLike, size: int, *, what: str) -> NDArray[np.intp]:
-    """Return distinct indices into `size` things as an array; a boolean mask of that length will do as well."""
+    """Return distinct indices below `size` as an array; a boolean mask of that length is accepted, too."""
     array = np.atleast_1d(np.asarray(indices))
     if array.dtype == bool:
         if array.shape != (size,):
@@ -74,18 +72,9 @@ def check_bool(name: str, value: Any, *, remedy: str) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}: {remedy}.")
 
 
-def check_basis(basis: Any) -> None:
-    """Raise unless `basis` is None or something that transforms."""
-    if basis is not None and not (hasattr(basis, "fit") and hasattr(basis, "transform")):
-        raise TypeError(
-            f"basis must be a transformer or None, got {basis!r}: use one of termwise.basis, such as RadialBasis(), or "
-            "any of scikit-learn's."
-        )
-
-
 def is_dask(*objects: Any) -> bool:
     """Whether one of the objects is a Dask collection; Dask is not imported for that."""
-    return any(hasattr(thing, "__dask_graph__") for thing in objects)
+    return any(hasattr(data, "__dask_graph__") for data in objects)
 
 
 def check_table(X: Any) -> Any:
@@ -126,33 +115,33 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
 
 
 def check_targets(y: Any) -> NDArray[np.float64]:
-    """Return finite targets of shape (n,) or (n, q) in float64; those of another array library come to this process."""
+    """Return finite targets of shape (n,) or (n, q) in float64, as a NumPy array whatever their library."""
     y = to_host(y) if is_foreign(y) else y
     shape = np.asarray(y).shape
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
-    if not (plain and np.isfinite(y).all()):  # an online model checks one number at a time: keep that quick
+    if not (plain and np.isfinite(y).all()):  # a short path for online models, which validate one number at a time
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     return y
 
 
 def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Return sample weights as repetition counts of `n` rows, ones when None; some must be positive."""
+    """Return frequency weights of `n` rows, ones if None; at least one must be positive."""
     counts = read_counts(sample_weight, n)
     check_some(counts)
     return counts
 
 
 def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Return sample weights of `n` rows, which may be part of the data, as repetition counts, ones when None."""
+    """Return frequency weights of `n` rows, which may be a chunk of the data, ones if None."""
     if sample_weight is None:
         return np.ones(n)
     try:
         counts = np.asarray(to_host(sample_weight), dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"sample_weight must be numbers, got {sample_weight!r}: say how often each sample counts."
+            f"sample_weight must be numbers, got {sample_weight!r}: give one frequency weight per sample."
         ) from None
     if counts.ndim == 0:
         counts = np.full(n, counts)
@@ -161,7 +150,7 @@ def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     if not np.all(np.isfinite(counts)) or counts.min(initial=0) < 0:
         worst = counts[~(np.isfinite(counts) & (counts >= 0))][0]
         raise ValueError(
-            f"sample_weight must be finite and >= 0, got {worst}: a weight says how often a sample counts."
+            f"sample_weight must be finite and >= 0, got {worst}: a weight is the number of repetitions of a sample."
         )
     return counts
 
@@ -182,7 +171,7 @@ def check_total(counts: NDArray[np.float64]) -> None:
 
 
 def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional dependency, or say which pip line installs it."""
+    """Import an optional dependency, or raise with the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

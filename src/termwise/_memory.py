@@ -11,7 +11,7 @@ from pathlib import Path
 from termwise._arrays import Array, free_on_device
 from termwise._checks import check_number
 
-UNKNOWN = 4 << 30  # taken to be free where the system does not say
+UNKNOWN = 4 << 30  # assumed free if the system does not report it
 _given: ContextVar[int | None] = ContextVar("memory_budget", default=None)
 
 

@@ -2,8 +2,8 @@
 
 import termwise.basis as basis
 import termwise.datasets as datasets
-import termwise.diagnostics as diagnostics
-import termwise.report as report
+import termwise.explain.diagnostics as diagnostics
+import termwise.explain.report as report
 from termwise._memory import memory_budget
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.deploy.predictor import Predictor, load_predictor

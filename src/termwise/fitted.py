@@ -1,4 +1,4 @@
-"""`FittedTerms`: the chosen terms with their weights, the one record that everything after a fit reads.
+"""`FittedTerms`: the chosen terms with their weights, the record of a fitted model.
 
 Prediction, standard errors, intervals, summaries, exports, plots and prediction on a Dask cluster are functions of it.
 """
@@ -36,17 +36,17 @@ from termwise.linalg.least_squares import Rows, Solution, jackknife_plus, noise_
 
 @dataclass(frozen=True)
 class FitStatistics:
-    """What a fit leaves besides the weights: the solution on the training rows, and the criteria."""
+    """The solution on the training rows and its criteria."""
 
     rows: Rows
     solution: Solution
     G_mean: Array  # (k,), means of the chosen columns
     criteria: dict[str, float]
-    criterion: str  # the one the model is judged by
+    criterion: str  # name of the criterion of the model
     residuals: Array | None  # (n, q), leave-one-out, in the order of the data; None if the rows are on a cluster
 
     def on_host(self) -> FitStatistics:
-        """Return the same in the memory of this process."""
+        """Return the same with NumPy arrays."""
         if self.residuals is None or not is_foreign(self.residuals):
             return self
         solution = self.solution
@@ -79,7 +79,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What terms are chosen from: the functions of a fitted basis, or the columns of X where `basis` is None."""
+    """The candidate terms: the functions of a fitted basis, or the columns of X if `basis` is None."""
 
     basis: Any
     n_candidates: int
@@ -94,16 +94,16 @@ class FittedTerms:
     """The chosen terms of a set of candidates with their weights; inputs are trusted to be validated."""
 
     candidates: Candidates
-    chosen: NDArray[np.intp]  # (k,), in the order they were taken
+    chosen: NDArray[np.intp]  # (k,), in order of selection
     weights: Array  # (k, q)
     intercept: Array  # (q,)
-    statistics_or_solve: FitStatistics | Callable[[], FitStatistics] | None = None  # None: the rows were not kept
+    statistics_or_solve: FitStatistics | Callable[[], FitStatistics] | None = None  # None: for prediction only
 
     @classmethod
     def from_solution(
         cls, candidates: Candidates, chosen: NDArray[np.intp], Y_mean: Array, statistics: FitStatistics
     ) -> FittedTerms:
-        """Return the terms of a solution for centred columns and targets; the means go into the intercept."""
+        """Return the terms of a solution for centred columns and targets; the intercept accounts for the means."""
         weights = statistics.solution.weights
         return cls(candidates, chosen, weights, Y_mean - statistics.G_mean @ weights, statistics)
 
@@ -111,7 +111,7 @@ class FittedTerms:
     def statistics(self) -> FitStatistics:
         """Solution on the training rows, computed on first access by an online model."""
         found = self.statistics_or_solve
-        assert found is not None, "a copy without rows predicts only"
+        assert found is not None, "a copy for prediction has no statistics"
         return found() if callable(found) else found
 
     @cached_property
@@ -140,10 +140,6 @@ class FittedTerms:
             return [str(name) for name in self.basis.get_feature_names_out()]
         return [f"term{j}" for j in self.chosen]
 
-    def without_rows(self) -> FittedTerms:
-        """Return what predicts, without what is as long as the training rows."""
-        return replace(self, statistics_or_solve=None)
-
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
     def design(self, X: Any) -> Array:
@@ -157,7 +153,7 @@ class FittedTerms:
         return densify(X if self.takes_all else X[:, self.chosen])
 
     def outputs(self, G: Array) -> Array:
-        """Outputs for rows of the chosen columns, in float64, where these are."""
+        """Outputs for rows of the chosen columns, in float64, on the device of the columns."""
         weights, intercept = moved(self.weights, G), moved(self.intercept, G)
         if self.one_output:
             return as_float64(G) @ weights[:, 0] + intercept[0]
@@ -194,7 +190,7 @@ class FittedTerms:
 
     def interval(self, G: Array, coverage: float) -> tuple[Array, Array]:
         """Jackknife+ intervals for rows of the chosen columns, from the closed-form leave-one-out fits."""
-        self.loo_residuals()  # raises where there are none
+        self.loo_residuals()  # raises if they were not computed
         statistics = self.statistics.on_host()
         center, columns = to_host(as_columns(self.outputs(G))), to_host(G)  # order statistics are computed on the host
         rows, solution = statistics.rows, statistics.solution

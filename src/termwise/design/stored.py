@@ -15,7 +15,6 @@ from termwise._arrays import (
     at,
     column_squares,
     namespace,
-    own_float64,
     precision,
     tiles,
     zeros,
@@ -41,7 +40,7 @@ class Dense(Design):
         """Some rows of some columns."""
         sliced = isinstance(rows, slice)
         found = at(self.G[rows, :], chosen, axis=1) if sliced else at(at(self.G, chosen, axis=1), rows)
-        return own_float64(found) if isinstance(chosen, slice) else as_float64(found)
+        return as_float64(found, copy=isinstance(chosen, slice))
 
     def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
         """`sum w^(power / 2) (g - mean)^power`, each entry centred before it is squared."""

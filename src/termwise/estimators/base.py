@@ -1,15 +1,16 @@
-"""What every estimator does once its terms are fitted: predict, give standard errors and intervals, describe itself."""
+"""Base classes of the estimators: fitted attributes, prediction, standard errors and intervals, summaries."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -23,46 +24,89 @@ from termwise.execution.dask import map_rows, without_rows
 from termwise.fitted import FittedTerms
 from termwise.selection.path import SelectionPath
 
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Placeholder for versions without callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method as it is."""
+        return method
+
+
+def step_callback(estimator: Any, max_steps: int | None) -> Callable[[], bool]:
+    """Begin a fit of at most `max_steps` steps (None: unknown); return a function to call after each, True to stop.
+
+    Calls scikit-learn's callbacks (from 1.9 on: progress bars, early stopping); `_store` ends the fit.
+    """
+    if not hasattr(estimator, "_init_callback_context"):
+        return lambda: False
+    context = estimator._init_callback_context(max_subtasks=max_steps)
+    context.call_on_fit_task_begin(estimator=estimator)
+
+    def after_step() -> bool:
+        step = context.subcontext(task_name="term")
+        step.call_on_fit_task_begin(estimator=estimator)
+        return bool(step.call_on_fit_task_end(estimator=estimator))
+
+    return after_step
+
 
 class TermModel(BaseEstimator):
     """A model linear in its terms, once fitted: a shell around `fitted_terms_`.
 
-    A subclass has the parameters `basis` and `fit_intercept` and a `fit` that ends with `_store`. The flags say what
-    its `fit` can work with.
+    A subclass has the parameters `basis` and `fit_intercept` and a `fit` that ends with `_store`. The class variables
+    declare its capabilities.
     """
 
     basis: Any
     fit_intercept: bool
     fitted_terms_: FittedTerms
-    path_: SelectionPath  # of models that are cut from a path
-    _cut: Callable[[SelectionPath, int, FittedTerms], tuple[FittedTerms, dict[str, Any]]]  # at a size, with attributes
+    path_: SelectionPath  # of models with a selection path
+    n_terms_: int
+    _cut: Callable[[SelectionPath, int, FittedTerms], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
+    default_basis: ClassVar[Any] = None  # the kind of basis that basis="auto" chooses
     keeps_sparse: ClassVar[bool] = False  # a sparse design matrix stays sparse
     streams: ClassVar[bool] = False  # the design matrix may be computed in tiles or read from a file
-    any_library: ClassVar[bool] = False  # computes where arrays of other libraries live
+    any_library: ClassVar[bool] = False  # computes on the device of arrays of other libraries
     calibrates: ClassVar[bool] = False  # a classifier with probabilities
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        basis = self._basis_prototype()
+        basis = self.default_basis if isinstance(self.basis, str) else self.basis
         takes_sparse = hasattr(basis, "__sklearn_tags__") and get_tags(basis).input_tags.sparse
         tags.input_tags.sparse = basis is None or takes_sparse
         tags.array_api_support = self.any_library and (basis is None or getattr(basis, "any_library", False))
         return tags
 
-    def _basis_prototype(self) -> Any:
-        """The transformer whose capabilities count: the parameter, unless the estimator chooses one itself."""
-        return self.basis
-
     def _store(self, terms: FittedTerms, **attributes: Any) -> Self:
-        """Set all fitted attributes at once, so that a fit that fails leaves the former model as it was."""
+        """End a fit: replace all fitted attributes at once, so that a fit that fails leaves the former model."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         candidates = terms.candidates
-        self.n_features_in_, self.fitted_terms_ = candidates.n_features, terms
+        self.n_features_in_ = candidates.n_features
         if candidates.input_names is not None:
             self.feature_names_in_ = candidates.input_names
         if candidates.labels is not None:
             self.classes_ = candidates.labels.classes
+        self._set_terms(terms, **attributes)
+        context = getattr(self, "_callback_fit_ctx", None)
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self)
+        return self
+
+    def _set_terms(self, terms: FittedTerms, **attributes: Any) -> Self:
+        """Set the fitted attributes that depend on the chosen terms."""
+        weights = terms.weights
+        coef = np.zeros((weights.shape[1], terms.candidates.n_candidates))
+        coef[:, terms.chosen] = to_host(weights).T
+        self.fitted_terms_, self.basis_ = terms, terms.candidates.basis
+        self.support_, self.n_terms_ = from_host(terms.chosen, weights), len(terms.chosen)
+        self.weights_ = terms.squeeze(weights.T, axis=0)
+        self.coef_ = terms.squeeze(from_host(coef, weights), axis=0)
+        self.intercept_ = terms.squeeze(terms.intercept, axis=0)
         for name, value in attributes.items():
             setattr(self, name, value)
         return self
@@ -87,33 +131,27 @@ class TermModel(BaseEstimator):
         std : ndarray of the same shape
             Standard errors; only with `return_std=True`.
         """
-        if self._fitted().candidates.labels is not None:
-            if return_std:
-                raise ValueError(
-                    "return_std must be False for a classifier, got True: use decision_function or predict_proba."
-                )
-            return self._predict_class(X)
-        return self._predict_outputs(X, return_std)
-
-    def _predict_outputs(self, X: Any, return_std: bool = False) -> Any:
-        """Predict the outputs of the linear model, whether they are targets or scores of classes."""
-        if is_dask(X):
-            light = self._without_rows()
-            y = self._map_rows(light._predict_outputs, X)
-            return (y, self._map_rows(partial(_item, self._predict_outputs, 1, True), X)) if return_std else y
-        G = self._design(X)
-        y = as_type(self.fitted_terms_.outputs(G), G.dtype)
-        return (y, self.fitted_terms_.standard_error(G)) if return_std else y
-
-    def _predict_class(self, X: Any) -> Any:
-        """Predict the class with the largest score."""
-        scores = self.decision_function(X)
-        labels = self.fitted_terms_.candidates.labels
-        assert labels is not None
+        labels = self._fitted().candidates.labels
+        if labels is None:
+            return self._predict_outputs(X, return_std)
+        if return_std:
+            raise ValueError(
+                "return_std must be False for a classifier, got True: use decision_function or predict_proba."
+            )
+        scores = self._predict_outputs(X)
         if is_dask(scores):
             dropped = list(range(1, scores.ndim))
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
         return labels.decide(scores)
+
+    def _predict_outputs(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the outputs of the linear model, whether they are targets or scores of classes."""
+        if is_dask(X):
+            y = self._map_rows(self._without_rows()._predict_outputs, X)
+            return (y, self._map_rows(partial(_item, self._predict_outputs, 1, True), X)) if return_std else y
+        G = self._design(X)
+        y = as_type(self.fitted_terms_.outputs(G), G.dtype)
+        return (y, self.fitted_terms_.standard_error(G)) if return_std else y
 
     @available_if(lambda model: isinstance(model, ClassifierMixin))
     def decision_function(self, X: ArrayLike) -> NDArray:
@@ -139,7 +177,7 @@ class TermModel(BaseEstimator):
         X : array-like of shape (m, d)
             Inputs.
         """
-        return softmax(self._logits(X), axis=1)
+        return np.exp(self.predict_log_proba(X))
 
     @available_if(lambda model: model.calibrates)
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -150,13 +188,9 @@ class TermModel(BaseEstimator):
         X : array-like of shape (m, d)
             Inputs.
         """
-        return log_softmax(self._logits(X), axis=1)
-
-    def _logits(self, X: Any) -> NDArray:
-        scores = class_scores(self.decision_function(X))
-        labels = self.fitted_terms_.candidates.labels
+        labels = self._fitted().candidates.labels
         assert labels is not None
-        return labels.slope * scores
+        return log_softmax(labels.slope * class_scores(self.decision_function(X)), axis=1)
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
         """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
@@ -179,9 +213,8 @@ class TermModel(BaseEstimator):
         lower, upper : ndarrays of shape (m,) or (m, q)
             Ends of the intervals.
         """
-        check_number("coverage", coverage, above=0, below=1, remedy="0.9 asks for 90 % intervals")
-        check_is_fitted(self)
-        self.fitted_terms_.loo_residuals()
+        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
+        self._fitted().loo_residuals()  # raises before a Dask graph is built
         if is_dask(X):
             lower, upper = (self._map_rows(partial(_item, self.predict_interval, end, coverage), X) for end in (0, 1))
             return lower, upper
@@ -192,10 +225,9 @@ class TermModel(BaseEstimator):
         check_is_fitted(self)
         terms = self.fitted_terms_
         basis = terms.candidates.basis
-        X = check_inputs(self, X, basis, reset=False)
+        G = terms.design(check_inputs(self, X, basis, reset=False))  # also without terms: a basis validates X
         if basis is None:
-            return terms.design(X)
-        G = terms.design(X)  # also without terms: the basis validates X
+            return G
         return densify(check_design(self, basis, G)) if len(terms.chosen) else densify(G)[:, :0]
 
     def _map_rows(self, function: Callable[[Any], Any], X: Any, width: int | None = None) -> Any:
@@ -208,48 +240,11 @@ class TermModel(BaseEstimator):
     def _without_rows(self) -> Self:
         """Return a copy that predicts, without arrays as long as the training rows."""
         light = copy.copy(self)
-        light.fitted_terms_ = self._fitted().without_rows()
-        if hasattr(light, "path_"):
-            del light.path_
+        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None)
+        light.__dict__.pop("path_", None)
         return light
 
     # -- fitted attributes ---------------------------------------------------------------------------------------------
-
-    @property
-    def basis_(self) -> Any:
-        """The fitted basis; None for the columns of X."""
-        return self._fitted().candidates.basis
-
-    @property
-    def support_(self) -> Array:
-        """The terms in the model, in order."""
-        terms = self._fitted()
-        return from_host(terms.chosen, terms.weights)
-
-    @property
-    def n_terms_(self) -> int:
-        """Number of terms in the model."""
-        return len(self._fitted().chosen)
-
-    @property
-    def weights_(self) -> Array:
-        """Weights of the terms, of shape (k,) or (q, k)."""
-        terms = self._fitted()
-        return terms.squeeze(terms.weights.T, axis=0)
-
-    @property
-    def coef_(self) -> Array:
-        """Weights of all candidates, zero for those not in the model, of shape (p,) or (q, p)."""
-        terms = self._fitted()
-        coef = np.zeros((terms.weights.shape[1], terms.candidates.n_candidates))
-        coef[:, terms.chosen] = to_host(terms.weights).T
-        return terms.squeeze(from_host(coef, terms.weights), axis=0)
-
-    @property
-    def intercept_(self) -> Any:
-        """The intercept, of each output."""
-        terms = self._fitted()
-        return terms.squeeze(terms.intercept, axis=0)
 
     @property
     def effective_dof_(self) -> float:
@@ -300,7 +295,7 @@ class TermModel(BaseEstimator):
 
     @available_if(lambda model: hasattr(model, "_cut"))
     def at(self, n_terms: int) -> Self:
-        """Return the same model cut at another size of its path, without refitting.
+        """Return the same model truncated at another size of its path, without refitting.
 
         Parameters
         ----------
@@ -310,11 +305,8 @@ class TermModel(BaseEstimator):
         check_is_fitted(self)
         length = len(self.path_)
         check_number("n_terms", n_terms, low=0, below=length + 1, integer=True, remedy=f"the path has {length} terms")
-        other = copy.copy(self)
-        other.fitted_terms_, attributes = self._cut(self.path_, n_terms, self.fitted_terms_)
-        for name, value in attributes.items():
-            setattr(other, name, value)
-        return other
+        terms, attributes = self._cut(self.path_, n_terms, self.fitted_terms_)
+        return copy.copy(self)._set_terms(terms, **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------
 

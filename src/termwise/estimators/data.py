@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import assert_all_finite, check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from termwise._arrays import Array, as_columns, as_float64, at, densify, from_host, is_foreign, put_at, rows_of, to_host
 from termwise._checks import (
-    check_basis,
     check_bool,
     check_counts,
     check_foreign,
@@ -31,7 +29,8 @@ from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Solution
+from termwise.linalg.least_squares import Problem, Rows, Solution
+from termwise.selection.path import SelectionPath
 
 FLOATS = [np.float64, np.float32]
 
@@ -52,14 +51,10 @@ class Data:
         """Samples with positive weight."""
         return np.flatnonzero(self.weights)
 
-    def candidates(self, basis: Any, n_candidates: int) -> Candidates:
-        """Describe what terms are chosen from."""
-        return Candidates(basis, n_candidates, self.y.ndim == 1, self.n_features, self.input_names, self.labels)
-
 
 @dataclass(frozen=True)
 class DesignData:
-    """Design matrix, targets and weights of the samples with positive weight, where the design matrix lives."""
+    """Design matrix, targets and weights of the samples with positive weight, on the device of the design matrix."""
 
     candidates: Candidates
     G: Any
@@ -100,24 +95,41 @@ class DesignData:
 
 
 def read(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, basis: Any = None, classify: bool = False
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    basis: Any = None,
+    classify: bool = False,
+    reset: bool = True,
 ) -> Data:
-    """Validate the arguments of `fit`; with `classify`, y holds classes, which are coded -1 and +1.
+    """Validate the arguments of `fit`, or of a method of a fitted model with `reset=False`.
 
     Parameters
     ----------
-    estimator : an estimator, which is left as it is: what validation sets is set on a clone.
+    estimator : an estimator, which is not changed: attributes that validation sets are set on a clone.
     X, y, sample_weight : as given by the caller.
     basis : the transformer that makes the design matrix; None for the columns of X.
-    classify : whether y holds classes.
+    classify : whether y holds classes, which are coded -1 and +1.
+    reset : whether names and number of the columns are those of X, or must agree with those of the model.
     """
     check_request(estimator, basis, y)
+    if is_dask(X, y):
+        raise TypeError(
+            f"{type(estimator).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
+            "ForwardRegressor and ForwardClassifier, which work on a cluster."
+        )
     labels = None
     if classify:
-        y, labels = code_labels(y)
-    refuse_dask(estimator, X, y)
-    fresh = clone(estimator)
-    X = check_inputs(fresh, X, basis, reset=True)
+        y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        labels = Labels(np.unique(y))
+        check_classes(labels.classes)
+        y = code_known_labels(labels.classes, y)
+    fresh = clone(estimator) if reset else estimator
+    X = check_inputs(fresh, X, basis, reset=reset)
     y = check_targets(y)
     if not is_foreign(X) or X.shape[0] != len(y):
         check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
@@ -125,18 +137,13 @@ def read(
     return Data(X, y, weights, fresh.n_features_in_, getattr(fresh, "feature_names_in_", None), labels)
 
 
-def refuse_dask(estimator: Any, X: Any, y: Any) -> None:
-    """Raise if the data are Dask collections."""
-    if is_dask(X, y):
-        raise TypeError(
-            f"{type(estimator).__name__} must be given data in memory, got a Dask collection: use X.compute(), or "
-            "ForwardRegressor and ForwardClassifier, which work on a cluster."
-        )
-
-
 def check_request(estimator: Any, basis: Any, y: Any) -> None:
-    """Check what can be checked without X."""
-    check_basis(basis)
+    """Validate basis and intercept, and that there are targets."""
+    if basis is not None and not (hasattr(basis, "fit") and hasattr(basis, "transform")):
+        raise TypeError(
+            f"basis must be a transformer or None, got {basis!r}: use one of termwise.basis, such as RadialBasis(), or "
+            "any of scikit-learn's."
+        )
     check_bool("fit_intercept", estimator.fit_intercept, remedy="True fits the mean too")
     if y is None:
         raise ValueError(
@@ -144,19 +151,8 @@ def check_request(estimator: Any, basis: Any, y: Any) -> None:
         )
 
 
-def code_labels(y: Any) -> tuple[NDArray[np.float64], Labels]:
-    """Return classes coded -1 and +1, one column each for more than two, and the classes."""
-    y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    binarizer = LabelBinarizer(neg_label=-1, pos_label=1)
-    coded = binarizer.fit_transform(y).astype(np.float64)
-    check_classes(binarizer.classes_)
-    return coded[:, 0] if len(binarizer.classes_) == 2 else coded, Labels(binarizer.classes_)
-
-
 def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
-    """Return the labels of some samples, whose classes are known, coded -1 and +1."""
+    """Return labels of the given classes coded -1 and +1, one column per class for more than two."""
     columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
     return columns[:, 1] if len(classes) == 2 else columns
 
@@ -164,7 +160,8 @@ def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
 def check_classes(classes: NDArray) -> None:
     """Raise unless there are at least two classes."""
     if len(classes) < 2:
-        raise ValueError(f"y must have at least two classes, got one class {classes[0]!r}: give samples of another.")
+        got = f"one class {classes[0]!r}" if len(classes) else "no samples"
+        raise ValueError(f"y must have at least two classes, got {got}: give samples of another.")
 
 
 def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
@@ -176,31 +173,25 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
     if is_foreign(X):
         capable = basis is None or getattr(basis, "any_library", False) or get_config()["array_api_dispatch"]
         X = X if estimator.any_library and capable else to_host(X)
-    if basis is None:
-        return _check_columns(estimator, X, reset)
-    X = check_table(X)
-    if reset and isinstance(X, RowFile):
-        raise TypeError(
-            f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where the "
-            "inputs fit in memory."
-        )
+    if basis is not None:
+        X = check_table(X)
+        if reset and isinstance(X, RowFile):
+            raise TypeError(
+                f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where the "
+                "inputs fit in memory."
+            )
+    elif isinstance(X, RowFile):
+        return _check_file(estimator, X, reset)
+    elif is_foreign(X):
+        X = check_foreign("X", X)
+    else:
+        plain = not reset and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
+        plain = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
+        if plain and np.isfinite(X).all():  # skips what validate_data would repeat for every prediction
+            return X
+        return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     return X
-
-
-def _check_columns(estimator: Any, X: Any, reset: bool) -> Any:
-    """Validate the columns of X, which are the candidates; plain rows for a fitted model take a short way."""
-    if isinstance(X, RowFile):
-        return _check_file(estimator, X, reset)
-    if is_foreign(X):
-        X = check_foreign("X", X)
-        validate_data(estimator, X, skip_check_array=True, reset=reset)
-        return X
-    plain = not reset and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
-    plain = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
-    if plain and np.isfinite(X).all():
-        return X
-    return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
 
 
 def _check_file(estimator: Any, X: RowFile, reset: bool) -> RowFile:
@@ -250,15 +241,25 @@ def design_data(G: Any, basis: Any, data: Data) -> DesignData:
     whole, weights, rows = G, data.weights, data.used
     if len(rows) < len(weights):
         G, Y, weights = at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), weights[rows]
-    return DesignData(data.candidates(basis, G.shape[1]), G, Y, weights, data, whole)
+    names, one_output = data.input_names, data.y.ndim == 1
+    candidates = Candidates(basis, G.shape[1], one_output, data.n_features, names, data.labels)
+    return DesignData(candidates, G, Y, weights, data, whole)
+
+
+def path_problem(path: SelectionPath, k: int, intercept: bool) -> Problem:
+    """Return the least-squares problem of the first k terms of a path."""
+    training = path.training()
+    Y, rows = training.Y, Rows(training.sample_weight, intercept)
+    G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
+    return Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
 
 
 def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:
-    """Validate a design matrix, which an arbitrary transformer may have made."""
-    if isinstance(G, Design | RowFile):  # of inputs that are checked, or checked as they are read
+    """Validate a design matrix, the output of an arbitrary transformer."""
+    if isinstance(G, Design | RowFile):  # validated before, or as the rows are read
         if G.shape[0] >= min_samples:
             return G
-        G = np.zeros(G.shape)  # too few: refused as any array would be
+        G = np.zeros(G.shape)  # raises the error for too few samples below
     G = G if estimator.keeps_sparse else densify(G)
     if basis is None and G.shape[0] >= min_samples:  # checked as X already
         return G

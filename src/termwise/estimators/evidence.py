@@ -5,21 +5,21 @@ orthogonal columns. With penalties `alpha_k` on their weights g (a Gaussian prio
 
     s_k = w_k'w_k,    g_k = w_k'y / (s_k + alpha_k),    gamma_k = s_k / (s_k + alpha_k),    gamma = sum of gamma_k
 
-and raising the evidence leads to MacKay's update `alpha_k <- gamma_k sigma^2 / g_k^2`, `sigma^2 = e'e / (n - gamma)`,
-where n is less by one with an intercept. Along `w_k` the target has the coordinate `u_k = w_k'y / sqrt(s_k)`, of
-variance `sigma^2 theta_k` with `theta_k = 1 + s_k / alpha_k`, and orthogonal terms share nothing but sigma^2. In these
-letters
+and maximising the evidence gives MacKay's update `alpha_k <- gamma_k sigma^2 / g_k^2`, `sigma^2 = e'e / (n - gamma)`,
+where n is reduced by one with an intercept. Along `w_k` the target has the coordinate `u_k = w_k'y / sqrt(s_k)`, of
+variance `sigma^2 theta_k` with `theta_k = 1 + s_k / alpha_k`, and orthogonal terms are coupled through sigma^2 only. In
+this notation
 
     e'e = rest + sum u_k^2 / theta_k^2,    y'P y = rest + sum u_k^2 / theta_k,    theta_k - 1 <- gamma_k u_k^2 / sigma^2
 
-(`rest` is the squared error outside the terms): for a given sigma^2, theta_k goes straight to `u_k^2 / sigma^2` if that
-is above one, and to one, which is an infinite penalty, if it is not. So a term survives if `u_k^2 > sigma^2`, and no
-bound on the penalties is needed to tell. What a term can still gain of log evidence on its way is known as well,
-`(rho_k - 1 - log rho_k) / 2` with `rho_k = u_k^2 / (sigma^2 theta_k)`: the updates end when that is little for all of
-them together, which also makes sigma^2 agree with its own formula. With q outputs `u_k^2` and `e'e` are sums over all
-of them and sigma^2 is per output: q drops out of the update, and a term survives if `u_k^2 > q sigma^2`.
+(`rest` is the squared error outside the terms): for fixed sigma^2, theta_k converges to `u_k^2 / sigma^2` if that
+exceeds one, and else to one, which is an infinite penalty. So a term is kept if `u_k^2 > sigma^2`, and no upper bound
+on the penalties is needed. The log evidence that a term can still gain is `(rho_k - 1 - log rho_k) / 2` with
+`rho_k = u_k^2 / (sigma^2 theta_k)`: the updates stop when the sum of these is small, which also makes sigma^2
+consistent with its own formula. With q outputs `u_k^2` and `e'e` are sums over all outputs and sigma^2 is per output: q
+cancels in the update, and a term is kept if `u_k^2 > q sigma^2`.
 
-The samples are needed for choosing the terms only: all later rounds take place on the triangular factor.
+The samples are used for the selection of terms only: all updates are made on the triangular factor.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -35,14 +36,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
-from termwise.estimators.base import TermModel
-from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import fit_design, read
 from termwise.execution.forward import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
 from termwise.selection.engine import STOPPED, Settings, grow
 from termwise.selection.nested import fetch_in_memory
-from termwise.selection.path import SelectionPath, Training
 from termwise.selection.rules import CostRule
 
 Floats = NDArray[np.float64]
@@ -50,29 +49,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms in their order with their penalties, in coordinates in which their columns are triangular."""
+    """Terms in their order with their penalties, in coordinates that make the matrix of columns triangular."""
 
-    index: NDArray[np.intp]  # (k,) places on the path
+    index: NDArray[np.intp]  # (k,) positions on the path
     alphas: Floats  # (k,)
     R: Floats  # (k, k) upper triangular: the columns
     U: Floats  # (k, q): the targets
     rest: float  # squared error outside the terms, over all outputs
-    n: float  # samples, less one with an intercept
+    n: float  # number of samples, minus one with an intercept
 
-    @property
+    @cached_property
     def s(self) -> Floats:
-        """Squares of the orthogonalised columns."""
+        """Squared norms of the orthogonalised columns."""
         return np.diagonal(self.R) ** 2
 
-    @property
+    @cached_property
     def uu(self) -> Floats:
-        """Squares of the targets' coordinates along them, over all outputs."""
+        """Squared coordinates of the targets along them, summed over the outputs."""
         return np.einsum("ij,ij->i", self.U, self.U)
-
-    @property
-    def gamma(self) -> Floats:
-        """Effective number of parameters of each term."""
-        return self.s / (self.s + self.alphas)
 
     @property
     def noise(self) -> float:
@@ -82,31 +76,32 @@ class Terms:
 
     @property
     def evidence(self) -> float:
-        """Log evidence with the noise at its best, `y'P y / n`, and the intercept integrated out."""
+        """Log evidence at the optimal noise variance, `y'P y / n`, with the intercept integrated out."""
         cost, q = self.rest + self.uu @ (self.alphas / (self.s + self.alphas)), self.U.shape[1]
         noise = max(cost / (q * self.n), np.finfo(np.float64).tiny)
         return -0.5 * q * float(self.n * (1 + np.log(2 * np.pi * noise)) + np.sum(np.log1p(self.s / self.alphas)))
 
     def update(self, reselect: bool, min_norm: float) -> Terms:
-        """One update: terms whose penalty would grow without end go, the others get new penalties."""
-        s, uu, noise = self.s, self.uu, self.noise
-        stay = np.flatnonzero(uu > self.U.shape[1] * noise)
-        g2 = s[stay] * uu[stay] / (s[stay] + self.alphas[stay]) ** 2
-        alphas = self.gamma[stay] * noise * self.U.shape[1] / g2
-        order = greedy_order(self.R[:, stay], self.U, alphas, min_norm) if reselect else np.arange(len(stay))
-        return self._take(stay[order], alphas[order])
+        """Return the terms after one update: those with diverging penalties are removed, the others get new ones.
 
-    def _take(self, order: NDArray[np.intp], alphas: Floats) -> Terms:
-        """Some of the terms in another order, orthogonalised anew."""
-        if np.array_equal(order, np.arange(len(self.index))):
+        If terms are removed or their order changes, the columns are orthogonalised again.
+        """
+        q, noise = self.U.shape[1], self.noise
+        kept = np.flatnonzero(self.uu > q * noise)
+        s, uu, total = self.s[kept], self.uu[kept], self.s[kept] + self.alphas[kept]
+        alphas = (s / total) * noise * q / (s * uu / total**2)
+        if reselect:
+            order = greedy_order(self.R[:, kept], self.U, alphas, min_norm)
+            kept, alphas = kept[order], alphas[order]
+        if np.array_equal(kept, np.arange(len(self.index))):
             return replace(self, alphas=alphas)
-        Q, R = np.linalg.qr(self.R[:, order])
+        Q, R = np.linalg.qr(self.R[:, kept])
         U = Q.T @ self.U
         rest = self.rest + float(np.sum((self.U - Q @ U) ** 2))
-        return Terms(self.index[order], alphas, R, U, rest, self.n)
+        return Terms(self.index[kept], alphas, R, U, rest, self.n)
 
     def converged(self, before: Terms, tol: float) -> bool:
-        """Whether the terms are those of before, all survive, and their penalties have at most tol to gain."""
+        """Whether the terms are the same as before, all are kept, and at most tol of log evidence can be gained."""
         q, noise = self.U.shape[1], self.noise
         if not np.array_equal(self.index, before.index) or np.any(self.uu <= q * noise):
             return False
@@ -117,7 +112,7 @@ class Terms:
 class ColumnsInMemory:
     """The state of a greedy selection from a few columns in memory, each with its own penalty, for `engine.grow`.
 
-    The columns W are what the chosen ones leave of the candidates: modified Gram-Schmidt.
+    W holds the candidates orthogonalised against the chosen columns: modified Gram-Schmidt.
     """
 
     fetch_candidates = staticmethod(fetch_in_memory)
@@ -129,7 +124,7 @@ class ColumnsInMemory:
         self.chosen: list[int] = []
 
     def refresh(self) -> None:
-        """Statistics of the remaining columns."""
+        """Compute the statistics of the remaining columns."""
         self.s, self.c = np.einsum("ij,ij->j", self.W, self.W), self.W.T @ self.Y
         self.eligible &= self.s > self.least
         self.den = np.where(self.eligible, self.s + self.alphas, 1.0)
@@ -146,44 +141,58 @@ class ColumnsInMemory:
 def greedy_order(G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> NDArray[np.intp]:
     """Choose columns one by one by `(w'y)^2 / (w'w + alpha)`, Orr (7.10), each with its own alpha."""
     state = ColumnsInMemory(G, Y, alphas, min_norm)
-    grow(state, CostRule(), lambda: "all are chosen" if len(state.chosen) == len(alphas) else "")
+    grow(state, CostRule(), lambda: "all are selected" if len(state.chosen) == len(alphas) else "")
     return np.array(state.chosen, dtype=np.intp)
 
 
-def initial_terms(training: Training, intercept: bool, alpha: float, rounding: float) -> Terms:
-    """Return all terms of a path, with a common penalty."""
-    Z, R, Y = training.Z, training.R, training.Y
-    U = Z.T @ Y
-    rest = float(np.sum((Y - Z @ U) ** 2)) + rounding
-    return Terms(np.arange(len(R)), np.full(len(R), alpha), R, U, rest, float(training.sample_weight.sum()) - intercept)
+def update_to_convergence(
+    model: EvidenceForwardRegressor, terms: Terms, max_iter: int, after_step: Callable[[], bool]
+) -> tuple[Terms, list[float], str]:
+    """Update the penalties to convergence; return the terms, the log evidence after each update and why it stopped."""
+    evidence, reason = [terms.evidence], "" if max_iter else "max_iter=0 reached"
+    while not reason:
+        before, terms = terms, terms.update(model.reselect, model.min_norm)
+        evidence.append(terms.evidence)
+        if model.verbose:
+            size, noise = len(terms.index), terms.noise
+            print(f"{len(evidence) - 1:4d}  {size} terms  noise {noise:.6g}  log evidence {evidence[-1]:.6g}")
+        if after_step():
+            reason = STOPPED
+        elif not len(terms.index):
+            reason = "no term is left: none rises above the noise"
+        elif terms.converged(before, model.tol):
+            reason = "the penalties have converged"
+        elif len(evidence) > max_iter:
+            reason = f"max_iter={max_iter} reached"
+    return terms, evidence, reason
 
 
 class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, TermModel):
     """Regression on terms chosen one by one, each with a penalty of its own set by Bayesian evidence (LROLS).
 
-    Terms are taken by the largest drop of the regularised cost until no candidate has anything left beside them. The
-    weights of the orthogonalised terms are penalised one by one; their penalties start from a common value and are
-    updated until they no longer change. Terms the evidence speaks against are removed on the way.
+    Terms are selected by the largest decrease of the regularised cost until all remaining candidates are linear
+    combinations of them. Each weight of the orthogonalised terms has its own penalty; the penalties start from a common
+    value and are updated to convergence. Terms whose penalty diverges are removed.
 
     Parameters
     ----------
     basis : transformer or None, default=None
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     alpha : float, default=1e-3
-        Penalty all terms start from, above 0. Keep it small beside the squares of the columns: what it takes from the
-        strong terms counts as noise in the first update, and weak terms must rise above that.
+        Initial penalty of all terms, above 0. Choose it small relative to the squared norms of the columns: the bias it
+        causes in strong terms is part of the noise variance in the first update, and weak terms must exceed that.
     max_iter : int, default=20
         Maximum number of updates of the penalties; 0 keeps all terms at `alpha`.
     min_norm : float, default=1e-6
-        A candidate is taken only while its column, less what the chosen ones explain of it, has a square above this.
+        A candidate is eligible while the squared norm of its column, orthogonalised against the chosen ones, exceeds
+        this.
     tol : float, default=1e-3
-        The updates stop when the terms stay the same and their penalties have no more than this to gain of log
-        evidence.
+        The updates stop when the terms stay the same and at most this much log evidence can be gained.
     reselect : bool, default=False
-        Whether to choose among the remaining terms again after each update, each candidate with its penalty, as Chen
-        does. False keeps their order.
+        Whether to repeat the selection among the remaining terms after each update, each with its own penalty, as in
+        Chen 2006. False keeps their order.
     max_terms : int or None, default=None
-        Most terms to begin with; None: as many as the data can determine.
+        Maximum number of terms to start from; None: as many as the data can determine.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     verbose : int, default=0
@@ -202,13 +211,13 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
     coef_ : ndarray of shape (p,) or (q, p)
         Weights of all candidates.
     evidence_path_ : ndarray of shape (1 + updates,)
-        Log evidence of the data at the start and after each update, with the noise variance that suits them best.
+        Log evidence of the data at the start and after each update, at the optimal noise variance.
     n_iter_, n_updates_ : int
         Number of updates made.
     stop_reason_ : str
-        Why the updates ended.
+        Why the updates stopped.
     path_ : SelectionPath
-        The path the terms were taken on, before any update.
+        The selection path of the initial terms, before any update.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
         As in `BasisRidge`; the criterion is leave-one-out.
 
@@ -219,21 +228,22 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
 
     Notes
     -----
-    A term survives while the squared error it takes away by itself, unpenalised, exceeds the noise variance. That is a
-    mild test for terms that were chosen because they fit: expect more terms than with `ForwardRegressor`, all but the
-    useful ones with small weights. Use this model where a smooth fit counts for more than the fewest terms.
+    A term is kept while the decrease of the squared error due to it, without a penalty, exceeds the noise variance.
+    This is a weak test for terms that were selected for their fit: expect more terms than with `ForwardRegressor`, most
+    of them with small weights. Use this model if a smooth fit matters more than a small number of terms.
 
-    An update that removes no term and keeps the order raises the evidence (so in every trial; there is no proof). When
-    terms go or change places, the remaining ones are orthogonalised anew, which is another prior, and it may fall.
+    An update that removes no term and keeps the order increases the evidence (in all experiments; there is no proof).
+    If terms are removed or change their order, the remaining ones are orthogonalised again, which is a different prior,
+    and the evidence may decrease.
 
-    On the papers' regression data both values of `reselect` predict about equally well, most often False a little
-    better; True leaves fewer terms, but its order may go round in circles until `max_iter` ends it.
+    On the papers' regression data both values of `reselect` predict about equally well, False usually slightly better;
+    True keeps fewer terms, but their order may cycle until `max_iter` is reached.
 
-    Penalties that have adapted to the samples make leave-one-out and the evidence far too optimistic when there are
-    nearly as many terms as samples, as with narrow radial functions on every sample: then nothing is left to tell the
-    noise by. Choose the width by cross-validation, not by `CriterionSearch`, and set `max_terms` to a fraction of the
-    number of samples if the targets are noisy. `alpha` and `min_norm` are absolute: scale the columns to similar sizes.
-    Several outputs share terms, penalties and the noise level: scale them, too.
+    Penalties adapted to the samples make leave-one-out and the evidence far too optimistic if there are nearly as many
+    terms as samples, as with narrow radial functions on every sample: no residual degrees of freedom are left to
+    estimate the noise variance. Choose the width by cross-validation, not by `CriterionSearch`, and set `max_terms` to
+    a fraction of the number of samples if the targets are noisy. `alpha` and `min_norm` are absolute: scale the columns
+    to similar norms. Several outputs share terms, penalties and the noise variance: scale them, too.
 
     Examples
     --------
@@ -290,23 +300,37 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
         """
-        settings, max_iter = self._check_params()
+        max_iter: Any = self.max_iter
+        if self.max_updates != "deprecated":
+            warnings.warn("max_updates is deprecated: use max_iter.", FutureWarning, stacklevel=2)
+            max_iter = self.max_updates
+        check_number("alpha", self.alpha, above=0, remedy="start from a small penalty such as 1e-3")
+        check_number("max_iter", max_iter, low=0, integer=True, remedy="0 keeps all terms at alpha")
+        check_number("tol", self.tol, low=0, remedy="1e-3 leaves a thousandth of log evidence to gain")
+        check_bool("reselect", self.reselect, remedy="True chooses among the terms again after each update")
+        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every update")
+        parameters = {name: getattr(self, name) for name in ("alpha", "max_terms", "fit_intercept", "min_norm")}
+        settings = Settings(rule="cost", penalty="orthogonal", **parameters)
+        settings.check()
         after_step = step_callback(self, None)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        Y, weights = design.Y, design.weights
-        path = select_terms(design.G, Y, weights, settings, design.candidates.one_output, lambda path: after_step())
+        one_output = design.candidates.one_output
+        path = select_terms(design.G, design.Y, design.weights, settings, one_output, lambda path: after_step())
         training = path.training()
-        rounding = EVIDENCE_NOISE * float(np.sum(weights @ Y**2))
-        terms = initial_terms(training, self.fit_intercept, self.alpha, rounding)
-        terms, evidence, reason = self._update(terms, path, max_iter, after_step)
+        Z, R, Y, k = training.Z, training.R, training.Y, len(path)
         rows = Rows(training.sample_weight, self.fit_intercept)
-        columns = training.Z @ training.R[:, terms.index]
-        problem = Problem(columns, training.Y, rows, training.G_mean[terms.index], training.Y_mean, owned=True)
-        solution = solve_orthogonal(problem, terms.alphas)
-        chosen, iterations = path.terms[terms.index], len(evidence) - 1
-        self._store(
-            design.fitted_terms(problem, solution, measure(rows, solution), "loo", chosen),
+        rest = float(np.sum((Y - Z @ (Z.T @ Y)) ** 2) + EVIDENCE_NOISE * np.sum(design.weights @ design.Y**2))
+        terms = Terms(np.arange(k), np.full(k, self.alpha), R, Z.T @ Y, rest, rows.n - self.fit_intercept)
+        if k and path.stop_reason != STOPPED:
+            terms, evidence, reason = update_to_convergence(self, terms, max_iter, after_step)
+        else:
+            evidence, reason = [terms.evidence], path.stop_reason
+        G_mean = training.G_mean[terms.index]
+        problem = Problem(Z @ R[:, terms.index], Y, rows, G_mean, training.Y_mean, owned=True)
+        solution, iterations = solve_orthogonal(problem, terms.alphas), len(evidence) - 1
+        return self._store(
+            design.fitted_terms(problem, solution, measure(rows, solution), "loo", path.terms[terms.index]),
             alphas_=terms.alphas,
             evidence_path_=np.array(evidence),
             n_iter_=iterations,
@@ -314,52 +338,3 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
             stop_reason_=reason,
             path_=path,
         )
-        end_of_fit(self)
-        return self
-
-    def _check_params(self) -> tuple[Settings, int]:
-        """Validate the parameters; return how the path grows and the largest number of updates."""
-        max_iter: Any = self.max_iter
-        if self.max_updates != "deprecated":
-            warnings.warn("max_updates is deprecated: use max_iter.", FutureWarning, stacklevel=3)
-            max_iter = self.max_updates
-        check_number("alpha", self.alpha, above=0, remedy="start from a small penalty such as 1e-3")
-        check_number("max_iter", max_iter, low=0, integer=True, remedy="0 keeps all terms at alpha")
-        check_number("tol", self.tol, low=0, remedy="1e-3 leaves a thousandth of log evidence to gain")
-        check_bool("reselect", self.reselect, remedy="True chooses among the terms again after each update")
-        check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every update")
-        settings = Settings(
-            rule="cost",
-            alpha=self.alpha,
-            penalty="orthogonal",
-            max_terms=self.max_terms,
-            fit_intercept=self.fit_intercept,
-            min_norm=self.min_norm,
-        )
-        settings.check()
-        return settings, max_iter
-
-    def _update(
-        self, terms: Terms, path: SelectionPath, max_iter: int, after_step: Callable[[], bool]
-    ) -> tuple[Terms, list[float], str]:
-        """Update the penalties to convergence; return the terms, the log evidence along the way and why it ended."""
-        evidence, reason = [terms.evidence], ""
-        if not len(terms.index) or path.stop_reason == STOPPED:
-            reason = path.stop_reason
-        elif not max_iter:
-            reason = "max_iter=0 reached"
-        while not reason:
-            before, terms = terms, terms.update(self.reselect, self.min_norm)
-            evidence.append(terms.evidence)
-            if self.verbose:
-                size, noise = len(terms.index), terms.noise
-                print(f"{len(evidence) - 1:4d}  {size} terms  noise {noise:.6g}  log evidence {evidence[-1]:.6g}")
-            if after_step():
-                reason = STOPPED
-            elif not len(terms.index):
-                reason = "no term is left: none rises above the noise"
-            elif terms.converged(before, self.tol):
-                reason = "the penalties have converged"
-            elif len(evidence) > max_iter:
-                reason = f"max_iter={max_iter} reached"
-        return terms, evidence, reason

@@ -1,9 +1,9 @@
-"""Forward selection as estimators: terms chosen one by one, as many as a criterion keeps."""
+"""Forward selection as estimators: terms are selected one by one, and a criterion chooses their number."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Self
 
@@ -14,15 +14,14 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import densify, from_host
+from termwise._arrays import densify
 from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
-from termwise.estimators.base import SelectorModel
-from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
-from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read
+from termwise.estimators.base import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
+from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, path_problem, read
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
 from termwise.execution.forward import select_terms, select_terms_on_cluster
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal, solve_penalised
+from termwise.linalg.least_squares import measure, solve_orthogonal, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.engine import Settings
 from termwise.selection.path import CondensedRows, SelectionPath
@@ -33,42 +32,35 @@ PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
 
 def fit_forward(estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bool = False) -> Any:
-    """Fit a forward estimator: grow the path where the data are, then cut it at the size the criterion chooses."""
-    settings = forward_settings(estimator)
-    check_forward(estimator, settings)
-    callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
-    if is_dask(X, y, sample_weight):
-        candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
-        terms, attributes = estimator._cut(path, forward_size(estimator, path), empty_terms(candidates))
-    else:
-        data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
-        design = fit_design(estimator, estimator.basis, data)
-        one_output = design.candidates.one_output
-        path = select_terms(design.G, design.Y, design.weights, settings, one_output, callback)
-        terms, attributes = estimator._cut(path, forward_size(estimator, path), empty_terms(design.candidates))
-        terms = design.complete(terms)
-    estimator._store(terms, path_=path, stop_reason_=path.stop_reason, n_swaps_=path.n_swaps, **attributes)
-    end_of_fit(estimator)
-    return estimator
-
-
-def forward_settings(estimator: Any) -> Settings:
-    """Collect the parameters that say how the path grows."""
-    names = ("rule", "alpha", "penalty", "max_terms", "criterion", "patience", "max_seconds", "include", "beta", "cv")
-    more = ("precompute", "fit_intercept", "refine")
-    return Settings(**{name: getattr(estimator, name) for name in (*names, *more)})
-
-
-def check_forward(estimator: Any, settings: Settings) -> None:
-    """Validate the parameters before the data are touched."""
+    """Fit a forward estimator: grow the path where the data are, then truncate it at the size the criterion chooses."""
+    parameters = estimator.get_params(deep=False)
+    settings = Settings(
+        **{field.name: parameters[field.name] for field in fields(Settings) if field.name in parameters}
+    )
     settings.check()
     check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
     if estimator.refit_alpha is not None:
         check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
+    callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
+    design = None
+    if is_dask(X, y, sample_weight):
+        candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
+    else:
+        data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
+        design = fit_design(estimator, estimator.basis, data)
+        candidates = design.candidates
+        path = select_terms(design.G, design.Y, design.weights, settings, candidates.one_output, callback)
+    included = check_indices("include", estimator.include, path.n_candidates, what="term")
+    size = len(path)
+    if not path.n_swaps:  # else the path ends at the size that was refined
+        size = max(path.choose(estimator.criterion), min(len(included), len(path)))
+    terms, attributes = truncate_path(estimator, path, size, candidates)
+    terms = terms if design is None else design.complete(terms)
+    return estimator._store(terms, path_=path, stop_reason_=path.stop_reason, n_swaps_=path.n_swaps, **attributes)
 
 
 def path_callback(verbose: int, after_step: Callable[[], bool]) -> Callable[[SelectionPath], bool]:
-    """Return what is called after each term: it prints, calls scikit-learn's callbacks, and is True to stop."""
+    """Return the callback after each term: it prints, calls scikit-learn's callbacks, and returns True to stop."""
 
     def callback(path: SelectionPath) -> bool:
         if verbose:
@@ -80,27 +72,12 @@ def path_callback(verbose: int, after_step: Callable[[], bool]) -> Callable[[Sel
     return callback
 
 
-def forward_size(estimator: Any, path: SelectionPath) -> int:
-    """Number of terms to keep: the criterion's choice and all included ones; after a refinement the whole path."""
-    if path.n_swaps:
-        return len(path)
-    included = check_indices("include", estimator.include, path.n_candidates, what="term")
-    return max(path.choose(estimator.criterion), min(len(included), len(path)))
-
-
-def empty_terms(candidates: Candidates) -> FittedTerms:
-    """Return the model without terms, to be replaced by that of a path."""
-    nothing = np.empty(0)
-    return FittedTerms(candidates, np.empty(0, dtype=np.intp), nothing, nothing)
-
-
-def cut_forward(estimator: Any, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+def truncate_path(
+    estimator: Any, path: SelectionPath, k: int, candidates: Candidates
+) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms of a path."""
-    training, intercept = path.training(), estimator.fit_intercept
-    rows, Y = Rows(training.sample_weight, intercept), training.Y
-    G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
-    problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
-    alpha = path.steps[k].alpha
+    problem = path_problem(path, k, estimator.fit_intercept)
+    rows, alpha = problem.rows, path.steps[k].alpha
     if estimator.refit_alpha is not None and k:
         alpha = best_alpha(Spectrum(problem), estimator.refit_alpha)
     if np.isinf(alpha):  # no penalty generalises: the weights are zero
@@ -110,14 +87,14 @@ def cut_forward(estimator: Any, path: SelectionPath, k: int, terms: FittedTerms)
     else:
         solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
     residuals = None
-    if isinstance(training.rows, CondensedRows):  # on a cluster only the sum of the leave-one-out errors is known
+    if isinstance(path.training().rows, CondensedRows):  # on a cluster: only the sum of squared residuals is computed
         loo = np.sqrt(path.steps[k].loo * rows.n)
         solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
     else:
         residuals = solution.loo / (rows.sample_weight**0.5)[:, None]
     criterion = estimator.criterion if estimator.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
-    statistics = FitStatistics(rows, solution, G_mean, measure(rows, solution), criterion, residuals)
-    return FittedTerms.from_solution(terms.candidates, path.terms[:k], Y_mean, statistics), {"alpha_": alpha}
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), criterion, residuals)
+    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
 
 
 # -- data on a Dask cluster --------------------------------------------------------------------------------------------
@@ -161,7 +138,7 @@ def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any]
     forward, backward = densify(basis.transform(some)), densify(basis.transform(some[::-1]))
     if forward.shape != backward.shape or not np.allclose(forward, backward[::-1], equal_nan=True):
         raise ValueError(
-            f"basis must transform each row by itself for Dask data, got {basis!r}, which looks at its neighbours: "
+            f"basis must transform each row independently for Dask data, got {basis!r}, which depends on other rows: "
             "compute its columns beforehand and use basis=None."
         )
     return basis
@@ -179,33 +156,33 @@ def distinct_labels(y: Any) -> NDArray:
 class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
     """Regression on a few terms, chosen one by one.
 
-    Grows a path by adding, each time, the candidate the rule likes best, and keeps as many terms as the criterion says.
+    Grows a path by adding, each time, the best candidate by the rule, and keeps as many terms as the criterion chooses.
 
     Parameters
     ----------
     basis : transformer or None, default=None
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
-        What the next term is chosen by, or a rule of one's own; see `forward_path`.
+        Selection rule of the next term: a name, or a custom rule; see `forward_path`.
     criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
         How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
-        The penalty, or have it re-estimated after each term.
+        The penalty; "reestimate" updates it after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
-        What is penalised.
+        Whether the weights or the coefficients of the orthogonalised columns are penalised.
     max_terms : int or None, default=None
-        Most terms on the path.
+        Maximum number of terms on the path.
     patience : int or None, default=10
-        End the path once the criterion's choice has not changed for that many terms; None: never.
+        Stop once the choice of the criterion has not changed for this many terms; None: never.
     max_seconds : float or None, default=None
-        End the path after that time, with the model there is.
+        Stop after this time, with the terms selected so far.
     include : array-like of int, default=()
-        Candidates that are always in.
+        Candidates that are always in the model.
     refine : {"swap"} or None, default=None
         "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
         `forward_path`.
     refit_alpha : {"loo", "gcv"} or None, default=None
-        Choose the penalty of the final weights anew on the chosen terms, as the global optimum of this criterion.
+        Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion.
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
@@ -220,7 +197,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     Attributes
     ----------
     support_ : ndarray of shape (k,)
-        The chosen candidates, in the order they were taken.
+        The chosen candidates, in order of selection.
     weights_, n_terms_ : ndarray, int
         Their weights and number.
     coef_ : ndarray of shape (p,) or (q, p)
@@ -242,26 +219,28 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
 
     Notes
     -----
-    With `criterion="tcr"` and `patience` the path ends by itself soon after the last significant term. A longer path
-    can choose another size in two cases only: a later term turns out significant after `patience` insignificant ones,
-    or the leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
-    `patience=None` waits for both.
+    With `criterion="tcr"` and `patience` the path ends soon after the last significant term. A longer path can choose
+    another size in two cases only: a later term is significant after `patience` insignificant ones, or the
+    leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
+    `patience=None` covers both.
 
-    Where candidates far outnumber samples, leave-one-out falls with every term, since each is the best of so many, and
-    a noise level taken from it lets in terms of noise. "tcr_sequential" judges a term by the error of the model before
-    it and keeps just the significant ones; "tcr" then ends the path as soon as those are over, and keeps some more.
+    If there are many more candidates than samples, the leave-one-out error decreases with every term, since each is the
+    best of very many, and a noise level estimated from it admits terms that fit noise. "tcr_sequential" compares a term
+    with the error of the model before it and keeps the significant ones only; "tcr" then ends the path as soon as terms
+    are no longer significant, and keeps some more.
 
-    Forward selection never takes a term back. `refine="swap"` goes over the model of the chosen size and exchanges
-    terms for better ones; worth trying where terms are strongly correlated and the model is to be small.
+    Forward selection never removes a term. `refine="swap"` exchanges terms of the model of the chosen size for better
+    ones; it is useful for strongly correlated candidates and small models.
 
-    Error bars and leave-one-out residuals are those of the chosen terms; that they were chosen is not counted.
+    Standard errors and leave-one-out residuals are given the chosen terms; they do not account for the selection.
 
-    Dask arrays and data frames are worked on where they are, by the workers of the cluster in use (that of
-    `dask.distributed.Client`), with the same terms; the fitted model is an ordinary one without the rows, and therefore
-    without `loo_residuals_` and `predict_interval`. A basis is fitted to some rows and must treat each by itself.
+    Dask arrays and data frames are processed by the workers of the current cluster (that of `dask.distributed.Client`),
+    with the same terms; the rows stay there, and the fitted model has no `loo_residuals_` and no `predict_interval`. A
+    basis is fitted to a subset of the rows and must transform each row independently.
 
-    Arrays of PyTorch, CuPy or another library of the array API are fitted where they live, if `basis` is None or can
-    compute there, as `RadialBasis` can; weights, coefficients and predictions are of the same library and device.
+    Arrays of PyTorch, CuPy or another library of the array API are fitted on their device if `basis` is None or
+    supports the array API, as `RadialBasis` does; weights, coefficients and predictions are of the same library and
+    device.
 
     Examples
     --------
@@ -333,7 +312,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         return fit_forward(self, X, y, sample_weight)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_forward(self, path, k, terms)
+        return truncate_path(self, path, k, terms.candidates)
 
     def _summary_lines(self) -> list[str]:
         return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
@@ -350,26 +329,26 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     basis : transformer or None, default=None
         Yields the candidates. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
-        What the next term is chosen by, or a rule of one's own; see `forward_path`.
+        Selection rule of the next term: a name, or a custom rule; see `forward_path`.
     criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
         How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
     alpha : float or "reestimate", default=1e-6
-        The penalty, or have it re-estimated after each term.
+        The penalty; "reestimate" updates it after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
-        What is penalised.
+        Whether the weights or the coefficients of the orthogonalised columns are penalised.
     max_terms : int or None, default=None
-        Most terms on the path.
+        Maximum number of terms on the path.
     patience : int or None, default=10
-        End the path once the criterion's choice has not changed for that many terms; None: never.
+        Stop once the choice of the criterion has not changed for this many terms; None: never.
     max_seconds : float or None, default=None
-        End the path after that time, with the model there is.
+        Stop after this time, with the terms selected so far.
     include : array-like of int, default=()
-        Candidates that are always in.
+        Candidates that are always in the model.
     refine : {"swap"} or None, default=None
         "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
         `forward_path`.
     refit_alpha : {"loo", "gcv"} or None, default=None
-        Choose the penalty of the final weights anew on the chosen terms.
+        Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion.
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
@@ -402,42 +381,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     streams = True
     any_library = True
 
-    def __init__(
-        self,
-        basis: Any = None,
-        *,
-        rule: str | Rule = "loo",
-        criterion: str | None = "tcr",
-        alpha: float | str = 1e-6,
-        penalty: str = "weights",
-        max_terms: int | None = None,
-        patience: int | None = 10,
-        max_seconds: float | None = None,
-        include: ArrayLike = (),
-        refine: str | None = None,
-        refit_alpha: str | None = None,
-        beta: float = 1e-6,
-        cv: Any = 5,
-        precompute: bool | str = "auto",
-        fit_intercept: bool = True,
-        verbose: int = 0,
-    ) -> None:
-        self.basis = basis
-        self.rule = rule
-        self.criterion = criterion
-        self.alpha = alpha
-        self.penalty = penalty
-        self.max_terms = max_terms
-        self.patience = patience
-        self.max_seconds = max_seconds
-        self.include = include
-        self.refine = refine
-        self.refit_alpha = refit_alpha
-        self.beta = beta
-        self.cv = cv
-        self.precompute = precompute
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
+    __init__ = ForwardRegressor.__init__  # the same parameters
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -455,8 +399,5 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         """
         return fit_forward(self, X, y, sample_weight, classify=True)
 
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_forward(self, path, k, terms)
-
-    def _summary_lines(self) -> list[str]:
-        return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
+    _cut = ForwardRegressor._cut
+    _summary_lines = ForwardRegressor._summary_lines

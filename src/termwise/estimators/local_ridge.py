@@ -1,26 +1,26 @@
 """Local ridge regression: one penalty per term, each set to its exact GCV optimum, Orr sections 6.3, 6.4 and A.11.
 
-Taking term j out of the model and putting it back with another penalty changes everything by one rank. With
+Removing term j from the model and adding it again with another penalty are rank-one updates. With
 `v = P_j h_j`, `s = h_j' v` and `den = alpha_j + s` (6.10),
 
     P = P_j - v v' / den,    r = r_j - v (v'y) / den,    n - dof = freedom_j - v'v / den,
 
-so GCV is a ratio of two quadratics in den, minimised in closed form. What a sweep needs is `v`, and it must come out
-right when alpha_j = 0, where P has forgotten it. There are two ways to keep it, both on the m <= min(n, p) rows of a
-triangular factor of G, so that nothing of size n x n is formed for long data:
+so GCV is a ratio of two quadratics in den, minimised in closed form. A sweep requires `v` for every term, also if
+alpha_j = 0, where it cannot be recovered from P. Two representations are used, both on the m <= min(n, p) rows of a
+triangular factor of G, so that no matrix of size n x n is formed for many samples:
 
-- `Primal` keeps orthogonal factors of the k terms in the model and takes a column out of them: O((m + p) k) a term.
-- `Dual` keeps P, where `P h_j = v alpha_j / den` as long as no penalty is tiny: O(m^2) a term. For k > m.
+- `Primal` stores QR factors of the k terms in the model and deletes a column from them: O((m + p) k) per term.
+- `Dual` stores P, where `P h_j = v alpha_j / den` unless a penalty is very small: O(m^2) per term. For k > m.
 
-A sweep over p terms therefore costs O(n p^2) at most, but for wide designs with penalties that are tiny from the start,
-which stay primal until all but m terms are gone.
+A sweep over p terms therefore costs at most O(n p^2), except for wide designs with very small initial penalties, which
+stay primal until at most m terms are left.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg as sla
@@ -34,18 +34,20 @@ from termwise.estimators.base import TermModel
 from termwise.estimators.data import fit_design, read
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
-from termwise.linalg.least_squares import Problem, measure, pose, solve_penalised
+from termwise.linalg.least_squares import measure, pose, solve_penalised
 from termwise.linalg.spectrum import Spectrum
 
-DEPENDENT = RESOLVED_RATIO**2  # of a column's squares: with less left beside the others, it depends on them
+DEPENDENT = (
+    RESOLVED_RATIO**2
+)  # share of a column's squared norm: with less orthogonal to the others, it is linearly dependent
 
 
 def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: float) -> float:
     """Penalty of one term that minimises GCV, all others fixed (Orr A.11).
 
-    As a function of `den = alpha_j + s`, GCV is `n (a den^2 - 2 b den + c) / (freedom den - vv)^2`. Its one stationary
-    point lies right of the pole and is the minimum if `slope > 0`; else it lies left of the pole, GCV falls all the way
-    to infinity and the term goes. A minimum left of `den = s` means no penalty at all.
+    As a function of `den = alpha_j + s`, GCV is `n (a den^2 - 2 b den + c) / (freedom den - vv)^2`. Its only
+    stationary point is right of the pole and a minimum if `slope > 0`; else it is left of the pole, GCV decreases
+    towards infinity and the term is removed. A minimum left of `den = s` means no penalty.
 
     Parameters
     ----------
@@ -58,43 +60,27 @@ def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: 
     return max(0.0, (c * freedom - b * vv) / slope - s)
 
 
-class Form(Protocol):
-    """How a sweep takes a term out and puts it back."""
-
-    def residual(self, Y: NDArray) -> tuple[NDArray, float]:
-        """Return `P Y` and the dof of the terms."""
-
-    def leave(self, j: int) -> NDArray:
-        """Take term j out, if it is in, and return `v = P_j h_j`."""
-
-    def join(self, j: int, v: NDArray, alpha: float) -> None:
-        """Put term j in with a finite penalty."""
-
-
 class Primal:
-    """Keeps the QR factors of the augmented columns `[h_i; sqrt(alpha_i) e_i]` of the terms in the model.
+    """The QR factors of the augmented columns `[h_i; sqrt(alpha_i) e_i]` of the terms in the model.
 
-    The augmented Q is orthonormal, so that a second orthogonalisation mends the first; its upper rows are Z with
-    `P = I - Z Z'`, and what it leaves of `[h_j; 0]` has `v = P_j h_j` on top and the square `s = h_j' P_j h_j`.
+    The augmented Q is orthonormal, so that orthogonalising twice restores accuracy; its upper rows are Z with
+    `P = I - Z Z'`. The upper rows of `[h_j; 0]`, orthogonalised against Q, are `v = P_j h_j`, and its squared norm is
+    `s = h_j' P_j h_j`.
     """
 
     def __init__(self, G: NDArray, alphas: NDArray) -> None:
         self.G, self.inside = G, np.flatnonzero(np.isfinite(alphas)).tolist()
         self.rows = len(G)
-        columns = np.zeros((self.rows + G.shape[1], len(self.inside)))
-        columns[: self.rows] = G[:, self.inside]
-        columns[self.rows + np.array(self.inside, dtype=np.intp), np.arange(len(self.inside))] = np.sqrt(
-            alphas[self.inside]
-        )
-        self.Q, self.R = np.linalg.qr(columns)
+        penalties = np.diag(np.sqrt(np.where(np.isfinite(alphas), alphas, 0.0)))
+        self.Q, self.R = np.linalg.qr(np.vstack([G, penalties])[:, self.inside])
 
     def residual(self, Y: NDArray) -> tuple[NDArray, float]:
         """`P Y` and the dof of the terms."""
         Z = self.Q[: self.rows]
         return Y - Z @ (Z.T @ Y), float(np.sum(Z * Z))
 
-    def leave(self, j: int) -> NDArray:
-        """Take term j out, if it is in, and return `v = P_j h_j`."""
+    def remove(self, j: int) -> NDArray:
+        """Remove term j, if it is in the model, and return `v = P_j h_j`."""
         if j in self.inside:
             at = self.inside.index(j)
             del self.inside[at]
@@ -108,8 +94,8 @@ class Primal:
         self.column, self.left = self.column + again, x
         return x[: self.rows]
 
-    def join(self, j: int, v: NDArray, alpha: float) -> None:
-        """Put term j in with a finite penalty."""
+    def add(self, j: int, v: NDArray, alpha: float) -> None:
+        """Add term j with a finite penalty."""
         self.left[self.rows + j] += np.sqrt(alpha)
         den = np.sqrt(self.left @ self.left)
         self.Q = np.column_stack([self.Q, self.left / den])
@@ -118,7 +104,7 @@ class Primal:
 
 
 class Dual:
-    """Keeps `P = (I + G diag(1/alpha) G')^-1` on the rows."""
+    """The matrix `P = (I + G diag(1/alpha) G')^-1`."""
 
     def __init__(self, G: NDArray, alphas: NDArray) -> None:
         self.G, self.alphas = G, alphas.copy()
@@ -129,8 +115,8 @@ class Dual:
         """`P Y` and the dof of the terms."""
         return self.P @ Y, float(len(self.P) - np.trace(self.P))
 
-    def leave(self, j: int) -> NDArray:
-        """Take term j out, if it is in, and return `v = P_j h_j`."""
+    def remove(self, j: int) -> NDArray:
+        """Remove term j, if it is in the model, and return `v = P_j h_j`."""
         v, alpha = self.P @ self.G[:, j], self.alphas[j]
         if np.isinf(alpha):
             return v
@@ -139,21 +125,23 @@ class Dual:
         self.P += np.outer(v, v / den)
         return v
 
-    def join(self, j: int, v: NDArray, alpha: float) -> None:
-        """Put term j in with a finite penalty."""
+    def add(self, j: int, v: NDArray, alpha: float) -> None:
+        """Add term j with a finite penalty."""
         self.P -= np.outer(v, v / (alpha + self.G[:, j] @ v))
 
 
-def sweep(form: Form, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray) -> tuple[float, float]:
+def sweep(
+    form: Primal | Dual, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray
+) -> tuple[float, float]:
     """Optimise every penalty once, in place; return the sse and the freedom reached.
 
-    `outside` is the squared error no term can touch and `freedom` the degrees of freedom without any term.
+    `outside` is the squared error outside the span of all terms and `freedom` the degrees of freedom without terms.
     """
     r, dof = form.residual(Y)
     freedom -= dof
     norms = np.einsum("ij,ij->j", G, G)
     for j in range(G.shape[1]):
-        v = form.leave(j)
+        v = form.remove(j)
         s, vv, vy = G[:, j] @ v, v @ v, v @ Y
         if np.isfinite(alphas[j]):
             r += np.outer(v, vy / (alphas[j] + s))
@@ -165,34 +153,34 @@ def sweep(form: Form, G: NDArray, Y: NDArray, outside: float, freedom: float, al
         if np.isfinite(alphas[j]):
             r -= np.outer(v, vy / (alphas[j] + s))
             freedom -= vv / (alphas[j] + s)
-            form.join(j, v, alphas[j])
+            form.add(j, v, alphas[j])
     return float(outside + np.sum(r * r)), float(freedom)
 
 
-def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Form:
-    """Dual while there are more terms than rows and no penalty is tiny beside the largest eigenvalue, else primal."""
-    crowded = np.isfinite(alphas).sum() > len(G)
-    return Dual(G, alphas) if crowded and alphas.min() > PENALTY_RATIO_MIN * largest else Primal(G, alphas)
+def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Primal | Dual:
+    """Dual if there are more terms than rows and no penalty is very small relative to the largest eigenvalue."""
+    many = np.isfinite(alphas).sum() > len(G)
+    return Dual(G, alphas) if many and alphas.min() > PENALTY_RATIO_MIN * largest else Primal(G, alphas)
 
 
 class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
-    """Ridge regression with one penalty per term, which prunes the terms it does not need.
+    """Ridge regression with one penalty per term, which prunes irrelevant terms.
 
     Minimises `|y - G w|^2 + sum_j alpha_j w_j^2`. Each penalty in turn is set to the exact minimiser of GCV, given the
-    others, and the sweeps go on until GCV stops falling. Infinite penalties, which are common, remove their term.
+    others, and the sweeps are repeated until GCV converges. Infinite penalties, which are common, remove their term.
 
     Parameters
     ----------
     basis : transformer or None, default=None
         Yields the design matrix: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     alpha : float or {"gcv", "loo", "uev", "fpe", "bic"}, default="gcv"
-        Penalty all terms start from: a number, or the global optimum of a criterion.
+        Initial penalty of all terms: a number, or the global optimum of a criterion.
     tol : float, default=1e-4
-        The sweeps stop when GCV falls by less than this share of itself.
+        The sweeps stop when the relative decrease of GCV is less than this.
     max_iter : int, default=100
         Maximum number of sweeps.
     subset : array-like of int or None, default=None
-        Start from these terms, unpenalised, and no others, instead of from `alpha`.
+        Start from these terms only, unpenalised, instead of from `alpha`.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     max_sweeps : int or None, default=None
@@ -209,9 +197,9 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
     coef_ : ndarray of shape (p,) or (q, p)
         Weights of all terms, zero for those pruned.
     alpha_ : float
-        Penalty the sweeps started from.
+        Initial penalty of the sweeps.
     gcv_path_ : ndarray of shape (1 + sweeps,)
-        GCV at the start and after each sweep; it never rises.
+        GCV at the start and after each sweep; it never increases.
     n_iter_, n_sweeps_ : int
         Number of sweeps made.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
@@ -223,9 +211,9 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
 
     Notes
     -----
-    The optimum found is a local one; it depends on the start and on the order of the terms. GCV has many penalties to
-    overfit with: the criterion values after pruning are optimistic, and with more terms than samples GCV can fall all
-    the way to an exact fit. Have fewer terms than samples, or centres fewer than samples.
+    The optimum is a local one; it depends on the start and on the order of the terms. Many penalties can overfit GCV:
+    the criterion values after pruning are optimistic, and with more terms than samples GCV can decrease towards an
+    exact fit. Use fewer terms, or centres, than samples.
 
     Examples
     --------
@@ -291,77 +279,62 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
 
 
 def initial_penalties(spectrum: Spectrum, alpha: Any, subset: ArrayLike | None) -> tuple[float, NDArray[np.float64]]:
-    """Return the common penalty the sweeps start from and that of every term, infinite outside a given subset."""
-    rows, p = spectrum.problem.rows, spectrum.problem.G.shape[1]
+    """Return the common initial penalty and that of every term, infinite outside a given subset."""
+    problem, p = spectrum.problem, spectrum.problem.G.shape[1]
     if subset is None:
         found, _ = resolve_alpha(alpha, spectrum)
-        return found, np.full(p, max(found, _smallest_penalty(spectrum)))
+        least = spectrum.floor
+        if len(spectrum.s) < p:  # dependent columns need a penalty to share their weight
+            least = RESOLVED_RATIO**2 * float(spectrum.mu.max(initial=0.0))
+        if spectrum.interpolates:  # `n - dof`, about `alpha sum(1/mu)`, must exceed rounding; GCV is at its limit there
+            least = max(least, 1e-6 / float(np.sum(1 / spectrum.mu)))
+        return found, np.full(p, max(found, least))
     chosen = check_indices("subset", subset, p, what="term")
-    if len(chosen) >= rows.n - rows.intercept:
+    if len(chosen) >= problem.rows.n - problem.rows.intercept:
         raise ValueError(
-            f"subset must leave degrees of freedom, got {len(chosen)} terms for {rows.n:g} samples: name fewer."
+            f"subset must leave degrees of freedom, got {len(chosen)} terms for {problem.rows.n:g} samples: name fewer."
         )
+    norms = np.sqrt(np.einsum("ij,ij->j", problem.G, problem.G))
+    chosen = chosen[norms[chosen] > RESOLVED_RATIO * norms.max(initial=0.0)]
+    if len(chosen):  # without a penalty, linearly dependent columns are not identified: leave them out
+        _, R, order = sla.qr(problem.G[:, chosen] / norms[chosen], mode="economic", pivoting=True)
+        chosen = chosen[order[: np.count_nonzero(np.abs(np.diagonal(R)) > RESOLVED_RATIO)]]
     alphas = np.full(p, np.inf)
-    alphas[_independent_columns(spectrum.problem.G, chosen)] = 0.0
+    alphas[chosen] = 0.0
     return 0.0, alphas
 
 
 def sweep_to_convergence(
     spectrum: Spectrum, alphas: NDArray[np.float64], tol: float, max_iter: int
 ) -> tuple[NDArray[np.float64], list[float]]:
-    """Sweep until GCV falls by less than `tol` of itself; return the penalties and GCV after each sweep."""
+    """Sweep until the relative decrease of GCV is less than `tol`; return the penalties and GCV after each sweep."""
     problem = spectrum.problem
-    G, Y, outside = _triangular(problem)
+    G, Y, outside = problem.G, problem.Y, 0.0
+    if len(G) > G.shape[1]:  # rotate the rows so that only p are left
+        Q, G = np.linalg.qr(G)
+        Y = Q.T @ problem.Y
+        outside = float(np.sum((problem.Y - Q @ Y) ** 2))
     if not spectrum.interpolates:
         outside += EXACT_FIT_NOISE * float(np.sum(problem.Y**2))
     n, freedom = problem.rows.n, problem.rows.n - problem.rows.intercept
     largest, q = spectrum.mu.max(initial=0.0), Y.shape[1]
     r, dof = Primal(G, alphas).residual(Y)
     path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
-    for _ in range(max_iter):
+    converged = False
+    while not converged and len(path) <= max_iter:
         before = alphas.copy()
         sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas)
         value = float(gcv(sse, n - left, n))
-        if value > path[-1]:  # only rounding can raise it: the sweep before was the last
-            return before, [one / q for one in path]
-        path.append(value)
-        if path[-2] - path[-1] <= tol * path[-2]:
-            return alphas, [one / q for one in path]
-    warnings.warn(
-        f"LocalRidge stopped after max_iter={max_iter} sweeps with GCV still falling by {1 - path[-1] / path[-2]:.1e} "
-        "a sweep: allow more sweeps or a larger tol.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
-    return alphas, [one / q for one in path]
-
-
-def _independent_columns(G: NDArray, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Leave out columns that are constant or follow from the others: without a penalty they mean nothing."""
-    norms = np.sqrt(np.einsum("ij,ij->j", G, G))
-    chosen = chosen[norms[chosen] > RESOLVED_RATIO * norms.max(initial=0.0)]
-    if not len(chosen):
-        return chosen
-    _, R, order = sla.qr(G[:, chosen] / norms[chosen], mode="economic", pivoting=True)
-    return chosen[order[: np.count_nonzero(np.abs(np.diagonal(R)) > RESOLVED_RATIO)]]
-
-
-def _smallest_penalty(spectrum: Spectrum) -> float:
-    """Smallest penalty the sweeps can start from.
-
-    Dependent columns need one to share their weight; a fit that would be exact needs enough of it for `n - dof`, here
-    about `alpha sum(1/mu)`, to be more than rounding. GCV has its limiting value there already.
-    """
-    least = spectrum.floor
-    if len(spectrum.s) < spectrum.problem.G.shape[1]:
-        least = RESOLVED_RATIO**2 * float(spectrum.mu.max(initial=0.0))
-    return max(least, 1e-6 / float(np.sum(1 / spectrum.mu))) if spectrum.interpolates else least
-
-
-def _triangular(problem: Problem) -> tuple[NDArray, NDArray, float]:
-    """Rotate the rows so that only min(n, p) are left; return G, Y and the squared error outside their span."""
-    if len(problem.G) <= problem.G.shape[1]:
-        return problem.G, problem.Y, 0.0
-    Q, R = np.linalg.qr(problem.G)
-    Y = Q.T @ problem.Y
-    return R, Y, float(np.sum((problem.Y - Q @ Y) ** 2))
+        if value > path[-1]:  # only by rounding: return the penalties of the sweep before
+            alphas, converged = before, True
+        else:
+            converged = path[-1] - value <= tol * path[-1]
+            path.append(value)
+    if not converged:
+        warnings.warn(
+            f"LocalRidge stopped after max_iter={max_iter} sweeps with GCV still falling by "
+            f"{1 - path[-1] / path[-2]:.1e} a sweep: allow more sweeps or a larger tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return alphas, [value / q for value in path]

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_bool, check_counts, check_indices, check_number, check_targets
+from termwise._checks import check_bool, check_indices, check_number
 from termwise.estimators.base import TermModel
-from termwise.estimators.data import check_design, check_inputs, check_request, fit_design, read, refuse_dask
+from termwise.estimators.data import Data, check_design, fit_design, read
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
 from termwise.linalg.least_squares import measure, pose, solve_penalised
@@ -36,15 +36,15 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
     terms : array-like of int or None, default=None
         The terms to start with; None: all that the basis yields.
     keep_samples : bool, default=True
-        Keep the samples (one row of the design matrix each). Removing samples, adding terms, error bars and
-        leave-one-out need them; without, memory does not grow.
+        Keep the samples (one row of the design matrix each). Removing samples, adding terms, standard errors and
+        leave-one-out require them; with False, memory does not grow.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
 
     Attributes
     ----------
     support_, weights_, n_terms_ : ndarray, ndarray, int
-        Terms in the model, in the order they were put in, their weights and number.
+        Terms in the model, in the order they were added, their weights and number.
     coef_ : ndarray of shape (p,) or (q, p)
         Weights of all terms, zero for those not in the model.
     intercept_ : float or ndarray of shape (q,)
@@ -55,7 +55,7 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         The fitted basis.
     effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
         As in `BasisRidge` (the criterion is GCV, the residuals are in the order the samples came), computed from the
-        samples when asked for.
+        samples on first access.
 
     See Also
     --------
@@ -109,14 +109,14 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_bool("keep_samples", self.keep_samples, remedy="True allows removing samples and adding terms")
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data, min_samples=1)
-        p = design.candidates.n_candidates
+        p, q = design.candidates.n_candidates, design.Y.shape[1]
         chosen = np.arange(p) if self.terms is None else check_indices("terms", self.terms, p, what="term")
         if not len(chosen) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
-        state = OnlineState(design.candidates, chosen, design.Y.shape[1], float(self.alpha), int(self.fit_intercept))
-        state.samples = Samples(p, design.Y.shape[1]) if self.keep_samples else None
-        state.add(data.X, data.y, design.whole, data.weights)
-        return self._store(state.fitted_terms(), _state=state)
+        samples = Samples(p, q) if self.keep_samples else None
+        state = OnlineState(design.candidates, chosen, q, float(self.alpha), int(self.fit_intercept), samples)
+        state.add(data.X, as_columns(data.y), design.whole, data.weights)
+        return self._store(state.fitted_terms(), _state=state, n_samples_=state.n_samples)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add samples.
@@ -132,11 +132,10 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         """
         if not hasattr(self, "fitted_terms_"):
             return self.fit(X, y, sample_weight)
-        X, y = self._check_rows(X, y)
-        weights = check_counts(sample_weight, len(y))
+        data, Y = self._read_samples(X, y, sample_weight)
         basis = self._state.candidates.basis
-        G = check_design(self, basis, X if basis is None else basis.transform(X))
-        self._state.add(X, y, G, weights)
+        G = check_design(self, basis, data.X if basis is None else basis.transform(data.X))
+        self._state.add(data.X, Y, G, data.weights)
         return self._update()
 
     def remove_samples(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -151,16 +150,17 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         y : array-like of shape (n,) or (n, q)
             Their targets.
         """
-        samples = self._require_samples("remove_samples")
-        X, y = self._check_rows(X, y)
+        check_is_fitted(self)
+        samples = self._state.require_samples("remove_samples")
+        data, Y = self._read_samples(X, y)
         try:
-            slots = samples.find(sample_keys(densify(X), self._state.check_outputs(y)))
+            slots = samples.find(sample_keys(densify(data.X), Y))
         except KeyError as missing:
             raise ValueError(
                 f"X, y must be samples of the model, but row {missing.args[0]} was never added, or removed already: "
                 "give the same inputs and target it was added with."
             ) from None
-        if len(slots) == len(samples):
+        if len(slots) == self._state.n_samples:
             raise ValueError(f"remove_samples must leave at least one sample, got all {len(slots)}: no data, no model.")
         self._state.remove(slots)
         return self._update()
@@ -173,7 +173,8 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         terms : array-like of int, or boolean mask of length p
             Indices of functions of the basis (columns of X without one).
         """
-        self._require_samples("add_terms")
+        check_is_fitted(self)
+        self._state.require_samples("add_terms")
         new = check_indices("terms", terms, self._state.candidates.n_candidates, what="term")
         present = np.isin(new, self._state.chosen)
         if present.any():
@@ -203,93 +204,92 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
             raise ValueError(
                 f"remove_terms must leave a term or the intercept, got all {len(old)} terms: leave one in."
             )
-        state.remove_terms(old)
+        places = np.flatnonzero(np.isin(state.chosen, old))
+        state.factor.remove_columns(places + state.intercept)
+        state.chosen = np.delete(state.chosen, places)
         return self._update()
 
-    @property
-    def n_samples_(self) -> int:
-        """Number of samples in the model."""
-        check_is_fitted(self)
-        return self._state.n_samples
-
     def _update(self) -> Self:
-        self.fitted_terms_ = self._state.fitted_terms()
-        return self
+        return self._set_terms(self._state.fitted_terms(), n_samples_=self._state.n_samples)
 
-    def _check_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
-        """Validate samples for a fitted model."""
-        check_request(self, self.basis, y)
-        refuse_dask(self, X, y)
-        X = check_inputs(self, X, self.basis, reset=False)
-        y = check_targets(y)
-        check_consistent_length(X, y)
-        return X, y
-
-    def _require_samples(self, purpose: str) -> Samples:
-        check_is_fitted(self)
-        return self._state.require_samples(purpose)
+    def _read_samples(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Data, NDArray[np.float64]]:
+        """Validate samples for a fitted model; return them, and their targets as columns."""
+        data = read(self, X, y, sample_weight, basis=self.basis, reset=False)
+        Y, q = as_columns(data.y), self._state.q
+        if Y.shape[1] != q:
+            raise ValueError(
+                f"y must have {q} output{'s' * (q > 1)}, got {Y.shape[1]}: the model was fitted with {q} at first."
+            )
+        return data, Y
 
 
 class OnlineState:
-    """The triangular factor of the chosen columns and, where they are kept, the samples.
+    """The triangular factor of the chosen columns and the samples; None if these are not kept.
 
-    The first column is that of the intercept, if there is one. Penalty and intercept are those the model began with.
+    The first column is that of the intercept, if there is one. Penalty and intercept are those of the first fit.
     """
 
     def __init__(
-        self, candidates: Candidates, chosen: NDArray[np.intp], n_outputs: int, alpha: float, intercept: int
+        self,
+        candidates: Candidates,
+        chosen: NDArray[np.intp],
+        n_outputs: int,
+        alpha: float,
+        intercept: int,
+        samples: Samples | None,
     ) -> None:
         self.candidates, self.chosen, self.q = candidates, chosen, n_outputs
-        self.alpha, self.intercept, self.n_samples = alpha, intercept, 0
-        self.samples: Samples | None = None
-        self.factor = self._empty_factor()
+        self.alpha, self.intercept, self.samples, self.n_samples = alpha, intercept, samples, 0
+        self.factorise()
 
-    def add(self, X: Any, y: NDArray, G: NDArray, weights: NDArray[np.float64]) -> None:
+    def factorise(self) -> None:
+        """Factor all samples from scratch."""
+        penalties = np.append(np.zeros(self.intercept), np.full(len(self.chosen), self.alpha))
+        self.factor = Factor(penalties, self.q)
+        if self.n_samples:
+            self.factor.add_rows(*self.weighted_rows(*self.require_samples("a new factor").rows()))
+
+    def weighted_rows(self, G: NDArray, Y: NDArray, weights: NDArray) -> tuple[NDArray, NDArray]:
+        """Columns of the model, the intercept's first, and targets, with rows times the square roots of weights."""
+        root = np.sqrt(weights)[:, None]
+        return np.hstack([np.ones((len(G), self.intercept)), G[:, self.chosen]]) * root, Y * root
+
+    def add(self, X: Any, Y: NDArray[np.float64], G: NDArray, weights: NDArray[np.float64]) -> None:
         """Add the samples with positive weight."""
-        Y, used = self.check_outputs(y), weights > 0
+        used = weights > 0
+        table = G[used].astype(np.float64, copy=False), Y[used], weights[used]
         if self.samples is not None:
             keys = sample_keys(densify(X), Y)
-            kept = [key for key, positive in zip(keys, used, strict=True) if positive]
-        G, Y, weights = G[used].astype(np.float64, copy=False), Y[used], weights[used]
-        if self.samples is not None:
-            self.samples.add(kept, G, Y, weights)
-        root = np.sqrt(weights)[:, None]
-        self.factor.add_rows(self._columns(G) * root, Y * root)
-        self.n_samples += len(Y)
+            self.samples.add([key for key, positive in zip(keys, used, strict=True) if positive], *table)
+        self.factor.add_rows(*self.weighted_rows(*table))
+        self.n_samples += int(used.sum())
 
     def remove(self, slots: list[int]) -> None:
-        """Remove samples by their slots; where the factor would lose digits it is computed afresh."""
+        """Remove samples by their slots; the factor is computed from scratch where a downdate would lose digits."""
         samples = self.require_samples("remove_samples")
-        rows = [samples.row(slot) for slot in slots]
+        columns, targets = self.weighted_rows(*samples.rows(slots))
         samples.discard(slots)
         self.n_samples -= len(slots)
-        for g, y, weight in rows:
-            root = np.sqrt(weight)
-            if not self.factor.remove_row(root * self._columns(g[None])[0], root * y):
-                self._refactor()
+        for row, target in zip(columns, targets, strict=True):
+            if not self.factor.remove_row(row, target):
+                self.factorise()
                 return
 
     def add_terms(self, new: NDArray[np.intp]) -> None:
         """Add columns to the factor."""
-        if self.factor.singular:
-            self.chosen = np.append(self.chosen, new)
-            self._refactor()
-            return
-        G, Y, weights = self.require_samples("add_terms").all()
-        root = np.sqrt(weights)[:, None]
-        self.factor.add_columns(self._columns(G) * root, Y * root, G[:, new] * root, np.full(len(new), self.alpha))
+        G, Y, weights = self.require_samples("add_terms").rows()
+        singular = self.factor.singular
+        if not singular:
+            columns = G[:, new] * np.sqrt(weights)[:, None]
+            self.factor.add_columns(*self.weighted_rows(G, Y, weights), columns, np.full(len(new), self.alpha))
         self.chosen = np.append(self.chosen, new)
-
-    def remove_terms(self, old: NDArray[np.intp]) -> None:
-        """Remove columns from the factor."""
-        places = np.flatnonzero(np.isin(self.chosen, old))
-        self.factor.remove_columns(places + self.intercept)
-        self.chosen = np.delete(self.chosen, places)
+        if singular:
+            self.factorise()
 
     def fitted_terms(self) -> FittedTerms:
         """Return the terms with the weights of the factor; statistics are computed from the samples on first access.
 
-        They belong to the model as it is then: a further update makes another record.
+        They belong to the model at that time: a further update makes another record.
         """
         weights = self.factor.weights(free=self.intercept)
         intercept = weights[0] if self.intercept else np.zeros(self.q)
@@ -297,42 +297,18 @@ class OnlineState:
         return FittedTerms(self.candidates, self.chosen, weights[self.intercept :], intercept, statistics)
 
     def statistics(self, chosen: NDArray[np.intp]) -> FitStatistics:
-        """Solve for some terms afresh on the samples, for standard errors and leave-one-out."""
-        G, Y, weights = self.require_samples("an error bar or leave-one-out residual").all()
+        """Solve for some terms on all samples, for standard errors and leave-one-out."""
+        G, Y, weights = self.require_samples("an error bar or leave-one-out residual").rows()
         problem = pose(G[:, chosen], Y, weights, bool(self.intercept))
         solution = solve_penalised(problem, np.arange(len(chosen)), np.full(len(chosen), self.alpha))
         residuals = solution.loo / np.sqrt(weights)[:, None]
         return FitStatistics(problem.rows, solution, problem.G_mean, measure(problem.rows, solution), "gcv", residuals)
-
-    def check_outputs(self, y: NDArray) -> NDArray[np.float64]:
-        """Return targets as columns, as many as the model has outputs."""
-        Y = as_columns(y)
-        if Y.shape[1] != self.q:
-            raise ValueError(
-                f"y must have {self.q} output{'s' * (self.q > 1)}, got {Y.shape[1]}: the model was begun with {self.q}."
-            )
-        return Y
 
     def require_samples(self, purpose: str) -> Samples:
         """Return the samples, or raise if they were not kept."""
         if self.samples is None:
             raise ValueError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
         return self.samples
-
-    def _refactor(self) -> None:
-        """Factor the samples afresh."""
-        G, Y, weights = self.require_samples("factoring afresh").all()
-        root = np.sqrt(weights)[:, None]
-        self.factor = self._empty_factor()
-        self.factor.add_rows(self._columns(G) * root, Y * root)
-
-    def _empty_factor(self) -> Factor:
-        penalties = np.append(np.zeros(self.intercept), np.full(len(self.chosen), self.alpha))
-        return Factor(penalties, self.q)
-
-    def _columns(self, G: NDArray) -> NDArray[np.float64]:
-        """Columns of the model: that of the intercept, if any, then those of the terms."""
-        return np.hstack([np.ones((len(G), self.intercept)), G[:, self.chosen]])
 
 
 class Samples:
@@ -344,29 +320,32 @@ class Samples:
         self._alive = np.empty(0, dtype=bool)
         self._keys: list[Hashable] = []
         self._slots: dict[Hashable, list[int]] = {}
-        self._size = 0
 
-    def __len__(self) -> int:
-        return self._size
-
-    def all(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Return design rows, targets and weights."""
-        table = self._table[: len(self._keys)][self._alive[: len(self._keys)]]
+    def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray, NDArray, NDArray]:
+        """Return design rows, targets and weights of the samples in some slots, by default of all."""
+        size = len(self._keys)
+        table = self._table[:size][self._alive[:size]] if slots is None else self._table[list(slots)]
         return table[:, : self._p], table[:, self._p : -1], table[:, -1]
 
     def add(self, keys: Sequence[Hashable], G: NDArray, Y: NDArray, weights: NDArray) -> None:
-        """Append samples."""
+        """Append samples; a full table is compacted and its capacity doubled, amortised O(1) per sample."""
+        if len(self._keys) + len(keys) > len(self._table):
+            kept = np.flatnonzero(self._alive[: len(self._keys)])
+            capacity = 2 * (len(kept) + len(keys))
+            table, alive = np.empty((capacity, self._table.shape[1])), np.zeros(capacity, dtype=bool)
+            table[: len(kept)], alive[: len(kept)] = self._table[kept], True
+            self._table, self._alive = table, alive
+            self._keys = [self._keys[slot] for slot in kept]
+            self._slots = {}
+            for slot, key in enumerate(self._keys):
+                self._slots.setdefault(key, []).append(slot)
         start = len(self._keys)
-        if start + len(keys) > len(self._table):
-            self._make_room(len(keys))
-            start = len(self._keys)
         end = start + len(keys)
         self._table[start:end] = np.hstack([G, Y, weights[:, None]])
         self._alive[start:end] = True
         self._keys.extend(keys)
         for slot, key in enumerate(keys, start):
             self._slots.setdefault(key, []).append(slot)
-        self._size += len(keys)
 
     def find(self, keys: Sequence[Hashable]) -> list[int]:
         """Return the slots of samples, the latest of equal ones first; KeyError has the position of one missing."""
@@ -380,11 +359,6 @@ class Samples:
             found.append(slots[-taken[key]])
         return found
 
-    def row(self, slot: int) -> tuple[NDArray, NDArray, float]:
-        """Return design row, target and weight of one sample."""
-        row = self._table[slot]
-        return row[: self._p], row[self._p : -1], float(row[-1])
-
     def discard(self, slots: Sequence[int]) -> None:
         """Remove samples."""
         for slot in slots:
@@ -393,19 +367,6 @@ class Samples:
             if not self._slots[key]:
                 del self._slots[key]
         self._alive[list(slots)] = False
-        self._size -= len(slots)
-
-    def _make_room(self, count: int) -> None:
-        """Compact, then double the capacity: amortised O(1) per sample."""
-        kept = np.flatnonzero(self._alive[: len(self._keys)])
-        capacity = 2 * (len(kept) + count)
-        table, alive = np.empty((capacity, self._table.shape[1])), np.zeros(capacity, dtype=bool)
-        table[: len(kept)], alive[: len(kept)] = self._table[kept], True
-        self._table, self._alive = table, alive
-        self._keys = [self._keys[slot] for slot in kept]
-        self._slots = {}
-        for slot, key in enumerate(self._keys):
-            self._slots.setdefault(key, []).append(slot)
 
 
 def sample_keys(X: Any, Y: NDArray) -> list[Hashable]:

@@ -1,4 +1,4 @@
-"""Stage two: few terms that reproduce the prefiltered signal (Hong, Chen and Harris 2013, section II-C)."""
+"""Classification of prefiltered labels by few terms (Hong, Chen and Harris 2013)."""
 
 from __future__ import annotations
 
@@ -16,66 +16,66 @@ from termwise._checks import check_choice, check_foreign, check_number
 from termwise._numerics import RATE_TIE
 from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.estimators.base import TermModel
-from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
-from termwise.estimators.data import Data, DesignData, fit_design, read
+from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read
 from termwise.execution.forward import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
-from termwise.linalg.least_squares import Problem, Rows, measure, pose, solve_penalised
+from termwise.linalg.least_squares import Rows, measure, pose, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 
-WIDTH_FACTORS = 2.0 ** np.arange(-2, 2.6, 0.5)  # widths to try, in median distances between samples
+WIDTH_FACTORS = 2.0 ** np.arange(-2, 2.6, 0.5)  # widths to try, relative to the median distance between samples
 WIDTH_ROWS = 2000  # samples the width is chosen on
-MAX_CENTERS = 1000  # beyond, centres are spread over the samples
+MAX_CENTERS = 1000  # of more samples, a subset spread over the data
 MAX_LAMBDA_2 = 1.0  # upper end of the swarm's search; leave-one-out does not depend on it
 MAX_VELOCITY = 0.5  # of a particle, as a share of the search space
-RESTART_SHARE = 0.1  # of it that a particle at rest gets at most, nu in Hong (47)
-REPRODUCED_SHARE = 1e-4  # of the signal's squares: with less unexplained, further terms only repeat stage one
+RESTART_SHARE = 0.1  # maximum velocity of a particle at rest, relative to MAX_VELOCITY, nu in Hong (47)
+REPRODUCED_SHARE = 1e-4  # of the signal's sum of squares: below, further terms only reproduce stage one
 
 
 class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
-    """A small classifier for noisy labels: first filter the noise out of the labels, then fit few terms to the rest.
+    """A small classifier for noisy labels: filter the labels, then fit few terms to the filtered signal.
 
-    Stage one sees the labels through the singular vectors of the design matrix and thresholds their coefficients there,
-    an elastic net with a closed form. Its penalty has the smallest rate of leave-one-out errors, which is known without
-    refitting and minimised exactly. Stage two selects few terms that reproduce the filtered signal, by error reduction
-    and D-optimality, and keeps as many as leave-one-out over both stages asks for.
+    Stage one is an elastic net on the singular vectors of the design matrix, in closed form: the coefficients of the
+    labels are soft-thresholded. The penalty minimises the leave-one-out misclassification rate, exactly and without
+    refitting. Stage two selects few terms that reproduce the filtered signal, by error reduction and D-optimality;
+    their number is chosen by leave-one-out over both stages.
 
     Parameters
     ----------
     basis : "auto", transformer or None, default="auto"
-        Yields the candidates. "auto": Gaussians on the samples (on 1000 of them, spread out, if there are more), scaled
-        to the inputs, of a width chosen by leave-one-out (over 2000 samples, if there are more). None: the columns of
-        X, which wants `fit_intercept=True`.
+        Yields the candidates. "auto": Gaussians centred on the samples (at most 1000, spread over the data), with
+        widths proportional to the standard deviations of the inputs and a factor chosen by leave-one-out (on at most
+        2000 samples). None: the columns of X, for which `fit_intercept=True` is recommended.
     search : {"exact", "pso"}, default="exact"
-        How stage one finds its penalty: exactly, by one sweep, or by the particle swarm of the paper, for comparison.
+        Search for the penalty of stage one: exact, by one sweep over breakpoints, or the particle swarm of the paper,
+        for comparison.
     beta : float, default=0.1
-        Weight of D-optimality in stage two, in units of the labels' variance: it prefers terms unlike the others, and
-        once the squares of what columns have left are below one, as with radial functions, larger values end the path
-        earlier. The paper's 1e-6 all but leaves it out.
+        Weight of D-optimality in stage two, in units of the variance of the labels: it favours terms that are nearly
+        orthogonal to the others. For columns with residual squared norms below one, as of radial functions, larger
+        values end the path earlier. The paper's 1e-6 has almost no effect.
     tol : float, default=0.01
-        Singular vectors count up to this share of the largest singular value.
+        Singular vectors are used down to this share of the largest singular value.
     criterion : {"loo", None}, default="loo"
-        How many terms to keep: as few as leave-one-out over both stages allows, or all that the rule takes.
+        Number of terms: the fewest allowed by leave-one-out over both stages, or all selected terms.
     max_terms : int or None, default=None
-        Most terms.
+        Maximum number of terms.
     lambda_2 : float, default=0.0
-        The elastic net's second penalty, for `search="exact"`. It scales the signal, which no leave-one-out error
-        depends on; `beta` sees it as `beta (1 + lambda_2)^2`.
+        The second penalty of the elastic net, for `search="exact"`. It scales the signal, which does not change
+        leave-one-out errors; its effect on stage two is that of `beta (1 + lambda_2)^2`.
     swarm_size : int, default=20
-        Particles of the swarm.
+        Number of particles of the swarm.
     swarm_steps : int, default=50
-        Steps they make.
+        Number of steps of the swarm.
     fit_intercept : bool, default=False
-        Whether to fit an intercept, which is not penalised by `lambda_1`. Radial functions do well without.
+        Whether to fit an intercept, which is not penalised by `lambda_1`. Radial functions rarely need one.
     random_state : int, RandomState instance or None, default=None
-        Drives the swarm.
+        Random numbers of the swarm.
     verbose : int, default=0
         1 prints a line per width and per term.
 
@@ -86,14 +86,14 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
     lambda_1_, lambda_2_ : float, or ndarray of shape (q,)
         Penalties of stage one; with more than two classes, one per class against the rest.
     loo_error_rate_ : float
-        Share of leave-one-out errors of stage one, which the width is chosen by; also `criterion_value_`.
+        Leave-one-out misclassification rate of stage one, the criterion of the width; also `criterion_value_`.
     final_error_rate_ : float
-        Share of leave-one-out errors of the final model, terms and penalties fixed.
+        Leave-one-out misclassification rate of the final model, given terms and penalties.
     sign_violations_ : float
-        Share of samples whose leaving out would change the signs of stage one, condition (34), so that the closed form
-        is an approximation for them.
+        Share of samples whose omission would change the signs of stage one, violating condition Hong (34): for these
+        the closed form is an approximation.
     prefiltered_ : ndarray of shape (n,) or (n, q)
-        The filtered signal for the samples that count.
+        The filtered signal of the samples with positive weight.
     support_, weights_, n_terms_, coef_, intercept_, path_, stop_reason_
         As in `ForwardRegressor`; several classes share terms and have one row of weights each.
     basis_ : transformer or None
@@ -105,23 +105,24 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
 
     Notes
     -----
-    Where the paper leaves gaps, followed to the letter, the model is empty or overfits. Here:
+    The method as published leaves some cases open, in which the model is empty or overfits. Here:
 
-    - Only thresholds that leave something active count, and only active sets for which (34) holds for two samples of
-      three: elsewhere the closed form is far too optimistic. If it holds nowhere, all count.
-    - Widths whose leave-one-out rates differ by less than a standard error count as equal; the least squared
+    - Only thresholds with a nonempty active set are considered, and only active sets for which Hong (34) holds for two
+      thirds of the samples: otherwise the closed form is far too optimistic. If there is none, all are considered.
+    - Widths whose leave-one-out rates differ by less than one standard error are equivalent; the smallest squared
       leave-one-out error decides among them.
-    - The size of stage two is the smallest that leave-one-out over both stages cannot tell from the best: at most a
-      standard error of the difference above the least squared error and, of these, at most half a standard error above
-      the smallest error rate. A fixed `beta` alone gives whatever it gives; `criterion=None` asks for that.
-    - Of several classes each has a filter of its own; stage two chooses terms for all signals together.
+    - The size of stage two is the smallest that leave-one-out over both stages does not distinguish from the best: at
+      most one standard error of the difference above the minimum squared error and, of these, at most half a standard
+      error above the minimum error rate. `criterion=None` stops by `beta` alone.
+    - With more than two classes each has its own filter; stage two selects terms for all signals jointly.
 
-    Arrays of PyTorch, CuPy and other libraries of the array API stay on their device, and so does the work of both
-    stages; signal, weights and predictions are there too. Only decisions are made in NumPy, on as many numbers as there
-    are singular vectors, and, with `basis="auto"` and more than 1000 different samples, the spreading of the centres.
+    Arrays of PyTorch, CuPy and other libraries of the array API are processed on their device by both stages; signal,
+    weights and predictions are there, too. Only scalar decisions on as many numbers as there are singular vectors are
+    made in NumPy and, with `basis="auto"` and more than 1000 distinct samples, the choice of centres.
 
-    The width's and the penalty's choice is not repeated for each sample left out, so the rates are a little optimistic.
-    Error bars and intervals take the final weights for a least-squares fit to the labels, which is only nearly so.
+    The choices of width and penalty are not repeated for each sample left out, so the rates are slightly optimistic.
+    Standard errors and intervals treat the final weights as a least-squares fit to the labels, which is an
+    approximation.
 
     Examples
     --------
@@ -136,6 +137,7 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
     """
 
     any_library = True
+    default_basis = RadialBasis()
     first_stage_: FilteredSignal
 
     def __init__(
@@ -167,9 +169,6 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _basis_prototype(self) -> Any:
-        return RadialBasis() if isinstance(self.basis, str) else self.basis
-
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -186,16 +185,17 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
         """
         settings = check_prefilter(self)
         after_step = step_callback(self, None)
-        data = read(self, X, y, sample_weight, basis=self._basis_prototype(), classify=True)
-        basis = choose_width(self, data, after_step) if isinstance(self.basis, str) else self.basis
+        basis = self.default_basis if isinstance(self.basis, str) else self.basis
+        data = read(self, X, y, sample_weight, basis=basis, classify=True)
+        if isinstance(self.basis, str):
+            basis = choose_width(self, data, after_step)
         design = fit_design(self, basis, data)
         stage = filter_labels(self, design.G, design.Y, design.weights)
         path = reproduce_signal(self, design, stage, settings, after_step)
         size = len(path) if self.criterion is None else equivalent_size(path, stage, self.fit_intercept)
-        terms, attributes = cut_second_stage(path, size, stage, design.candidates, self.fit_intercept)
-        terms = design.complete(terms)
-        self._store(
-            terms,
+        terms, attributes = truncate_second_stage(path, size, stage, design.candidates, self.fit_intercept)
+        return self._store(
+            design.complete(terms),
             first_stage_=stage.active_only(),
             path_=path,
             stop_reason_=path.stop_reason,
@@ -206,11 +206,9 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
             prefiltered_=terms.squeeze(stage.signal, axis=1),
             **attributes,
         )
-        end_of_fit(self)
-        return self
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_second_stage(path, k, self.first_stage_, terms.candidates, self.fit_intercept)
+        return truncate_second_stage(path, k, self.first_stage_, terms.candidates, self.fit_intercept)
 
     def _summary_lines(self) -> list[str]:
         rates = f"leave-one-out error rate {self.final_error_rate_:.2%}, of stage one {self.loo_error_rate_:.2%}"
@@ -266,7 +264,8 @@ def steady_minimum(rates: Floats, squares: Floats, n: float) -> int:
 
     Among equal rates the smallest squared error decides, which is a finer measure.
     """
-    equal = rates <= rates.min() + rate_standard_error(rates.min(), n) + RATE_TIE
+    best = rates.min()
+    equal = rates <= best + np.sqrt(best * (1 - best) / n) + RATE_TIE
     return int(np.argmin(np.where(equal, squares, np.inf)))
 
 
@@ -286,11 +285,6 @@ def gaussians_of_all_widths(X: Array) -> list[RadialBasis]:
     return [RadialBasis(width=factor * distance * scale, centers=centers) for factor in WIDTH_FACTORS]
 
 
-def rate_standard_error(rate: float, n: float) -> float:
-    """Standard error of an error rate estimated from n samples."""
-    return float(np.sqrt(rate * (1 - rate) / n))
-
-
 # -- stage one: the filtered signal ------------------------------------------------------------------------------------
 
 
@@ -304,7 +298,7 @@ def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Float
 
 
 def find_penalties(model: PrefilterClassifier, one: Prefilter) -> tuple[float, float]:
-    """Return the threshold t and lambda_2 of one output."""
+    """Return the threshold t = lambda_1 / 2 and lambda_2 of one output."""
     largest = one.size.max(initial=0.0)
     if largest <= RATE_TIE * np.sqrt(one.n):  # labels and design matrix are uncorrelated
         return largest, model.lambda_2
@@ -355,21 +349,20 @@ def reproduce_signal(
     after_step: Callable[[], bool],
 ) -> SelectionPath:
     """Select terms for the filtered signal by error reduction and D-optimality."""
-    signal, power = stage.signal, stage.power
+    power = stage.power
     settings = settings if power else replace(settings, max_terms=0)
-
-    def is_reproduced(path: SelectionPath) -> bool:
-        return model.criterion is not None and path.steps[-1].sse <= REPRODUCED_SHARE * power
+    limit = -np.inf if model.criterion is None else REPRODUCED_SHARE * power
 
     def callback(path: SelectionPath) -> bool:
+        last = path.steps[-1]
         if model.verbose:
-            print(f"{len(path):4d}  candidate {path.steps[-1].term:6d}  left {path.steps[-1].sse / power:.3g}")
-        return after_step() or is_reproduced(path)
+            print(f"{len(path):4d}  candidate {last.term:6d}  left {last.sse / power:.3g}")
+        return after_step() or last.sse <= limit
 
-    path = select_terms(design.G, signal, design.weights, settings, design.candidates.one_output, callback)
+    path = select_terms(design.G, stage.signal, design.weights, settings, design.candidates.one_output, callback)
     if not power:
-        path.stop_reason = "the candidates say nothing of the labels"
-    elif is_reproduced(path):
+        path.stop_reason = "the labels are uncorrelated with the candidates"
+    elif path.steps[-1].sse <= limit:
         path.stop_reason = "the signal is reproduced"
     return path
 
@@ -391,25 +384,24 @@ def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool)
     best = squares[int(xp.argmin(squares @ share)), :]
     difference, spread, rates = fetch(*excess(squares, best, share, n), stage.rates(scores))
     rates = np.where(difference > spread + RATE_TIE, np.inf, rates)
-    limit = rates.min() + rate_standard_error(rates.min(), n) / 2
+    lowest = rates.min()
+    limit = lowest + np.sqrt(lowest * (1 - lowest) / n) / 2
     return 1 + int(np.argmax(rates <= limit + RATE_TIE))
 
 
-def cut_second_stage(
+def truncate_second_stage(
     path: SelectionPath, k: int, stage: FilteredSignal, candidates: Candidates, intercept: bool
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms; residuals are those of the labels."""
-    training = path.training()
-    rows, Y = Rows(training.sample_weight, intercept), training.Y
-    G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
-    problem = Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
+    problem, training = path_problem(path, k, intercept), path.training()
+    rows, Y_mean = problem.rows, problem.Y_mean
     solution = solve_penalised(problem, np.arange(k), np.zeros(k))
     root = (rows.sample_weight**0.5)[:, None]
-    scores = leave_one_out_scores(stage, rows, training.Z, Y, training.Y_mean)[k, ...]
+    scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[k, ...]
     fitted = Y_mean + problem.G @ solution.weights / root
     sse = to_host(rows.sample_weight @ (stage.labels - fitted) ** 2)
     solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)
     criteria = {"loo_error_rate": stage.error_rate} | measure(rows, solution)
-    statistics = FitStatistics(rows, solution, G_mean, criteria, "loo_error_rate", solution.loo / root)
+    statistics = FitStatistics(rows, solution, problem.G_mean, criteria, "loo_error_rate", solution.loo / root)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], Y_mean, statistics)
     return terms, {"final_error_rate_": float(stage.rates(scores))}

@@ -34,11 +34,6 @@ class Outcome(NamedTuple):
     seconds: float
     error: str
 
-    def rank(self) -> tuple[bool, bool, float]:
-        """Key to sort by: finite criteria first, then fits without one, then failures."""
-        finite = bool(np.isfinite(self.value))
-        return self.estimator is None, not finite, self.value if finite else 0.0
-
 
 def configure(estimator: Any, params: dict[str, Any]) -> Any:
     """Return an unfitted copy with these parameters."""
@@ -54,7 +49,7 @@ def configure(estimator: Any, params: dict[str, Any]) -> Any:
 
 
 def fit_candidate(estimator: Any, params: dict[str, Any], X: Any, y: Any, fit_params: dict[str, Any]) -> Outcome:
-    """Fit one candidate; of a pipeline the last step has the criterion. A failure is an outcome too."""
+    """Fit one candidate; of a pipeline the last step has the criterion. A failed fit gives an outcome, too."""
     start = perf_counter()
     try:
         fitted = configure(estimator, params).fit(X, y, **fit_params)
@@ -70,20 +65,8 @@ def fit_candidate(estimator: Any, params: dict[str, Any], X: Any, y: Any, fit_pa
     return Outcome(fitted, float(value), getattr(model, "n_terms_", None), perf_counter() - start, "")
 
 
-def expand_grid(param_grid: Any) -> list[dict[str, Any]]:
-    """Return all combinations of a grid, or raise."""
-    requirement = f"param_grid must be a dict of lists or a list of such dicts, got {param_grid!r}"
-    try:
-        candidates = list(ParameterGrid(param_grid))
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{requirement}: {error}") from None
-    if not any(candidates):
-        raise ValueError(f"{requirement}, which is empty: name a parameter and the values to try.")
-    return candidates
-
-
 def check_outcomes(candidates: list[dict[str, Any]], outcomes: list[Outcome]) -> None:
-    """Warn of failures and of criteria that rank nothing; raise if nothing could be fitted."""
+    """Warn of failures and if no criterion is finite; raise if no candidate could be fitted."""
     n, failed = len(outcomes), [i for i, outcome in enumerate(outcomes) if outcome.error]
     first = f"the first, {candidates[failed[0]]}, with: {outcomes[failed[0]].error}" if failed else ""
     if len(failed) == n:
@@ -139,14 +122,6 @@ def _delegated(name: str, purpose: str) -> Any:
     method.__name__, method.__qualname__ = name, f"CriterionSearch.{name}"
     method.__doc__ = f"{purpose}\n\n        Calls `{name}` of `best_estimator_` with the same `args` and `kwargs`."
     return available_if(_model_has(name))(method)
-
-
-def _attribute(name: str, purpose: str) -> Any:
-    def get(self: CriterionSearch) -> Any:
-        check_is_fitted(self)
-        return getattr(self.best_estimator_, name)
-
-    return property(get, doc=purpose)
 
 
 class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
@@ -239,10 +214,13 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
             tasks = (delayed(fit_candidate)(self.estimator, params, X, y, fit_params) for params in candidates)
             fits = Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
         outcomes: list[Outcome] = []
-        best, index = Outcome(None, np.inf, None, 0.0, ""), 0
-        for outcome in fits:
-            if outcome.rank() < best.rank():
-                best, index = outcome, len(outcomes)
+        best_rank, index = (True, True, 0.0), 0
+        best: Any = None
+        for outcome in fits:  # finite criteria rank first, then fits without one, then failures
+            finite = bool(np.isfinite(outcome.value))
+            rank = outcome.estimator is None, not finite, outcome.value if finite else 0.0
+            if rank < best_rank:
+                best, best_rank, index = outcome.estimator, rank, len(outcomes)
             outcomes.append(outcome._replace(estimator=None))
             if self.verbose:
                 result = f"failed: {outcome.error}" if outcome.error else f"criterion {outcome.value:.6g}"
@@ -250,8 +228,12 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
             del outcome  # or the last model would stay in memory while the next one is fitted
         check_outcomes(candidates, outcomes)
         self.results_ = tabulate(candidates, outcomes)
-        self.best_estimator_, self.best_index_, self.best_params_ = best.estimator, index, candidates[index]
-        self.best_criterion_ = self.criterion_value_ = best.value
+        self.best_estimator_, self.best_index_, self.best_params_ = best, index, candidates[index]
+        self.best_criterion_ = self.criterion_value_ = outcomes[index].value
+        for name in ("n_terms_", "classes_", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(best, name):
+                setattr(self, name, getattr(best, name))
         return self
 
     @available_if(_model_has("score"))
@@ -280,10 +262,6 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     get_support = _delegated("get_support", "Columns that the best model selects.")
     get_feature_names_out = _delegated("get_feature_names_out", "Names of the columns the best model transforms to.")
     summary = _delegated("summary", "Describe the best model in words and numbers.")
-    n_terms_ = _attribute("n_terms_", "Number of terms of the best model.")
-    classes_ = _attribute("classes_", "The classes of the best model.")
-    n_features_in_ = _attribute("n_features_in_", "Number of columns of the inputs.")
-    feature_names_in_ = _attribute("feature_names_in_", "Names of the columns of the inputs, if they have any.")
 
     @property
     def predictor_(self) -> Predictor:
@@ -303,7 +281,13 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
         if self.n_jobs is not None and check_number("n_jobs", self.n_jobs, integer=True, remedy=remedy) == 0:
             raise ValueError(f"n_jobs must be a whole number other than 0, or None, got 0: {remedy}.")
         check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 prints a line per candidate")
-        candidates = expand_grid(self.param_grid)
+        requirement = f"param_grid must be a dict of lists or a list of such dicts, got {self.param_grid!r}"
+        try:
+            candidates = list(ParameterGrid(self.param_grid))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{requirement}: {error}") from None
+        if not any(candidates):
+            raise ValueError(f"{requirement}, which is empty: name a parameter and the values to try.")
         for params in candidates:
             configure(estimator, params)
         return candidates

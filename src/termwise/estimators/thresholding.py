@@ -1,4 +1,4 @@
-"""Orthogonalise the columns without a look at y, then drop the components that noise explains (Hagiwara 2011).
+"""Orthogonalise the columns independently of y, then drop insignificant components (Hagiwara 2011).
 
 The centred, row-scaled columns are turned into orthogonal components `a_j = sqrt(gamma_j) u_j`, `u_j` orthonormal, with
 `G K = U`. With `t = U'y` the coefficient of a component is `v_j = t_j / sqrt(gamma_j)` (6), so that for the l
@@ -7,8 +7,9 @@ components of the *stable set*
     sigma^2 = |y - U_l t_l|^2 / (n - l)                                                                   (21)
     v_j^2 > theta_j = 2 sigma^2 log(n) / gamma_j,   that is   t_j^2 > 2 sigma^2 log n                     (15), (7)
 
-says which components are significant. Noise alone stays below the threshold in all of them together, ever more surely
-as n grows. An intercept is a component that is always in: it takes one from the `n - l` degrees of freedom.
+tests which components are significant. With pure noise, the probability that all of them are below the threshold tends
+to one as n grows. An intercept is a component that is always in the model: it takes one of the `n - l` degrees of
+freedom.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from termwise.estimators.base import TermModel
 from termwise.estimators.data import DesignData, fit_design, read
 from termwise.execution.forward import select_terms
 from termwise.linalg.criteria import gcv
-from termwise.linalg.least_squares import Problem, Solution, measure, pose, solution_from_factors
+from termwise.linalg.least_squares import Problem, measure, pose, solution_from_factors
 from termwise.linalg.spectrum import decompose
 from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
 
-UNCHECKED_SHARE = 0.25  # share of the degrees of freedom a stable set may take without a look at GCV
-MAX_STABLE_SHARE = 0.5  # share it may take at all: the noise is estimated from the other half
-MIN_RESIDUAL_SHARE = 0.1  # share that must be left for Hagiwara 2011 (21) to be an estimate
+UNCHECKED_SHARE = 0.25  # share of the degrees of freedom a stable set may take without checking GCV
+MAX_STABLE_SHARE = 0.5  # maximum share: the noise variance is estimated from the other half
+MIN_RESIDUAL_SHARE = 0.1  # share that must be left for the estimate Hagiwara 2011 (21)
 
 
 @dataclass(frozen=True)
 class Components:
-    """Orthonormal components, the largest gamma first, and the way from them back to weights."""
+    """Orthonormal components, the largest gamma first, and the map from them back to weights."""
 
     problem: Problem
     U: Floats  # (n, L)
@@ -57,30 +58,28 @@ class Components:
         """`U'y`, of shape (L, q)."""
         return self.U.T @ self.problem.Y
 
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom there are to begin with."""
-        return self.problem.rows.n - self.problem.rows.intercept
-
-    def squared_errors(self) -> Floats:
-        """Squared error of the first 0, 1, ..., L components, (L + 1, q), as sums in which nothing cancels."""
+    @cached_property
+    def sse(self) -> Floats:
+        """Squared error of the first 0, 1, ..., L components, (L + 1, q), as sums of positive numbers."""
         rest = self.problem.Y - self.U @ self.t
         parts = np.vstack([self.t**2, np.einsum("ij,ij->j", rest, rest)])
         return np.cumsum(parts[::-1], axis=0)[::-1]
 
 
-def eigen(problem: Problem, design: DesignData, tol: float, ratio: float, most: int | None) -> Components:
-    """Principal components: gamma are the eigenvalues of `G'G`, taken as squares of the singular values of G."""
+def eigen(problem: Problem, design: DesignData, min_gamma: float, ratio: float, max_size: int | None) -> Components:
+    """Principal components: gamma are the eigenvalues of `G'G`, computed as squared singular values of G."""
     rows = problem.rows
     U, s, V = decompose(problem.G, np.sqrt(rows.sample_weight / rows.n) if rows.intercept else None)
-    above = np.flatnonzero(s**2 > max(tol, ratio * np.max(s**2, initial=0.0)))[:most]
+    above = np.flatnonzero(s**2 > max(min_gamma, ratio * np.max(s**2, initial=0.0)))[:max_size]
     U, s = U[:, above], s[above]
     V = problem.G.T @ (U / s) if V is None else V[:, above]
     return Components(problem, U, s**2, V / s, np.arange(len(V)), nested=False)
 
 
-def gram_schmidt(problem: Problem, design: DesignData, tol: float, ratio: float, most: int | None) -> Components:
-    """Orthogonalise the column that has most left beside the chosen ones, again and again (section 4.2).
+def gram_schmidt(
+    problem: Problem, design: DesignData, min_gamma: float, ratio: float, max_size: int | None
+) -> Components:
+    """Pivoted Gram-Schmidt: orthogonalise the column with the largest residual norm next (section 4.2).
 
     With `G_S = Z R` the components are the columns of Z, and gamma are the squares of the diagonal of R.
     """
@@ -88,10 +87,10 @@ def gram_schmidt(problem: Problem, design: DesignData, tol: float, ratio: float,
     settings = Settings(
         rule="norm",
         alpha=0.0,
-        max_terms=most,
-        precompute=False,  # products with G'G would cost the digits that tell small rests apart
+        max_terms=max_size,
+        precompute=False,  # products with G'G would lose the digits that distinguish small residual norms
         fit_intercept=problem.rows.intercept,
-        min_norm=max(tol, ratio * largest),
+        min_norm=max(min_gamma, ratio * largest),
     )
     G = design.G.astype(np.float64, copy=False)
     path = select_terms(G, design.Y, problem.rows.sample_weight, settings, one_output=False)
@@ -103,72 +102,48 @@ def gram_schmidt(problem: Problem, design: DesignData, tol: float, ratio: float,
 METHODS: dict[str, Callable[..., Components]] = {"eigen": eigen, "gram_schmidt": gram_schmidt}
 
 
-def orthogonalise(design: DesignData, model: OrthogonalThresholdRegressor) -> Components:
-    """Find the components a stable set may hold, and no others."""
-    problem = pose(design.G, design.Y, design.weights, model.fit_intercept)
-    ratio, most = 0.0, None
-    if model.stable == "auto":
-        ratio, most = GAMMA_RATIO_MIN, int(MAX_STABLE_SHARE * (problem.rows.n - problem.rows.intercept))
-    return METHODS[model.method](problem, design, model.tol, ratio, most)
+def stable_size(components: Components, freedom: float, model: OrthogonalThresholdRegressor) -> int:
+    """Return the size l of the stable set, given the degrees of freedom without components.
 
-
-def stable_size(components: Components, stable: str) -> int:
-    """Return the size l of the stable set.
-
-    All components there are, if they leave enough degrees of freedom for the noise. Else (21) is a quotient of two
-    numbers near zero, and what little is left of y is no fair sample of its noise; the set then ends where GCV is
-    least, which is where further components stop telling more than noise does, and takes half of the freedom at most.
+    All components, if they leave enough degrees of freedom to estimate the noise variance. Otherwise (21) is a ratio of
+    two small numbers, and the residual is not representative of the noise; the set then ends at the minimum of GCV and
+    takes at most half of the degrees of freedom.
     """
-    freedom, total = components.freedom, len(components.gammas)
-    if stable == "all" and total <= (1 - MIN_RESIDUAL_SHARE) * freedom:
-        return total
-    flat = int(np.sum(components.gammas > GAMMA_RATIO_MIN * np.max(components.gammas, initial=0.0)))
-    if flat <= UNCHECKED_SHARE * freedom:
-        return flat
-    sizes = np.arange(min(flat, int(MAX_STABLE_SHARE * freedom)) + 1)
-    rows, sse = components.problem.rows, components.squared_errors().mean(axis=1)
-    return int(np.argmin(gcv(sse[sizes], sizes + rows.intercept, rows.n)))
-
-
-def significant_components(
-    components: Components, size: int, threshold: float, keep: str
-) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Compare the first components with their thresholds; one that is significant for any output is kept.
-
-    Returns sigma^2 of each output, Hagiwara 2011 (21), the thresholds theta (15) and the indices of those kept.
-    """
-    noise = components.squared_errors()[size] / (components.freedom - size)
-    limit = threshold * 2 * noise * np.log(components.problem.rows.n)
-    significant = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))
-    if keep == "leading":
-        significant = np.arange(significant.max(initial=-1) + 1)
-    return noise, limit / components.gammas[:size, None], significant
-
-
-def solve_components(components: Components, kept: NDArray[np.intp]) -> tuple[NDArray[np.intp], Solution]:
-    """Return the columns a model of some components needs, and their weights."""
-    size = 0 if not len(kept) else int(kept[-1]) + 1 if components.nested else len(components.support)
-    solution = solution_from_factors(components.problem, components.root[:size, kept], components.U[:, kept])
-    return components.support[:size], solution
+    gammas, rows = components.gammas, components.problem.rows
+    if model.stable == "all" and len(gammas) <= (1 - MIN_RESIDUAL_SHARE) * freedom:
+        return len(gammas)
+    size = int(np.sum(gammas > GAMMA_RATIO_MIN * np.max(gammas, initial=0.0)))
+    if size > UNCHECKED_SHARE * freedom:
+        sizes = np.arange(min(size, int(MAX_STABLE_SHARE * freedom)) + 1)
+        size = int(np.argmin(gcv(components.sse.mean(axis=1)[sizes], sizes + rows.intercept, rows.n)))
+    if model.stable == "all" and size < len(gammas):
+        warnings.warn(
+            f"tol={model.tol:g} leaves {freedom - len(gammas):g} of {freedom:g} degrees of freedom to estimate the "
+            f"noise from, which is too few: only the {size} leading components were tested. Raise tol, or use "
+            "stable='auto' to have this done silently.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return size
 
 
 class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
-    """Least squares on orthogonal components, without those that noise explains.
+    """Least squares on orthogonal components, hard-thresholded.
 
-    Orthogonalises the columns of the design, never looking at the targets, and compares the coefficient of each
-    component with what pure noise would bring about. Nothing is tuned: this is Hagiwara's OHTED2 with the defaults, and
-    OHTED, OHTGS2 and OHTGS with the other settings of `method` and `keep`.
+    Orthogonalises the columns of the design matrix independently of the targets, and compares the coefficient of each
+    component with the universal threshold of pure noise. There is nothing to tune: the defaults are Hagiwara's OHTED2,
+    the other settings of `method` and `keep` are OHTED, OHTGS2 and OHTGS.
 
     Parameters
     ----------
     basis : transformer or None, default=None
         Yields the design matrix: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     method : {"eigen", "gram_schmidt"}, default="eigen"
-        Components are the principal components, made of all columns, or come from a Gram-Schmidt procedure that takes
-        the column with the largest rest each time: the model then needs only the columns taken.
+        Principal components, linear combinations of all columns, or pivoted Gram-Schmidt, which orthogonalises the
+        column with the largest residual norm next: the model then depends on the selected columns only.
     keep : {"leading", "significant"}, default="leading"
-        Keep all components up to the last significant one, or the significant ones alone. The leading components are
-        smooth and cheap to keep; leaving some out costs bias.
+        Keep all components up to the last significant one, or only the significant ones. The leading components are
+        smooth and add little variance; omitting some adds bias.
     tol : float, default=1e-10
         Components with `gamma <= tol` are never used; gamma is an eigenvalue of `G'G`, or the squared norm of an
         orthogonalised column. In the units of G squared, without the means if there is an intercept.
@@ -177,10 +152,10 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     stable : {"auto", "all"}, default="auto"
-        Which of the components above `tol` are put to the test. "auto": those with at least 1e-10 of the largest gamma;
-        if they take more than a quarter of the degrees of freedom, as many of them as have the least GCV, half of the
-        degrees of freedom at most. "all": all of them, as in the paper, as long as they leave a tenth of the degrees
-        of freedom; else the set is cut as by "auto", with a warning.
+        Which of the components above `tol` are tested. "auto": those with at least 1e-10 of the largest gamma; if they
+        take more than a quarter of the degrees of freedom, the leading ones that minimise GCV, at most half of the
+        degrees of freedom. "all": all of them, as in the paper, if they leave a tenth of the degrees of freedom; else
+        the set is truncated as by "auto", with a warning.
 
     Attributes
     ----------
@@ -193,13 +168,13 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
     orthogonal_coef_ : ndarray of shape (l,) or (q, l)
         Their coefficients before thresholding.
     thresholds_ : ndarray of shape (l,) or (q, l)
-        What the square of each coefficient must exceed.
+        Thresholds of the squared coefficients.
     stable_noise_variance_ : float or ndarray of shape (q,)
-        Noise variance the thresholds rest on, from what the stable set leaves; `noise_variance_` is from what the model
-        leaves.
+        Noise variance of the thresholds, from the residuals of the stable set; `noise_variance_` is from the residuals
+        of the model.
     support_ : ndarray of shape (k,)
-        The columns in the model: all p of them for principal components, the first m taken for Gram-Schmidt, in the
-        order they were taken; none if nothing is significant.
+        The columns in the model: all p of them for principal components, the first m selected by Gram-Schmidt, in
+        order of selection; none if no component is significant.
     weights_, n_terms_ : ndarray, int
         Their weights and number.
     coef_ : ndarray of shape (p,) or (q, p)
@@ -209,19 +184,19 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
 
     See Also
     --------
-    BasisRidge : Shrinks components instead of dropping them; usually a little more accurate.
-    ForwardRegressor : Chooses columns by the targets; far fewer of them.
+    BasisRidge : Shrinks components instead of dropping them; usually slightly more accurate.
+    ForwardRegressor : Selects columns by the targets; far fewer of them.
 
     Notes
     -----
-    Use "gram_schmidt" when few columns shall be evaluated at prediction, "eigen" for accuracy. Gram-Schmidt takes one
-    pass over the design for each component the stable set may hold, no more. It does not look at y: its models are
-    larger than those of `ForwardRegressor`. Columns that keep less than 1e-10 of their own squared norm beside those
-    taken count as dependent, whatever `tol` says.
+    Use "gram_schmidt" if few columns are to be evaluated for predictions, "eigen" for accuracy. Gram-Schmidt takes one
+    pass over the design matrix for each component of the stable set. It does not depend on y: its models are larger
+    than those of `ForwardRegressor`. Columns with a residual squared norm of less than 1e-10 of their own are linearly
+    dependent and excluded, independently of `tol`.
 
-    Widths are best chosen by `CriterionSearch`, which goes by BIC here: its price of a component grows like log n, as
-    the thresholds do. Leave-one-out misleads, since without a penalty a component may hang on a single sample far from
-    all others, whose error when left out says little about samples to come.
+    Choose widths by `CriterionSearch`, which minimises BIC here: its penalty for a component grows like log n, as the
+    thresholds do. Leave-one-out is misleading, since without a penalty a component may depend on a single isolated
+    sample of high leverage, whose leave-one-out error is not representative of new samples.
 
     Examples
     --------
@@ -274,21 +249,22 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         check_choice("stable", self.stable, ["auto", "all"], remedy="'auto' leaves enough to estimate the noise from")
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        components = orthogonalise(design, self)
-        size = stable_size(components, self.stable)
-        if self.stable == "all" and size < len(components.gammas):
-            left = components.freedom - len(components.gammas)
-            warnings.warn(
-                f"tol={self.tol:g} leaves {left:g} of {components.freedom:g} degrees of freedom to estimate the noise "
-                f"from, which is too few: only the {size} leading components were tested. Raise tol, or use "
-                "stable='auto' to have this done silently.",
-                UserWarning,
-                stacklevel=2,
-            )
-        noise, thresholds, kept = significant_components(components, size, self.threshold, self.keep)
-        chosen, solution = solve_components(components, kept)
+        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        freedom = problem.rows.n - problem.rows.intercept
+        ratio, max_size = (GAMMA_RATIO_MIN, int(MAX_STABLE_SHARE * freedom)) if self.stable == "auto" else (0.0, None)
+        components = METHODS[self.method](problem, design, self.tol, ratio, max_size)
+        size = stable_size(components, freedom, self)
+        noise = components.sse[size] / (freedom - size)  # Hagiwara 2011 (21)
+        limit = self.threshold * 2 * noise * np.log(problem.rows.n)
+        kept = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))  # significant for any output
+        if self.keep == "leading":
+            kept = np.arange(kept.max(initial=-1) + 1)
         gammas = components.gammas[:size].copy()
-        problem = replace(components.problem, G_mean=components.problem.G_mean[chosen])
+        chosen = components.support if len(kept) else components.support[:0]
+        if components.nested:
+            chosen = chosen[: kept.max(initial=-1) + 1]
+        solution = solution_from_factors(problem, components.root[: len(chosen), kept], components.U[:, kept])
+        problem = replace(problem, G_mean=problem.G_mean[chosen])
         terms = design.fitted_terms(problem, solution, measure(problem.rows, solution), "bic", chosen)
         return self._store(
             terms,
@@ -296,6 +272,6 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
             n_components_=len(kept),
             gammas_=gammas,
             orthogonal_coef_=terms.squeeze((components.t[:size] / np.sqrt(gammas)[:, None]).T, axis=0),
-            thresholds_=terms.squeeze(thresholds.T, axis=0),
+            thresholds_=terms.squeeze((limit / gammas[:, None]).T, axis=0),
             stable_noise_variance_=terms.squeeze(noise, axis=0),
         )

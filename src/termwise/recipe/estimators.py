@@ -17,8 +17,7 @@ from termwise._checks import check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import InputStatistics
 from termwise.basis.encoder import is_frame
-from termwise.estimators.base import SelectorModel, class_scores
-from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
+from termwise.estimators.base import CallbackSupportMixin, SelectorModel, class_scores, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
 from termwise.estimators.forward import path_callback
 from termwise.execution.forward import select_terms
@@ -118,7 +117,6 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
     estimator._store(design.complete(terms), **attributes)
-    end_of_fit(estimator)
     return estimator
 
 

@@ -19,6 +19,7 @@ from termwise._arrays import (
     as_float64,
     at,
     at_least,
+    contiguous,
     first_true,
     largest,
     namespace,
@@ -26,7 +27,6 @@ from termwise._arrays import (
     row_blocks,
     row_squares,
     to_host,
-    transposed,
 )
 from termwise._numerics import CLASS_OUTPUT_ULPS, LEVERAGE_GAP_MIN, SMALLEST_NORMAL, TIE_TOLERANCE
 from termwise.linalg.criteria import gcv
@@ -323,7 +323,7 @@ def misclassifications(block: RowBlock, batch: NDArray[np.intp], T: Array, beta:
     slack = CLASS_OUTPUT_ULPS * float(np.finfo(block.G.dtype).eps) * root
     total = []
     for rows in row_blocks(n, 8 * len(batch), block.Y):
-        V = transposed(block.columns(batch, rows))
+        V = contiguous(block.columns(batch, rows).T)
         V -= T @ block.Z[rows, :].T
         gap = V * V
         gap *= block.share[rows] * shrink
