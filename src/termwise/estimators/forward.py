@@ -19,8 +19,8 @@ from termwise._checks import check_choice, check_indices, check_number, check_ta
 from termwise.estimators.base import SelectorModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read
+from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
-from termwise.execution.forward import select_terms, select_terms_on_cluster
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha

@@ -19,7 +19,7 @@ from termwise.basis.radial import RadialBasis, median_distance
 from termwise.estimators.base import TermModel
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, read
-from termwise.execution.forward import select_terms
+from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors

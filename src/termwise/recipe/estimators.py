@@ -21,7 +21,7 @@ from termwise.estimators.base import SelectorModel, class_scores
 from termwise.estimators.callbacks import CallbackSupportMixin, end_of_fit, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
 from termwise.estimators.forward import path_callback
-from termwise.execution.forward import select_terms
+from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import measure
 from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates

@@ -46,8 +46,7 @@ from termwise._arrays import (
     zeros,
 )
 from termwise._numerics import LEVERAGE_GAP_MIN
-from termwise.design import EVERY, Design
-from termwise.design.stored import as_design
+from termwise.design import EVERY, Design, as_design
 from termwise.selection.path import ModelRows
 
 Floats = NDArray[np.float64]
