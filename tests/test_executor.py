@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import array_api_strict
 import numpy as np
@@ -40,8 +42,7 @@ class ImmutableBlocks(LocalBlocks):
         return [self.step(i, function, (*part, *args)) for i, part in enumerate(parts)]
 
     def reduce(self, function, *args, parts=None):
-        results = self.map(function, *args, parts=parts)
-        return sum(results[1:], start=results[0])
+        return reduce(add, self.map(function, *args, parts=parts))
 
     def model_rows(self):
         return None
@@ -109,9 +110,6 @@ class PaddingLauncher(CudaGraphs):
     """Shapes and addresses as CUDA graphs need them, but no capture."""
 
     launch = Launcher.launch
-
-    def fresh(self):
-        return PaddingLauncher()
 
 
 @pytest.mark.parametrize("options", [{}, {"alpha": "reestimate"}, {"precompute": True}, {"refine": "swap"}], ids=str)

@@ -15,8 +15,8 @@ import termwise._memory
 import termwise.design.kernel
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
 from termwise.basis import KERNELS
+from termwise.design import Dense, Sparse
 from termwise.design.files import BlockReader, FileBlock
-from termwise.design.stored import Dense, Sparse
 from termwise.selection import RULES
 
 # -- the contract of a design ------------------------------------------------------------------------------------------

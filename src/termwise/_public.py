@@ -16,7 +16,7 @@ from termwise.estimators.prefilter import PrefilterClassifier
 from termwise.estimators.ridge import BasisRidge
 from termwise.estimators.search import CriterionSearch
 from termwise.estimators.thresholding import OrthogonalThresholdRegressor
-from termwise.execution.forward import forward_path
+from termwise.execution import forward_path
 from termwise.explain.plot_criteria import CriterionDisplay, SelectionPathDisplay
 from termwise.explain.plot_fit import FitDisplay, ShapeDisplay
 from termwise.explain.report import write_report

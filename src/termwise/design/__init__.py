@@ -8,10 +8,25 @@ to; results are in float64. Weights of rows are arguments, None where all are on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from termwise._arrays import Array, Rows, namespace, row_blocks, zeros
+from termwise._arrays import (
+    Array,
+    Rows,
+    as_float64,
+    as_type,
+    at,
+    column_squares,
+    namespace,
+    precision,
+    row_blocks,
+    tiles,
+    zeros,
+)
+from termwise._numerics import SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
 
@@ -55,3 +70,89 @@ class Design(ABC):
         if power == 4:
             return (sums**0.25 + xp.abs(means) * xp.sum(weights**2) ** 0.25) ** 4
         return sums - 2 * means * self.products(weights) + means**2 * xp.sum(weights)
+
+
+# -- stored matrices ---------------------------------------------------------------------------------------------------
+
+
+class Dense(Design):
+    """Rows of an array of any library, or of a memory map."""
+
+    G: Array
+
+    def __init__(self, G: Array) -> None:
+        self.G, self.shape, self.dtype = G, G.shape, precision(G.dtype)
+        self.nbytes = G.shape[0] * G.shape[1] * self.dtype.itemsize
+
+    def products(self, u: Array) -> Array:
+        """`G' u`: the pass over the data."""
+        return as_float64(self.G.T @ as_type(u, self.G.dtype))
+
+    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+        """Some rows of some columns."""
+        sliced = isinstance(rows, slice)
+        found = at(self.G[rows, :], chosen, axis=1) if sliced else at(at(self.G, chosen, axis=1), rows)
+        return as_float64(found, copy=isinstance(chosen, slice))
+
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power`, each entry centred before it is squared."""
+        if power == 2 and weights is None and means is None:
+            return column_squares(self.G)
+        xp, total = namespace(self.G), zeros((self.shape[1],), self.G)
+        factors = None if weights is None else weights if power == 4 else weights**0.5
+        for X, rows, out in tiles(self.G):
+            if means is not None:
+                X = xp.subtract(X, means, **out)
+            if power == 4:
+                X = xp.multiply(X, X, **out)
+            if factors is not None:
+                X = xp.multiply(X, factors[rows, None], **out)
+            total += column_squares(X)
+        return total
+
+    def gram(self, weights: Array | None) -> Array:
+        """`G' diag(w) G` by one product."""
+        G = self.G if weights is None else self.G * as_type(weights**0.5, self.G.dtype)[:, None]
+        return as_float64(G.T @ G)
+
+
+class Sparse(Design):
+    """Rows of a SciPy sparse matrix, stored by columns."""
+
+    def __init__(self, G: Any) -> None:
+        self.G, self.shape, self.dtype, self.nbytes = G, G.shape, G.dtype, G.data.nbytes
+
+    def products(self, u: Array) -> Array:
+        """`G' u`."""
+        return np.asarray(self.G.T @ u.astype(self.dtype, copy=False), dtype=np.float64)
+
+    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+        """Some rows of some columns, as a dense array."""
+        G = self.G[:, chosen]
+        G = G if isinstance(rows, slice) and rows == EVERY else G[rows]
+        return G.toarray().astype(np.float64, copy=False)
+
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power`, from sums that are not centred: centred columns are not sparse."""
+        weights = np.ones(self.shape[0]) if weights is None else weights
+        data = self.G.data.astype(np.float64) ** power
+        powers = sp.csc_array((data, self.G.indices, self.G.indptr), shape=self.shape)  # the pattern is shared
+        sums = np.asarray(powers.T @ (weights if power == 2 else weights**2), dtype=np.float64)
+        if means is None:
+            return sums
+        rounding = SUM_ROUNDING_ULPS * np.finfo(self.dtype).eps * sums if power == 2 else 0.0
+        return np.maximum(self._centred_sums(power, sums, weights, means) - rounding, 0)
+
+    def gram(self, weights: Array | None) -> Array:
+        """`G' diag(w) G`, as a dense array."""
+        G = self.G
+        if weights is not None:
+            G = sp.csc_array(G.multiply(np.sqrt(weights).astype(self.dtype)[:, None]))
+        return np.asarray((G.T @ G).toarray(), dtype=np.float64)
+
+
+def as_design(G: Any) -> Design:
+    """Return G as a design: a design itself, a sparse matrix or an array."""
+    if isinstance(G, Design):
+        return G
+    return Sparse(G) if sp.issparse(G) else Dense(G)

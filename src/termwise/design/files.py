@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from termwise._arrays import Array, Rows
 from termwise._checks import check_indices, import_optional
 from termwise._memory import budget
-from termwise.design import EVERY
-from termwise.design.stored import Dense
+from termwise.design import EVERY, Dense
 
 BLOCK_BYTES = 1 << 24  # 16 MiB: hides the latency of a disk, and still fits into the processor's caches once read
 Indices = NDArray[np.intp]

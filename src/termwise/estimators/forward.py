@@ -18,8 +18,8 @@ from termwise._arrays import densify
 from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
 from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, path_problem, read
+from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
-from termwise.execution.forward import select_terms, select_terms_on_cluster
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import measure, solve_orthogonal, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha

@@ -18,7 +18,7 @@ from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
 from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read
-from termwise.execution.forward import select_terms
+from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors

@@ -29,7 +29,7 @@ from termwise._checks import check_choice, check_number
 from termwise._numerics import GAMMA_RATIO_MIN
 from termwise.estimators.base import TermModel
 from termwise.estimators.data import DesignData, fit_design, read
-from termwise.execution.forward import select_terms
+from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import Problem, measure, pose, solution_from_factors
 from termwise.linalg.spectrum import decompose

@@ -1,1 +1,222 @@
-"""Where the rows of the design matrix live: in this process, on a Dask cluster, on a device."""
+"""Where the rows of the design matrix live: in this process, on a Dask cluster, on a device.
+
+`forward_path`, the functional core, validates its arguments and selects terms where the rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_consistent_length
+
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision
+from termwise._checks import check_counts, check_foreign, check_targets, check_total, is_dask
+from termwise.design import Design
+from termwise.design.files import RowFile, beyond_memory
+from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, split_chunks
+from termwise.execution.local import local_blocks
+from termwise.selection.engine import Callback, Settings, grow_path
+from termwise.selection.path import SelectionPath
+from termwise.selection.rules import Rule
+
+CACHE_BYTES = 1 << 27  # beyond the caches of a processor
+MAX_RESERVE = 64  # columns of Z that memory is allocated for at first
+MAX_GRAM_COLUMNS = 4000  # beyond, `G'G` takes too much memory
+EXPECTED_TERMS = 16  # of a path whose length is not limited
+
+
+def forward_path(
+    G: Any,
+    y: ArrayLike,
+    *,
+    rule: str | Rule = "loo",
+    alpha: float | str = 1e-6,
+    penalty: str = "weights",
+    max_terms: int | None = None,
+    criterion: str | None = None,
+    patience: int | None = None,
+    max_seconds: float | None = None,
+    include: ArrayLike = (),
+    refine: str | None = None,
+    beta: float = 1e-6,
+    cv: Any = 5,
+    precompute: bool | str = "auto",
+    fit_intercept: bool = True,
+    sample_weight: ArrayLike | None = None,
+    block_rows: int | None = None,
+    callback: Callback | None = None,
+) -> SelectionPath:
+    """Choose terms one by one.
+
+    Each step adds the best candidate by the rule to a model with penalised weights, and records every criterion.
+    One pass over G per term; G is never copied nor written to (sparse rows are converted to sparse columns once).
+
+    Parameters
+    ----------
+    G : array-like, sparse matrix, memory map, rows of a file, design, Dask array or data frame of shape (n, p)
+        Candidates, one per column, in float32 or float64; rows of a file as `open_rows` returns them, a design as
+        `RadialBasis.design` does. Those of Dask stay on the cluster in use. An array of PyTorch,
+        CuPy or another library of the array API stays on its device, and so does the work.
+    y : array-like of shape (n,) or (n, q)
+        Targets; several outputs share their terms.
+    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
+        What the next term is chosen by: the exact leave-one-out error, the drop of the regularised cost or of the
+        squared error, GCV, the exact K-fold error, the number of leave-one-out misclassifications (of targets -1 and
+        +1), error reduction with D-optimality, or the rest of the column alone. Or a rule of one's own, an instance of
+        a subclass of `termwise.selection.Rule`.
+    alpha : float or "reestimate", default=1e-6
+        The penalty; "reestimate" re-estimates it by GCV after each term (Orr 7.2).
+    penalty : {"weights", "orthogonal"}, default="weights"
+        What is penalised: the weights, or those of the orthogonalised terms (ROLS).
+    max_terms : int or None, default=None
+        Maximum number of terms; None: as many as the data can determine.
+    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_sequential"}, default=None
+        How many terms to keep, for `patience` and `refine`; the path itself goes on. None: all of them.
+    patience : int or None, default=None
+        End the path once the criterion's choice has not changed for that many terms. With "tcr" and at least two
+        candidates for each sample, also once that many terms in a row are not significant by "tcr_sequential".
+    max_seconds : float or None, default=None
+        End the path after that time, with the terms chosen so far.
+    include : array-like of int, default=()
+        Candidates that are always in the model, added first.
+    refine : {"swap"} or None, default=None
+        "swap" exchanges the terms the criterion keeps, one for one, until no exchange makes the model better by the
+        rule. Needs a penalty on the weights that is a number (zero with the rule "d_optimal").
+    beta : float, default=1e-6
+        Weight of D-optimality in the rule "d_optimal".
+    cv : int, splitter or iterable, default=5
+        Folds of the rule "kfold": a number, any scikit-learn splitter whose folds partition the rows, or pairs
+        (train, test).
+    precompute : bool or "auto", default="auto"
+        Compute `G'G` once and save the pass over G at every term. "auto" does so for dense float64 candidates when many
+        of them are to be chosen, which is when it is faster.
+    fit_intercept : bool, default=True
+        Whether the models have an unpenalised intercept.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the samples, which mean repetitions.
+    block_rows : int or None, default=None
+        Work on that many rows at a time; None: on all at once. Of Dask data the chunks are the blocks.
+    callback : callable or None, default=None
+        Called with the path after each term (its weights are there once it has ended); return True to stop.
+
+    Returns
+    -------
+    path : SelectionPath
+        The terms in order, the criteria of every size and the weights of every size.
+
+    Notes
+    -----
+    Refining evaluates all candidates once per term and round, but makes no pass over G unless a term is exchanged: a
+    round costs about one to two times the path, and there are two of them or, where many terms are exchanged, several.
+    If no exchange is better the path is the same as without. Else it ends at the size the criterion chose and has the
+    refined terms, in the order in which the rule chooses them when there are no others; `n_swaps` counts the exchanges.
+    A model that is better by the rule need not predict better: no rule accounts for the number of models compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import forward_path
+    >>> rng = np.random.default_rng(0)
+    >>> G = rng.normal(size=(200, 50))
+    >>> y = 3 * G[:, 10] + G[:, 20] + rng.normal(size=200)
+    >>> path = forward_path(G, y, max_terms=5)
+    >>> path.terms[:2].tolist(), path.stop_reason
+    ([10, 20], 'max_terms=5 reached')
+    """
+    settings = Settings(
+        rule=rule,
+        alpha=alpha,
+        penalty=penalty,
+        max_terms=max_terms,
+        criterion=criterion,
+        patience=patience,
+        max_seconds=max_seconds,
+        include=include,
+        beta=beta,
+        cv=cv,
+        precompute=precompute,
+        fit_intercept=fit_intercept,
+        block_rows=block_rows,
+        refine=refine,
+    )
+    settings.check()
+    if is_dask(G, y, sample_weight):
+        return select_terms_on_cluster(split_chunks(G, y, sample_weight), ChunkReader(), settings, callback)
+    design, Y, weights, one_output = _validated(G, y, sample_weight)
+    return select_terms(design, Y, weights, settings, one_output, callback)
+
+
+def select_terms(
+    G: Any,
+    Y: NDArray,
+    sample_weight: NDArray,
+    settings: Settings,
+    one_output: bool,
+    callback: Callback | None = None,
+) -> SelectionPath:
+    """Grow a path on validated data in this process."""
+    G = sp.csc_array(G) if sp.issparse(G) else G  # rules read single columns
+    precompute = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
+    rows = local_blocks(G, Y, sample_weight, settings.block_rows, _reserve(settings))
+    return grow_path(rows, replace(settings, precompute=precompute), one_output, callback)
+
+
+def select_terms_on_cluster(
+    chunks: Chunks, reader: ChunkReader, settings: Settings, callback: Callback | None = None
+) -> SelectionPath:
+    """Grow a path on the workers of a Dask cluster; "auto" is not to compute `G'G` there."""
+    rows = DaskBlocks(chunks, replace(reader, reserve=_reserve(settings)))
+    return grow_path(rows, replace(settings, precompute=settings.precompute is True), rows.one_output, callback)
+
+
+def _reserve(settings: Settings) -> int:
+    """Columns of Z to allocate memory for."""
+    return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE) + 1)
+
+
+def _gram_pays(G: Any, settings: Settings) -> bool:
+    """Whether forming `G'G` costs less than the passes it saves.
+
+    A pass is bound by memory, the product by arithmetic: measured, p/24 passes' time for a matrix beyond the caches,
+    p/8 for one within. A pass over a file is bound by the disk, and the product takes only p/128 passes' time; there an
+    unlimited number of terms may be guessed.
+    """
+    n, p = G.shape
+    if p > min(n, MAX_GRAM_COLUMNS):
+        return False
+    if isinstance(G, RowFile):
+        return (settings.max_terms or EXPECTED_TERMS) > p / 128
+    if settings.max_terms is None or sp.issparse(G) or precision(G.dtype) != np.float64:
+        return False
+    cached = 8 * n * p <= CACHE_BYTES and not is_foreign(G)
+    return settings.max_terms > p / (8 if cached else 24)
+
+
+def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
+    """Validate; rows of weight zero are left out."""
+    deferred = isinstance(G, Design | RowFile)  # whose entries are checked as they are computed or read
+    if deferred and G.shape[0] > 1 and G.shape[1]:
+        design = G
+    elif is_foreign(G):
+        design = check_foreign("G", G, min_samples=2)
+    else:
+        G = np.zeros(G.shape) if deferred else G
+        design = check_array(
+            G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
+        )
+    y = check_targets(y)
+    if len(y) != design.shape[0]:
+        check_consistent_length(np.empty(design.shape[0]), y)
+    weights = check_counts(sample_weight, len(y))
+    check_total(weights)
+    Y, used, design = as_columns(y), np.flatnonzero(weights), beyond_memory(design)
+    if len(used) < len(y):
+        rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
+        design, Y, weights = rows, Y[used], weights[used]
+    like = getattr(design, "like", design)
+    Y = from_host(Y, like) if is_foreign(like) else Y
+    return design, Y, weights, y.ndim == 1

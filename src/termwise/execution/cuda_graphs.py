@@ -3,8 +3,8 @@
 All graph capture is in this module. It decides
 
 - what is captured: every function that the engine starts through `Launcher.launch`, for PyTorch tensors on a GPU;
-- what that requires: arrays keep their address (`reset` drops graphs when one was reallocated) and their shape (T is
-  padded to the memory of Z, which starts as zeros, batches to powers of two, and tables are read whole);
+- what that requires: arrays keep their address (`captured` is cleared when one was reallocated) and their shape
+  (`fixed_shapes`; the memory of Z starts as zeros);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
   update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
 - what is worth caching or splitting there (`caches_directions`, `min_work`).
@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
-from numpy.typing import NDArray
 
 from termwise._arrays import Array, is_foreign, namespace
 from termwise.selection.blocks import Launcher, RowBlock
@@ -55,41 +54,20 @@ def device_policy(blocks: Sequence[RowBlock]) -> DevicePolicy:
 class CudaGraphs(Launcher):
     """Captures functions of tensors on a GPU, one graph for every function, set of arrays and shapes of numbers."""
 
-    def __init__(self) -> None:
-        self.graphs: dict[Any, CapturedFunction] = {}
+    fixed_shapes = True
 
     def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
         """Replay the function; its result is valid until the next launch with the same arrays."""
         flat, shapes = list(_leaves(arrays)), tuple(value.shape for group in numbers for value in group)
         key = (function, *(x if isinstance(x, int) else id(x) for x in flat), *shapes)
-        if key not in self.graphs:
+        if key not in self.captured:
             kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
             signature = (function, *kinds, *shapes)
-            moved = any(graph.function is function for graph in self.graphs.values())  # its arrays, and may again
+            moved = any(graph.function is function for graph in self.captured.values())  # its arrays, and may again
             warm_up = moved or signature not in _WARMED_UP
-            self.graphs[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
+            self.captured[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
             _WARMED_UP.add(signature)
-        return self.graphs[key](numbers)
-
-    def pad_rows(self, T: NDArray[np.float64], height: int) -> NDArray[np.float64]:
-        """T with zeros for columns of Z that are not there yet."""
-        return np.concatenate([T, np.zeros((height - len(T), *T.shape[1:]))])
-
-    def in_use(self, table: Array, count: int) -> Array:
-        """The whole table, whose shape and address stay the same."""
-        return table
-
-    def batch_size(self, count: int) -> int:
-        """The next power of two: few shapes to capture."""
-        return 1 << max(2, count - 1).bit_length()
-
-    def reset(self) -> None:
-        """Drop the graphs, which hold addresses."""
-        self.graphs.clear()
-
-    def fresh(self) -> CudaGraphs:
-        """No graphs yet."""
-        return CudaGraphs()
+        return self.captured[key](numbers)
 
 
 class CapturedFunction:
@@ -125,7 +103,14 @@ class CapturedFunction:
             self.warm_up, self.result = False, self._run()
         else:
             if self.graph is None:
-                self._capture(self.xp)
+                cuda = self.xp.cuda
+                self.graph, stream, current = cuda.CUDAGraph(), cuda.Stream(), cuda.current_stream()
+                stream.wait_stream(current)
+                with cuda.stream(stream):
+                    self.graph.capture_begin()
+                    self.result = self._run()
+                    self.graph.capture_end()
+                current.wait_stream(stream)
             self.graph.replay()
         if self.host is None:
             return self.result
@@ -148,15 +133,6 @@ class CapturedFunction:
         if self.host is not None:
             self._read.copy_(result[-1], non_blocking=True)
         return result
-
-    def _capture(self, xp: Any) -> None:
-        self.graph, stream, current = xp.cuda.CUDAGraph(), xp.cuda.Stream(), xp.cuda.current_stream()
-        stream.wait_stream(current)
-        with xp.cuda.stream(stream):
-            self.graph.capture_begin()
-            self.result = self._run()
-            self.graph.capture_end()
-        current.wait_stream(stream)
 
 
 def _leaves(arrays: tuple[Any, ...]) -> Iterator[Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -30,17 +28,19 @@ class LocalBlocks(Executor):
         self.n_candidates, self.n_outputs, self.dtype = first.G.shape[1], first.Y.shape[1], first.G.dtype
         self.lengths = [block.Y.shape[0] for block in blocks]
         self.device_block, self.caches_directions, self.min_work = device_policy(blocks)
-        self.launcher = first.launcher if self.device_block is not None else first.launcher.fresh()
+        self.launcher = first.launcher if self.device_block is not None else type(first.launcher)()
 
-    def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
-        """Call the function on one block after the other."""
+    def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterator[Any]:
+        """Call the function on one block after the other, as the results are consumed: there may be many."""
         if parts is None:
-            return [function(block, *args) for block in self.blocks]
-        return [function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True)]
+            return (function(block, *args) for block in self.blocks)
+        return (function(block, part, *args) for block, part in zip(self.blocks, parts, strict=True))
 
     def copy(self) -> Self:
-        """Copy all blocks."""
-        return type(self)([block.copy() for block in self.blocks])
+        """Copy all blocks; those of a file go on reading it."""
+        other = copy.copy(self)
+        LocalBlocks.__init__(other, [block.copy() for block in self.blocks])
+        return other
 
     def restrict(self, chosen: NDArray[np.intp]) -> LocalBlocks:
         """Restrict all blocks; the few columns of a file are kept in memory."""
@@ -73,22 +73,6 @@ class FileBlocks(LocalBlocks):
                 blocks.append(RowBlock(FileBlock(reader, i), Y[rows], sample_weight[rows], 0))
                 blocks[-1].Zt = self._Zt[:, rows]
         super().__init__(blocks)
-
-    def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
-        """Add up on the way: there are many blocks."""
-        if parts is not None:
-            return super().reduce(function, *args, parts=parts)
-        return reduce(add, (function(block, *args) for block in self.blocks))
-
-    def prefetch(self, likely: Callable[[], NDArray[np.intp]]) -> None:
-        """Cache the columns in the next pass: they would cost a pass of their own."""
-        self.reader.prefetch(likely())
-
-    def copy(self) -> Self:
-        """Copy all blocks; they go on reading the same file."""
-        other = copy.copy(self)
-        other.blocks = [block.copy() for block in self.blocks]
-        return other
 
     def model_rows(self) -> ModelRows:
         """Return the memory that the blocks share, without copying Z."""

@@ -19,7 +19,7 @@ from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.basis import Basis, TableEncoder, UnionBasis
 from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
-from termwise.execution.forward import select_terms
+from termwise.execution import select_terms
 from termwise.linalg.least_squares import Rows
 from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates

@@ -20,7 +20,7 @@ from termwise.basis.encoder import is_frame
 from termwise.estimators.base import CallbackSupportMixin, SelectorModel, class_scores, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read
 from termwise.estimators.forward import path_callback
-from termwise.execution.forward import select_terms
+from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha

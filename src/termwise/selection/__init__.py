@@ -29,4 +29,4 @@ def __getattr__(name: str) -> Any:
     if name != "forward_path":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn("Import forward_path from termwise.", DeprecationWarning, stacklevel=2)
-    return import_module("termwise.execution.forward").forward_path
+    return import_module("termwise.execution").forward_path

@@ -18,10 +18,10 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,8 @@ from termwise._arrays import (
     zeros,
 )
 from termwise._numerics import LEVERAGE_GAP_MIN
-from termwise.design import EVERY, Design
-from termwise.design.stored import as_design
+from termwise.design import EVERY, Design, as_design
+from termwise.design.files import BlockReader
 from termwise.selection.path import ModelRows
 
 Floats = NDArray[np.float64]
@@ -70,9 +70,14 @@ def mutates(function: Function) -> Function:
 class Launcher:
     """Launches functions on arrays that stay where they are: here by calling them.
 
-    `execution.cuda_graphs` has a launcher that replays captured CUDA graphs. For these, arrays keep their address and
-    their shape from step to step: the other methods pad accordingly, and do nothing here.
+    `execution.cuda_graphs` has a launcher that replays captured CUDA graphs. These need `fixed_shapes`: T is padded to
+    the memory of Z, tables are read whole, and batches are padded to powers of two.
     """
+
+    fixed_shapes = False
+
+    def __init__(self) -> None:
+        self.captured: dict[Any, Any] = {}  # by the addresses of arrays: to be cleared when one is reallocated
 
     def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
         """`function(*arrays, *numbers)`, with the numbers on the device of the last array.
@@ -87,25 +92,6 @@ class Launcher:
         result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
 
-    def pad_rows(self, T: Floats, height: int) -> Floats:
-        """T with as many rows as launches need, which read `height` rows of the array it is multiplied with."""
-        return T
-
-    def in_use(self, table: Array, count: int) -> Array:
-        """The rows of a table that launches read, of which `count` are in use."""
-        return table[:count, :]
-
-    def batch_size(self, count: int) -> int:
-        """Number of candidates in a launch for `count` of them."""
-        return count
-
-    def reset(self) -> None:
-        """Discard what depends on addresses: some array was reallocated."""
-
-    def fresh(self) -> Launcher:
-        """A launcher for copies of the arrays."""
-        return self
-
 
 class Executor(ABC):
     """Row blocks, wherever they live; the shape of the problem is known without calling them."""
@@ -118,9 +104,10 @@ class Executor(ABC):
     device_block: RowBlock | None = None  # the only block, if it is on a device: then one launch may span both
     caches_directions: bool = True  # whether columns are expensive enough to cache those of runners-up
     min_work: int  # samples times candidates below which verifying fewer at a time would not be faster
+    reader: BlockReader | None = None  # of a file, which can cache columns that may be needed soon
 
     @abstractmethod
-    def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
+    def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterable[Any]:
         """Results of `function(block, *args)` in the order of the rows; with parts, `function(block, part, *args)`."""
 
     def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
@@ -139,93 +126,34 @@ class Executor(ABC):
     def restrict(self, chosen: Indices) -> Executor:
         """Return the same rows with some of the candidates, and no model."""
 
-    def prefetch(self, likely: Callable[[], Indices]) -> None:  # noqa: B027 - only files have a use for it
-        """Cache columns that may be needed soon, the likeliest first, where that pays."""
-
-    def split_rows(self, rows: NDArray) -> list[NDArray]:
-        """Split an array as long as the rows into parts for the blocks."""
-        return np.split(rows, np.cumsum(self.lengths)[:-1])
-
 
 # -- results of functions of a block -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PartialSums:
-    """Result of a function of a block; over several blocks every field is added up, or is the largest."""
+class PartialSums(tuple[Any, ...]):
+    """Several results of a function of a block; over several blocks each of them is added up."""
 
-    largest: ClassVar[frozenset[str]] = frozenset()
-
-    def __add__(self, other: Self) -> Self:
-        total = {}
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            larger = field.name in self.largest
-            total[field.name] = namespace(mine).maximum(mine, theirs) if larger else mine + theirs
-        return type(self)(**total)
+    def __add__(self, other: Any) -> PartialSums:
+        return PartialSums(map(add, self, other))
 
 
 @dataclass(frozen=True)
-class Sizes(PartialSums):
-    """Sizes and squares of the rows."""
+class Reduced:
+    """An array whose entries are added up over several blocks, but for the last ones along the first axis.
 
-    n: float  # sum of the sample weights
-    rows: int
-    nbytes: int  # of G
-    yy: Floats  # (q,)
-
-
-@dataclass(frozen=True)
-class InitialProducts(PartialSums):
-    """Statistics of the columns beside the model without terms: one pass over the data."""
-
-    squares: Array  # (p,) `|g|^2`
-    along: Array  # (p, intercept + q) `G' [Z, r]`
-    gram: Array  # (p, p) `G'G`, empty unless it is to be computed
-
-
-@dataclass(frozen=True)
-class ColumnProducts(PartialSums):
-    """Products of an orthogonalised column x."""
-
-    xx: Array  # (1,)
-    xy: Array  # (q,)
-    xr: Array  # (q,)
-    zx: Array  # (k,)
-
-
-@dataclass(frozen=True)
-class RowSums:
-    """Sums over the rows, with `w = 1 / leverage_gap^2`, in one array so that one transfer reads them.
-
-    (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error, Orr (5.1)) and `sum w^2 r^2` of each output,
-    `sum (w r^2)^2 / sample_weight` with the outputs added up before squaring, the largest leverage gap, the smallest.
+    These are combined by the functions named in `last`, such as "maximum".
     """
 
     values: Array
+    last: tuple[str, ...]
 
-    def __add__(self, other: RowSums) -> RowSums:
-        xp, mine, theirs = namespace(self.values), self.values, other.values
-        largest, smallest = xp.maximum(mine[-2:-1], theirs[-2:-1]), xp.minimum(mine[-1:], theirs[-1:])
-        return RowSums(xp.concat([mine[:-2] + theirs[:-2], largest, smallest]))
-
-
-@dataclass(frozen=True)
-class Appended(PartialSums):
-    """Result of appending a column z to the model."""
-
-    t: Array  # (p,) `G'z`, empty unless the pass over the data is to be made
-    sums: RowSums
-
-
-@dataclass(frozen=True)
-class Replaced(PartialSums):
-    """Result of replacing the columns of the model."""
-
-    leverage: Array  # (1,) sum of squares of all columns
-    zr: Array  # (k, q)
-    zz: Array  # (k, k)
-    sums: RowSums
+    def __add__(self, other: Reduced) -> Reduced:
+        xp, mine, theirs, m = namespace(self.values), self.values, other.values, self.values.shape[0]
+        first = m - len(self.last)
+        parts = [mine[:first, ...] + theirs[:first, ...]]
+        for i, name in enumerate(self.last, start=first):
+            parts.append(getattr(xp, name)(mine[i : i + 1, ...], theirs[i : i + 1, ...]))
+        return Reduced(xp.concat(parts), self.last)
 
 
 # -- functions of arrays that keep their address, so that they can be captured as CUDA graphs --------------------------
@@ -243,29 +171,24 @@ class RowArrays(NamedTuple):
     gap: Array  # (rows,)
 
 
-class CandidateColumn(NamedTuple):
-    """A candidate that is appended, and the part of it along the model."""
-
-    index: Array  # (1,)
-    amounts: Array  # (k,), its column of T
-
-
 class NewColumn(NamedTuple):
-    """A column x on its way into the model."""
+    """A column x on its way into the model, and the candidate it comes from."""
 
     place: Array  # (1,), in Z
     scales: Array  # (2,) the length by which x becomes z, and den
     beta: Array  # (q,) its weights c / den
+    candidate: Array  # (1,) its index
+    amounts: Array  # (k,) its column of T: the part along the model
 
 
-def append_candidate(rows: RowArrays, candidate: CandidateColumn, column: NewColumn) -> tuple[Array, RowSums]:
+def append_candidate(rows: RowArrays, column: NewColumn) -> tuple[Array, Reduced]:
     """Subtract `Z amounts` from a candidate's column and append the rest."""
-    x = rows.G.columns(candidate.index)[:, 0]
-    x = (x if rows.root is None else x * rows.root) - rows.Zt[: candidate.amounts.shape[0], :].T @ candidate.amounts
+    x = rows.G.columns(column.candidate)[:, 0]
+    x = (x if rows.root is None else x * rows.root) - rows.Zt[: column.amounts.shape[0], :].T @ column.amounts
     return append_column(rows, x, column)
 
 
-def append_column(rows: RowArrays, x: Array, column: NewColumn) -> tuple[Array, RowSums]:
+def append_column(rows: RowArrays, x: Array, column: NewColumn) -> tuple[Array, Reduced]:
     """Store `z = x / length` in Z, subtract `x beta` from the residual and `x^2 / den` from the leverage gap."""
     z, part = x / column.scales[0], x / column.scales[1]
     put_at(rows.Zt, column.place, z[None, :])
@@ -274,10 +197,12 @@ def append_column(rows: RowArrays, x: Array, column: NewColumn) -> tuple[Array, 
     return z, row_sums(rows)
 
 
-def row_sums(rows: RowArrays) -> RowSums:
-    """Sums over the rows of squared residuals and leave-one-out residuals, Orr (5.1).
+def row_sums(rows: RowArrays) -> Reduced:
+    """Sums over the rows, with `w = 1 / leverage_gap^2`, in one array so that one transfer reads them.
 
-    The residuals themselves are `linalg.least_squares.leave_one_out`.
+    (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error, Orr (5.1)) and `sum w^2 r^2` of each output,
+    `sum (w r^2)^2 / sample_weight` with the outputs added up before squaring, the largest leverage gap, the smallest.
+    The leave-one-out residuals themselves are `linalg.least_squares.leave_one_out`.
     """
     xp, safe, r = namespace(rows.gap), at_least(rows.gap, LEVERAGE_GAP_MIN), rows.r.T
     wr = r / (safe * safe)
@@ -286,7 +211,7 @@ def row_sums(rows: RowArrays) -> RowSums:
     spread = by_row * by_row if rows.root is None else by_row * by_row / rows.sample_weight
     sums = xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1)
     smallest, largest = extremes(rows.gap)
-    return RowSums(xp.concat([sums, largest, smallest]))
+    return Reduced(xp.concat([sums, largest, smallest]), ("maximum", "minimum"))
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -311,16 +236,15 @@ class RowBlock:
         self.launcher = Launcher() if launcher is None else launcher
         self.Zt, self.k = zeros((reserve, Y.shape[0]), self.Y), 0
         self.directions: Array | None = None  # see `leave_one_out.DirectionCache`
-        self.x = self.Q = self.a = self.gap[
-            :0
-        ]  # column being orthogonalised, factor of `set_alpha`, weights of a bound
+        none = self.gap[:0]
+        self.x = self.Q = self.a = none  # column being orthogonalised, factor of `set_alpha`, weights of a bound
         self.folds: list[Indices] = []
 
     def copy(self) -> RowBlock:
         """A block that can change while this one stays as it is."""
         other = copy.copy(self)
         other.directions = None if self.directions is None else copied(self.directions)
-        other.r, other.gap, other.launcher = copied(self.r), copied(self.gap), self.launcher.fresh()
+        other.r, other.gap, other.launcher = copied(self.r), copied(self.gap), type(self.launcher)()
         return other
 
     @property
@@ -332,10 +256,6 @@ class RowBlock:
     def arrays(self) -> RowArrays:
         """The arrays."""
         return RowArrays(self.G, self.root, self.share, self.sample_weight, self.Zt, self.r, self.gap)
-
-    def here(self, values: Any) -> Array:
-        """Numbers of the driver, in the library and on the device of the rows."""
-        return from_host(values, self.Y)
 
     def scale(self, rows: Array) -> Array:
         """Multiply rows by the square roots of their weights."""
@@ -354,69 +274,69 @@ class RowBlock:
 
     # -- before the first term -----------------------------------------------------------------------------------------
 
-    def sizes(self) -> Sizes:
-        """Sizes and squares."""
-        return Sizes(self.n, self.Y.shape[0], self.G.nbytes, to_host(column_squares(self.Y)))
+    def sizes(self) -> PartialSums:
+        """Sum of the sample weights, number of rows, size of G in bytes, and squares of the targets, (q,)."""
+        return PartialSums((self.n, self.Y.shape[0], self.G.nbytes, to_host(column_squares(self.Y))))
 
-    def initial_products(self, gram: bool) -> InitialProducts:
-        """Products of all columns with the model without terms."""
+    def initial_products(self, gram: bool) -> PartialSums:
+        """`|g|^2` and `G' [Z, r]` of the model without terms, and `G'G` if it is to be computed: one pass."""
         xp = namespace(self.Y)
         G = self.G.gram(self.weights) if gram else zeros((0, 0), self.Y)
         squares = xp.linalg.diagonal(G) if gram else self.G.power_sums(2, self.weights)
-        return InitialProducts(squares, self.products(xp.concat([self.Z, self.r], axis=1)), G)
+        return PartialSums((squares, self.products(xp.concat([self.Z, self.r], axis=1)), G))
 
     def power_sums(self, power: int, means: Array) -> Array:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
         return self.G.power_sums(power, self.weights, means)
 
-    def row_sums(self) -> RowSums:
+    def row_sums(self) -> Reduced:
         """Sums over the rows."""
         return row_sums(self.arrays)
 
     # -- one more term -------------------------------------------------------------------------------------------------
 
     @mutates
-    def orthogonalise(self, j: int, amounts: Floats) -> ColumnProducts:
-        """Subtract `Z amounts` from column j; its products."""
-        ones = j == INTERCEPT
-        self.x = self.scale(namespace(self.gap).ones_like(self.gap)) if ones else self.columns(slice(j, j + 1))[:, 0]
-        return self.reorthogonalise(amounts)
+    def orthogonalise(self, j: int | None, amounts: Floats) -> PartialSums:
+        """Subtract `Z amounts` from column j, or, if that is None, once more from the column that was subtracted from.
 
-    @mutates
-    def reorthogonalise(self, amounts: Floats) -> ColumnProducts:
-        """Subtract `Z amounts` once more: what rounding has left along Z; its products."""
+        Return the products of what is left, x: `x'x` (1,), `x'Y` (q,), `x'r` (q,) and `Z'x` (k,).
+        """
+        if j == INTERCEPT:
+            self.x = self.scale(namespace(self.gap).ones_like(self.gap))
+        elif j is not None:
+            self.x = self.columns(slice(j, j + 1))[:, 0]
         if self.k:
-            self.x = self.x - self.Z @ self.here(amounts)
+            self.x = self.x - self.Z @ from_host(amounts, self.Y)
         x = self.x[None, :]
-        return ColumnProducts((x @ self.x), (x @ self.Y)[0, :], (x @ self.r)[0, :], (x @ self.Z)[0, :])
+        return PartialSums((x @ self.x, (x @ self.Y)[0, :], (x @ self.r)[0, :], (x @ self.Z)[0, :]))
 
     @mutates
-    def append_column(self, column: NewColumn, full_pass: bool) -> Appended:
-        """Append the orthogonalised column; with `full_pass` make `t = G'z`, the one pass over the data."""
+    def append(self, column: NewColumn, direct: bool, full_pass: bool) -> PartialSums:
+        """Append the orthogonalised column or, if `direct`, a candidate whose products the driver has with all digits.
+
+        With `full_pass` return `t = G'z`, the one pass over the data, and the sums over the rows.
+        """
         self.reserve_column()
-        z, sums = append_column(self.arrays, self.x, NewColumn(*send(self.Y, *column)))
+        if direct:
+            column = column._replace(amounts=self.pad(column.amounts))
+            z, sums = self.launcher.launch(append_candidate, (self.arrays,), column)
+        else:
+            place, scales, beta = send(self.Y, column.place, column.scales, column.beta)
+            z, sums = append_column(self.arrays, self.x, column._replace(place=place, scales=scales, beta=beta))
         self.k, self.x = self.k + 1, self.x[:0]
-        return Appended(self.products(z) if full_pass else z[:0], sums)
-
-    @mutates
-    def append_candidate(self, candidate: CandidateColumn, column: NewColumn, full_pass: bool) -> Appended:
-        """`orthogonalise` and `append_column` in one, for a column whose products the driver has with all digits."""
-        self.reserve_column()
-        candidate = candidate._replace(amounts=self.pad(candidate.amounts))
-        z, sums = self.launcher.launch(append_candidate, (self.arrays,), candidate, column)
-        self.k += 1
-        return Appended(self.products(z) if full_pass else z[:0], sums)
+        return PartialSums((self.products(z) if full_pass else z[:0], sums))
 
     def reserve_column(self) -> None:
         """Extend the memory of Z if it is full."""
         if self.k == self.Zt.shape[0]:
             more = zeros((max(MIN_RESERVE, self.k // 2), self.Zt.shape[1]), self.Y)
             self.Zt = namespace(more).concat([self.Zt, more])
-            self.launcher.reset()
+            self.launcher.captured.clear()
 
     def pad(self, T: Floats) -> Floats:
-        """Rows of T, one for each row of Zt that a launch reads."""
-        return self.launcher.pad_rows(T, self.Zt.shape[0])
+        """Rows of T, one for each row of Zt that a launch reads: zeros for columns of Z that are not there yet."""
+        missing = self.Zt.shape[0] - len(T) if self.launcher.fixed_shapes else 0
+        return np.concatenate([T, np.zeros((missing, *T.shape[1:]))]) if missing else T
 
     # -- other columns in place of the model's -------------------------------------------------------------------------
 
@@ -429,38 +349,41 @@ class RowBlock:
         return to_host(R), to_host(self.Q.T @ self.Y)
 
     @mutates
-    def replace_columns(self, within: Floats, zy: Floats, first: int) -> Replaced:
-        """Set `Z = Q within` after a change of the penalty; its products from column `first` on."""
-        self.Zt, self.k = (self.Q @ self.here(within)).T, within.shape[1]
+    def replace_columns(self, within: Floats, zy: Floats, first: int) -> PartialSums:
+        """Set `Z = Q within` after a change of the penalty.
+
+        Return the sum of squares of all columns (1,), `Z'r` and `Z'Z` from column `first` on, and the sums over rows.
+        """
+        self.Zt, self.k = (self.Q @ from_host(within, self.Y)).T, within.shape[1]
         self.Q = self.Q[:0, :0]
-        self.r = self.Y - self.Z @ self.here(zy)
+        self.r = self.Y - self.Z @ from_host(zy, self.Y)
         leverage = row_squares(self.Z)
         self.gap = 1 - self.share * leverage
         Z = self.Z[:, first:]
         total = namespace(Z).sum(leverage)[None]
-        return Replaced(total, Z.T @ self.r, Z.T @ Z, self.row_sums())
+        return PartialSums((total, Z.T @ self.r, Z.T @ Z, self.row_sums()))
 
     @mutates
     def rotate(self, Q: Floats) -> int:
         """Set Z to `Z Q`, Q orthogonal, after a change of the order of the terms."""
-        self.Zt = self.here(np.ascontiguousarray(Q.T)) @ self.Zt[: self.k, :]
-        self.launcher.reset()
+        self.Zt = from_host(np.ascontiguousarray(Q.T), self.Y) @ self.Zt[: self.k, :]
+        self.launcher.captured.clear()
         return 0
 
     @mutates
-    def remove_newest(self, zy: Floats) -> RowSums:
+    def remove_newest(self, zy: Floats) -> Reduced:
         """Remove the newest column z from the model; `zy` is `z'Y` over all blocks."""
         z, self.k = self.Zt[self.k - 1, :], self.k - 1
         self.Zt = copied(self.Zt[: self.k, :])  # the next column must not overwrite z, which earlier states read
         leverage = z * z if self.root is None else self.share * z * z
-        self.r, self.gap = self.r + z[:, None] * self.here(zy), self.gap + leverage
+        self.r, self.gap = self.r + z[:, None] * from_host(zy, self.Y), self.gap + leverage
         return self.row_sums()
 
     def restricted(self, chosen: Indices) -> RowBlock:
         """The same rows with some of the candidates, and no model."""
         columns = as_type(self.G.columns(chosen), self.G.dtype)
         Y = self.Y if self.root is None else self.Y / self.root[:, None]
-        return RowBlock(columns, Y, to_host(self.sample_weight), len(chosen) + 1, self.launcher.fresh())
+        return RowBlock(columns, Y, to_host(self.sample_weight), len(chosen) + 1, type(self.launcher)())
 
     # -- at the end of a path ------------------------------------------------------------------------------------------
 

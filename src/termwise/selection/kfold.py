@@ -23,14 +23,13 @@ the rows enter only through `A_F'A_F`, `A_F'r_F` and `r_F'r_F` for every fold, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, at, column_squares, fetch, namespace, row_blocks, to_host, zeros
+from termwise._arrays import Array, at, column_squares, fetch, from_host, namespace, row_blocks, to_host, zeros
 from termwise._checks import check_indices, check_number
 from termwise._numerics import LEVERAGE_GAP_MIN, TIE_TOLERANCE
 from termwise.selection.blocks import Executor, PartialSums, RowBlock, mutates
@@ -60,7 +59,7 @@ class KFoldRule(Rule):
         """Take the folds from the settings; splitters that use the classes get them."""
 
         def classes() -> NDArray:
-            Y = np.concatenate(rows.map(RowBlock.targets))
+            Y = np.concatenate(list(rows.map(RowBlock.targets)))
             return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
 
         return cls(fold_labels(settings.cv, sum(rows.lengths), classes))
@@ -72,15 +71,16 @@ class KFoldRule(Rule):
             return None
         if self.rows is not state.rows:
             self.rows = state.rows
-            self.rows.reduce(set_folds, self.count, parts=self.rows.split_rows(self.labels))
+            parts = np.split(self.labels, np.cumsum(self.rows.lengths)[:-1])
+            self.rows.reduce(set_folds, self.count, parts=parts)
         errors = np.where(eligible, 0.0, np.inf)
         batches = list(row_blocks(len(errors), min(len(self.labels) // self.count, self.tile_rows)))
         k = state.k + state.q
         at_a_time = max(1, MAX_RESULT_ENTRIES // (k * max(k, batches[0].stop)))
         for first in range(0, self.count, at_a_time):
-            left_out = _LeftOut(state, range(first, min(first + at_a_time, self.count)))
-            for batch in batches:
-                errors[batch] += left_out.errors(state, batch)
+            folds = range(first, min(first + at_a_time, self.count))
+            for batch, found in zip(batches, left_out_errors(state, folds, batches), strict=True):
+                errors[batch] += found
         best = errors.min()
         if not np.isfinite(best):
             return None
@@ -88,58 +88,36 @@ class KFoldRule(Rule):
         return Choice(first, float(errors[first]), int(eligible.sum()))
 
 
-class _LeftOut:
-    """Some folds, each left out of the model so far: L = W with its rows shrunk, f and the factors of 1 / gap."""
+def left_out_errors(state: State, folds: range, batches: list[slice]) -> Iterator[Floats]:
+    """Squared errors on some folds of the model with each candidate of a batch added; infinite if undetermined.
 
-    def __init__(self, state: State, folds: range) -> None:
-        model, shrink = state.rows.reduce(model_products, folds), np.sqrt(state.shrinkage)
-        zz, zr, rr = fetch(model.zz, model.zr, model.rr)
-        sigma2, W = np.linalg.eigh(shrink[:, None] * zz * shrink)
-        gap = 1 - sigma2
-        self.folds, self.L = folds, shrink[:, None] * W
-        self.determined = bool(np.all(gap >= LEVERAGE_GAP_MIN))
-        self.once = 1 / np.maximum(gap, LEVERAGE_GAP_MIN)
-        self.twice = (1 + self.once) * self.once
-        self.f = self.L.mT @ zr
-        self.aa = np.sum(rr, axis=1) + np.einsum("fiq,fiq,fi->f", self.f, self.f, self.twice)
-
-    def errors(self, state: State, batch: slice) -> Floats:
-        """Squared error on these folds of the model with each candidate of a batch added; infinite if undetermined."""
-        if not self.determined:
-            return np.full(batch.stop - batch.start, np.inf)
-        q, den = state.q, to_host(state.den[batch])
-        found = state.rows.reduce(candidate_products, self.folds, self.L, state.T[:, batch], batch)
-        along, vv = fetch(found.along, found.vv)
+    L is W with its rows shrunk; `once` and `twice` are the factors of `P_FF^-1` and `P_FF^-2`.
+    """
+    q, shrink = state.q, np.sqrt(state.shrinkage)
+    zz, zr, rr = fetch(*state.rows.reduce(model_products, folds))
+    sigma2, W = np.linalg.eigh(shrink[:, None] * zz * shrink)
+    gap, L = 1 - sigma2, shrink[:, None] * W
+    once = 1 / np.maximum(gap, LEVERAGE_GAP_MIN)
+    twice, f = (1 + once) * once, L.mT @ zr
+    aa = np.sum(rr, axis=1) + np.einsum("fiq,fiq,fi->f", f, f, twice)
+    for batch in batches:
+        if np.any(gap < LEVERAGE_GAP_MIN):
+            yield np.full(batch.stop - batch.start, np.inf)
+            continue
+        along, vv = fetch(*state.rows.reduce(candidate_products, folds, L, state.T[:, batch], batch))
         e, rv, vv = along[:, :-q], along[:, -q:], vv[:, None]
         squares = e * e
-        ww = vv + self.twice[:, None] @ squares
-        av = rv + (self.once[:, :, None] * self.f).mT @ e
-        aw = rv + (self.twice[:, :, None] * self.f).mT @ e
-        rest = den - (vv + self.once[:, None] @ squares)
+        ww = vv + twice[:, None] @ squares
+        av = rv + (once[:, :, None] * f).mT @ e
+        aw = rv + (twice[:, :, None] * f).mT @ e
+        rest = to_host(state.den[batch]) - (vv + once[:, None] @ squares)
         undetermined = rest < LEVERAGE_GAP_MIN * ww
         gamma = (to_host(state.c[batch, :]).T - av) / np.where(undetermined, 1.0, rest)
-        total = self.aa[:, None] + np.sum(gamma * (gamma * ww - 2 * aw), axis=1)
-        return np.where(undetermined[:, 0], np.inf, np.maximum(total, 0)).sum(axis=0)
+        total = aa[:, None] + np.sum(gamma * (gamma * ww - 2 * aw), axis=1)
+        yield np.where(undetermined[:, 0], np.inf, np.maximum(total, 0)).sum(axis=0)
 
 
 # -- on the rows of a block --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ModelProducts(PartialSums):
-    """Products of the model's columns and residual on some folds."""
-
-    zz: Array  # (folds, k, k)
-    zr: Array  # (folds, k, q)
-    rr: Array  # (folds, q)
-
-
-@dataclass(frozen=True)
-class CandidateProducts(PartialSums):
-    """Products with the directions of a batch on some folds."""
-
-    along: Array  # (folds, k + q, batch) `[Z L, r]'v`
-    vv: Array  # (folds, batch)
 
 
 @mutates
@@ -150,18 +128,18 @@ def set_folds(block: RowBlock, labels: Rows, count: int) -> int:
     return 0
 
 
-def model_products(block: RowBlock, folds: range) -> ModelProducts:
-    """Products of the model on the rows of some folds."""
+def model_products(block: RowBlock, folds: range) -> PartialSums:
+    """`Z'Z` (folds, k, k), `Z'r` (folds, k, q) and `r'r` (folds, q) on the rows of some folds."""
     stack, parts = namespace(block.Y).stack, [block.folds[f] for f in folds]
     Zs, rs = [at(block.Z, own) for own in parts], [at(block.r, own) for own in parts]
     zr = stack([Z.T @ r for Z, r in zip(Zs, rs, strict=True)])
-    return ModelProducts(stack([Z.T @ Z for Z in Zs]), zr, stack([column_squares(r) for r in rs]))
+    return PartialSums((stack([Z.T @ Z for Z in Zs]), zr, stack([column_squares(r) for r in rs])))
 
 
-def candidate_products(block: RowBlock, folds: range, L: Floats, T: Array, batch: slice) -> CandidateProducts:
-    """Products with the directions of a batch, one tile of `V = G - Z T` at a time."""
+def candidate_products(block: RowBlock, folds: range, L: Floats, T: Array, batch: slice) -> PartialSums:
+    """`[Z L, r]'v` (folds, k + q, batch) and `v'v` (folds, batch), one tile of `V = G - Z T` at a time."""
     k, width = T.shape
-    L, T = block.here(L), block.here(T)
+    L, T = from_host(L, block.Y), from_host(T, block.Y)
     along, vv = zeros((len(folds), k + block.Y.shape[1], width), T), zeros((len(folds), width), T)
     for i, f in enumerate(folds):
         own = block.folds[f]
@@ -173,7 +151,7 @@ def candidate_products(block: RowBlock, folds: range, L: Floats, T: Array, batch
             along[i, :k, :] += (Z @ L[i, :, :]).T @ V
             along[i, k:, :] += at(block.r, rows).T @ V
             vv[i, :] += column_squares(V)
-    return CandidateProducts(along, vv)
+    return PartialSums((along, vv))
 
 
 # -- folds -------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from termwise._arrays import (
     column_squares,
     empty,
     fetch,
+    from_host,
     less_product,
     namespace,
     put,
@@ -49,7 +50,7 @@ from termwise._numerics import (
     SUM_ROUNDING_ULPS,
     TIE_TOLERANCE,
 )
-from termwise.selection.blocks import PartialSums, RowArrays, RowBlock, mutates
+from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, mutates
 from termwise.selection.rules import Choice, Rule
 from termwise.selection.state import FIXED_ROWS, CandidateStats, State
 
@@ -133,12 +134,9 @@ class LooRule(Rule):
         """Lower bounds of what a candidate's own leverage adds, once many candidates had to be verified."""
         self.age += 1
         if self.n_survivors > self.options.many_survivors and self.age > self.options.squares_interval:
-            if self.leverage_bound is None:
-                self.leverage_bound = LeverageBound(state)
-            else:
-                self.leverage_bound.refresh(state)
+            self.leverage_bound = self.leverage_bound or LeverageBound(state)
             self.age = 0
-        return None if self.leverage_bound is None else self.leverage_bound.lower_bounds(state)
+        return None if self.leverage_bound is None else self.leverage_bound.lower_bounds(state, self.age == 0)
 
 
 # -- bounds 0 and 1 ----------------------------------------------------------------------------------------------------
@@ -162,7 +160,8 @@ class LooBounds:
 
     def __init__(self, state: State, extra: Array | None = None, count: int = 1) -> None:
         self.state, block, launcher = state, state.rows.device_block, state.rows.launcher
-        w0 = state.moments.w0 if block is None else state.last_read_moments.w0  # any is valid, and this needs no wait
+        moments = state.last_moments if block is not None and state.last_moments else state.moments
+        w0 = moments.w0  # any is valid, and that of the moments last read needs no wait for the device
         deviation = np.array([4 * w0 * w0, -8 * w0, 4 * (1 + LOO_DEVIATION_ROUNDING)])
         numbers = BoundNumbers(np.array([state.alpha]), np.array([2 * w0]), deviation)
         count = min(count, state.rows.n_candidates)
@@ -196,7 +195,9 @@ class LooBounds:
         values = to_host(self.values)
         alive = np.flatnonzero(np.isfinite(values) & (self.floor + values <= best))
         if len(alive) > threshold:
-            along = weighted_products(self.state, alive)
+            many = 4 * len(alive) > len(values)  # then one more pass is faster than reading their columns
+            along, through = self.state.rows.reduce(weighted_residual_products, None if many else alive)
+            along = (at(along, alive) if many else along) - at(self.state.T, alive, axis=1).T @ through
             beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
             tight = sum_outputs(self.state.moments.gap**-2 * size * size - 2 * beta * along.T)
             self.values = put_at(self.values, alive, tight)
@@ -239,27 +240,11 @@ def bound_and_verify(
     return bound, beta, size, xp.concat(parts)
 
 
-@dataclass(frozen=True)
-class WeightedProducts(PartialSums):
-    """Products with `w r`."""
-
-    direct: Array  # (candidates, q)
-    through: Array  # (k, q), of Z
-
-
-def weighted_products(state: State, candidates: Indices) -> Array:
-    """`(w r)'v` for some candidates: from their columns, or from one more pass where they are many."""
-    many = 4 * len(candidates) > state.s.shape[0]
-    found = state.rows.reduce(weighted_residual_products, None if many else candidates)
-    direct = at(found.direct, candidates) if many else found.direct
-    return direct - at(state.T, candidates, axis=1).T @ found.through
-
-
-def weighted_residual_products(block: RowBlock, candidates: Indices | None) -> WeightedProducts:
-    """`G'(w r)` and `Z'(w r)` on the rows of a block; None means all candidates."""
+def weighted_residual_products(block: RowBlock, candidates: Indices | None) -> PartialSums:
+    """`G'(w r)`, (candidates, q), and `Z'(w r)`, (k, q), on the rows of a block; None means all candidates."""
     wr = block.r * (at_least(block.gap, LEVERAGE_GAP_MIN) ** -2)[:, None]
     direct = block.products(wr) if candidates is None else block.columns(candidates).T @ wr
-    return WeightedProducts(direct, block.Z.T @ wr)
+    return PartialSums((direct, block.Z.T @ wr))
 
 
 # -- exact errors ------------------------------------------------------------------------------------------------------
@@ -274,17 +259,6 @@ class Batch(NamedTuple):
     T: Array  # (k, m)
 
 
-@dataclass(frozen=True)
-class Verified:
-    """Errors of a batch, and the smallest leverage gap with each candidate, (2, batch)."""
-
-    values: Array
-
-    def __add__(self, other: Verified) -> Verified:
-        xp, mine, theirs = namespace(self.values), self.values, other.values
-        return Verified(xp.stack([mine[0, :] + theirs[0, :], xp.minimum(mine[1, :], theirs[1, :])]))
-
-
 def verified_errors(state: State, cache: DirectionCache, few: CandidateStats) -> Floats:
     """Exact leave-one-out squared error of the model with each of a few candidates added; infinite if undefined."""
     den = state.alpha + few.s
@@ -294,19 +268,20 @@ def verified_errors(state: State, cache: DirectionCache, few: CandidateStats) ->
 
 
 @mutates
-def verify(block: RowBlock, plan: CachePlan, beta: Floats, den: Floats) -> Verified:
+def verify(block: RowBlock, plan: CachePlan, beta: Floats, den: Floats) -> Reduced:
     """Leave-one-out squared errors on the rows of a block."""
     if plan.capacity:
         update_cache(block, plan)
         beta, den = send(block.Y, beta[:, :, None], den[:, None])
         cached: Array = block.directions
         return errors_from(lambda rows: at(cached[:, rows], plan.slots), block.arrays, beta, den)
-    padded = np.minimum(np.arange(block.launcher.batch_size(len(den))), len(den) - 1)
+    size = 1 << max(2, len(den) - 1).bit_length() if block.launcher.fixed_shapes else len(den)  # few shapes to capture
+    padded = np.minimum(np.arange(size), len(den) - 1)
     batch = Batch(beta[:, padded, None], den[padded, None], plan.missing[padded], block.pad(plan.T)[:, padded])
     return block.launcher.launch(direct_errors, (block.arrays,), batch)
 
 
-def direct_errors(arrays: RowArrays, batch: Batch) -> Verified:
+def direct_errors(arrays: RowArrays, batch: Batch) -> Reduced:
     """Errors of candidates whose directions `V = G_B - Z T_B` are computed tile by tile."""
     Zt = arrays.Zt[: batch.T.shape[0], :]
 
@@ -319,8 +294,8 @@ def direct_errors(arrays: RowArrays, batch: Batch) -> Verified:
     return errors_from(directions, arrays, batch.beta, batch.den)
 
 
-def errors_from(directions: Callable[[slice], Array], arrays: RowArrays, beta: Array, den: Array) -> Verified:
-    """Squares of `(r - beta v) / (leverage_gap - v^2 / den)` added up, tile by tile."""
+def errors_from(directions: Callable[[slice], Array], arrays: RowArrays, beta: Array, den: Array) -> Reduced:
+    """Squares of `(r - beta v) / (leverage_gap - v^2 / den)` added up, tile by tile, and the smallest leverage gaps."""
     r, xp, errors, gaps, part = arrays.r, namespace(arrays.r), [], [], 1 / den
     for rows in row_blocks(r.shape[0], 4 * den.shape[0], r):
         V = directions(rows)
@@ -332,7 +307,7 @@ def errors_from(directions: Callable[[slice], Array], arrays: RowArrays, beta: A
                 error /= left
             errors.append(row_squares(error))
     least = gaps[0] if len(gaps) == 1 else xp.min(xp.stack(gaps), axis=0)
-    return Verified(xp.stack([sum(errors[1:], start=errors[0]), least]))
+    return Reduced(xp.stack([sum(errors[1:], start=errors[0]), least]), ("minimum",))
 
 
 # -- cached directions -------------------------------------------------------------------------------------------------
@@ -360,9 +335,9 @@ class DirectionCache:
     """
 
     def __init__(self, state: State, slots: tuple[int, int]) -> None:
-        sizes, self.enabled = state.sizes, state.rows.caches_directions
-        entries = min(max(CACHE_SHARE * sizes.nbytes / 8, CACHE_ENTRIES), budget() / 32)  # a quarter of the budget
-        self.capacity = int(np.clip(entries / sizes.rows, *slots)) if self.enabled else slots[1]
+        self.enabled = state.rows.caches_directions
+        entries = min(max(CACHE_SHARE * state.nbytes / 8, CACHE_ENTRIES), budget() / 32)  # a quarter of the budget
+        self.capacity = int(np.clip(entries / state.n_rows, *slots)) if self.enabled else slots[1]
         self.slot = np.full(state.rows.n_candidates, -1)  # of every candidate, -1 if it is not cached
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)
@@ -420,10 +395,10 @@ def update_cache(block: RowBlock, plan: CachePlan) -> None:
         put_at(directions, plan.holes, at(directions, plan.movers))
     new, used = plan.amounts.shape
     for i in range(new):
-        take_off_rows(directions[:used, :], block.here(plan.amounts)[i, :], block.Z[:, block.k - new + i])
+        take_off_rows(directions[:used, :], from_host(plan.amounts, block.Y)[i, :], block.Z[:, block.k - new + i])
     if len(plan.missing):
         V = block.columns(plan.missing)
-        V -= block.Z @ block.here(plan.T)
+        V -= block.Z @ from_host(plan.T, block.Y)
         put_at(directions, plan.places, V.T)
 
 
@@ -451,47 +426,27 @@ class LeverageBound:
     def __init__(self, state: State) -> None:
         self.first, self.means = state.intercept, state.means
         self.fourth = state.rows.reduce(RowBlock.power_sums, 4, self.means) ** 0.25
-        self.refresh(state)
+        self.rebuilt = -1
 
-    def refresh(self, state: State) -> None:
-        """Weight the squares of all columns with the present residual."""
-        self.root = state.rows.reduce(weighted_squares, self.means) ** 0.5
-        self.M, self.z_fourth, self.rebuilt = np.empty((0, 0)), np.empty(0), state.rebuilt
-
-    def lower_bounds(self, state: State) -> Array:
-        """Return a lower bound of the second sum for all candidates."""
-        lost, steep = self._update(state)
+    def lower_bounds(self, state: State, refresh: bool) -> Array:
+        """Return a lower bound of the second sum for all candidates; `refresh` passes over the squares of G first."""
+        if refresh:
+            self.root = state.rows.reduce(weighted_squares, self.means) ** 0.5
+        if refresh or self.rebuilt < state.rebuilt:  # the columns may have been replaced
+            self.M, self.z_fourth, self.rebuilt = np.empty((0, 0)), np.empty(0), state.rebuilt
+        done = len(self.z_fourth)
+        side, fourth, lost, steep = state.rows.reduce(residual_change, self.first, done)
+        side, fourth, lost, steep = fetch(side, fourth, lost, steep.values)
+        M = np.empty((len(side), len(side)))
+        M[:done, :done], M[:, done:], M[done:] = self.M, side, side.T
+        self.M, self.z_fourth = M, np.append(self.z_fourth, fourth**0.25)
         xp, den, T = namespace(state.s), state.den, state.T[self.first :, :]
         M, z_fourth = send(state.s, self.M, self.z_fourth)
         v4 = (self.fourth + z_fourth @ xp.abs(T)) ** 2
         root = at_least(self.root - at_least(xp.sum(T * (M @ T), axis=0), 0.0) ** 0.5, 0.0)
-        slope = row_squares(state.c) ** 0.5 * steep / den
-        root = at_least(root**2 - lost * v4, 0.0) ** 0.5 - slope * v4
+        slope = row_squares(state.c) ** 0.5 * float(np.sqrt(steep[0])) / den
+        root = at_least(root**2 - float(np.sqrt(lost[0])) * v4, 0.0) ** 0.5 - slope * v4
         return 2 / den * at_least(root, 0.0) ** 2
-
-    def _update(self, state: State) -> tuple[float, float]:
-        """Extend M and the fourth norms to the new columns of Z; return `|(a - a')_+|` and `sqrt(max u)`."""
-        if self.rebuilt < state.rebuilt:  # the columns may have been replaced
-            self.M, self.z_fourth, self.rebuilt = np.empty((0, 0)), np.empty(0), state.rebuilt
-        done = len(self.z_fourth)
-        found = state.rows.reduce(residual_change, self.first, done)
-        side, fourth, lost, steep = fetch(found.side, found.fourth, found.lost, found.steep)
-        M = np.empty((len(side), len(side)))
-        M[:done, :done], M[:, done:], M[done:] = self.M, side, side.T
-        self.M, self.z_fourth = M, np.append(self.z_fourth, fourth**0.25)
-        return float(np.sqrt(lost[0])), float(np.sqrt(steep[0]))
-
-
-@dataclass(frozen=True)
-class ResidualChange(PartialSums):
-    """Changes since the last pass over the squares."""
-
-    largest = frozenset({"steep"})
-
-    side: Array  # (k, new) `Z' diag(a) z` of new columns
-    fourth: Array  # (new,) sum z^4
-    lost: Array  # (1,) sum (a - a')_+^2
-    steep: Array  # (1,) largest u
 
 
 @mutates
@@ -505,10 +460,14 @@ def weighted_squares(block: RowBlock, means: Array) -> Array:
     return at_least(squares - 2 * means * along + means**2 * namespace(weights).sum(weights) - rounding, 0.0)
 
 
-def residual_change(block: RowBlock, first: int, done: int) -> ResidualChange:
-    """How far a has changed from the stored one, and products of new columns of Z, which start at `first`."""
+def residual_change(block: RowBlock, first: int, done: int) -> PartialSums:
+    """How far a has changed to a' since it was stored, and products of new columns of Z, which start at `first`.
+
+    That is `Z' diag(a) z` (k, new) and `sum z^4` (new,) of new columns, `sum (a - a')_+^2` and the largest u.
+    """
     xp, Z, new = namespace(block.a), block.Z[:, first:], block.Z[:, first + done :]
     u = block.share / at_least(block.gap, LEVERAGE_GAP_MIN) ** 3
     lost = at_least(block.a - u * row_squares(block.r), 0.0)
     side = Z.T @ (block.a[:, None] * new)
-    return ResidualChange(side, column_squares(new * new), lost[None, :] @ lost, xp.max(u)[None])
+    steep = Reduced(xp.max(u)[None], ("maximum",))
+    return PartialSums((side, column_squares(new * new), lost[None, :] @ lost, steep))

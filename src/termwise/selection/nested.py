@@ -17,8 +17,7 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from termwise._numerics import CONSTANT_COLUMN, DEPENDENT_COLUMN
-from termwise.design import Design
-from termwise.design.stored import as_design
+from termwise.design import Design, as_design
 from termwise.selection.engine import grow
 from termwise.selection.rules import CostRule
 

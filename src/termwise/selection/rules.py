@@ -21,6 +21,7 @@ from termwise._arrays import (
     at_least,
     contiguous,
     first_true,
+    from_host,
     largest,
     namespace,
     put,
@@ -278,7 +279,7 @@ class LooErrorRule(Rule):
     @classmethod
     def build(cls, settings: Any, rows: Executor) -> Self:
         """Make the rule, for coded classes only."""
-        other = np.concatenate(rows.map(invalid_targets))
+        other = np.concatenate(list(rows.map(invalid_targets)))
         if len(other):
             raise ValueError(
                 f"rule must not be 'loo_error' for targets other than -1 and +1, got {other[0]:g}: "
@@ -318,7 +319,7 @@ def misclassifications(block: RowBlock, batch: NDArray[np.intp], T: Array, beta:
     Candidates are the rows of a tile here.
     """
     xp, n = namespace(block.Y), block.Y.shape[0]
-    T, beta, shrink = block.here(np.ascontiguousarray(T.T)), block.here(beta[:, :, None]), block.here(shrink[:, None])
+    T, beta, shrink = (from_host(x, block.Y) for x in (np.ascontiguousarray(T.T), beta[:, :, None], shrink[:, None]))
     root = xp.ones_like(block.gap) if block.root is None else block.root
     slack = CLASS_OUTPUT_ULPS * float(np.finfo(block.G.dtype).eps) * root
     total = []

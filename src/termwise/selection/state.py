@@ -53,16 +53,7 @@ from termwise._numerics import (
     REORTHOGONALISE_BELOW,
     SMALLEST_NORMAL,
 )
-from termwise.selection.blocks import (
-    INTERCEPT,
-    CandidateColumn,
-    Executor,
-    NewColumn,
-    RowArrays,
-    RowBlock,
-    RowSums,
-    append_candidate,
-)
+from termwise.selection.blocks import INTERCEPT, Executor, NewColumn, Reduced, RowArrays, RowBlock, append_candidate
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.rules import CostRule
 
@@ -75,7 +66,7 @@ PREFETCHED = 64  # candidates whose columns may be needed for the next term
 
 
 class RowMoments(NamedTuple):
-    """`RowSums` of all rows, with the driver."""
+    """`blocks.row_sums` of all rows, with the driver."""
 
     rr: Floats  # (q,) sum r^2
     wrr: Floats  # (q,) sum w r^2
@@ -84,14 +75,6 @@ class RowMoments(NamedTuple):
     gap: float  # largest leverage gap
     w0: float  # sum w r^2 / sum r^2
     undefined: bool  # whether some sample has leverage 1
-
-    @classmethod
-    def from_values(cls, values: Floats) -> RowMoments:
-        """Split the array of `RowSums`."""
-        spread, largest, least = values[-3:].tolist()
-        rr, wrr, wwrr = values[:-3].reshape(3, -1)
-        w0 = float(wrr.sum()) / max(float(rr.sum()), SMALLEST_NORMAL)
-        return cls(rr, wrr, wwrr, spread, max(largest, LEVERAGE_GAP_MIN), w0, least < LEVERAGE_GAP_MIN)
 
 
 class CandidateStats(NamedTuple):
@@ -131,52 +114,48 @@ class State:
         precompute: bool = False,
         min_norm: float = 0.0,
     ) -> None:
-        self.rows, self.alpha, self.orthogonal, self.sizes = rows, alpha, orthogonal, rows.reduce(RowBlock.sizes)
+        self.rows, self.alpha, self.orthogonal = rows, alpha, orthogonal
         self.tol = DEPENDENT_COLUMN if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
-        self.n, self.yy, self.q, self.k = self.sizes.n, self.sizes.yy, rows.n_outputs, 0
+        self.n, self.n_rows, self.nbytes, self.yy = rows.reduce(RowBlock.sizes)
+        self.q, self.k = rows.n_outputs, 0
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, self.q))
         self.shrinkage = np.empty(0)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
-        self._moments: RowMoments | None = None
-        self._last_read: RowMoments | None = None
+        self.last_moments: RowMoments | None = None  # as they were last read
+        self._moments_read = False  # since the last change of the model
         self._fetched: CandidateStats | None = None
-        self.sums: Array = None  # over the rows, as `RowSums` has them, where the rows are
+        self.sums: Array = None  # over the rows, as `blocks.row_sums` has them, where the rows are
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
-        if intercept:
-            self._append_intercept()
+        if intercept:  # the column of ones, unpenalised
+            nothing = np.empty(0)
+            xx, c = fetch(*rows.reduce(RowBlock.orthogonalise, INTERCEPT, nothing)[:2])
+            length = float(np.sqrt(xx[0]))
+            scales = np.array([length, length**2])
+            column = NewColumn(np.array([0]), scales, c / length**2, np.array([INTERCEPT]), nothing)
+            self._store_sums(rows.reduce(RowBlock.append, column, False, False)[1])
+            self._extend_factors(nothing, nothing, c, length**2, scales, alpha=0.0)
         else:
             self._store_sums(rows.reduce(RowBlock.row_sums))
         self._set_up_candidates(precompute, min_norm)
 
-    def _append_intercept(self) -> None:
-        """Append the column of ones, unpenalised."""
-        nothing = np.empty(0)
-        found = self.rows.reduce(RowBlock.orthogonalise, INTERCEPT, nothing)
-        xx, c = fetch(found.xx, found.xy)
-        length = float(np.sqrt(xx[0]))
-        column = NewColumn(np.array([0]), np.array([length, length**2]), c / length**2)
-        self._store_sums(self.rows.reduce(RowBlock.append_column, column, False).sums)
-        self._extend_factors(nothing, nothing, c, length**2, column.scales, alpha=0.0)
-
     def _set_up_candidates(self, precompute: bool, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
-        found = self.rows.reduce(RowBlock.initial_products, precompute)
-        raw, self.gram = found.squares, found.gram if precompute else None
+        raw, along, gram = self.rows.reduce(RowBlock.initial_products, precompute)
+        self.gram = gram if precompute else None
         self._set_table(zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw))
-        self.means, self.norms, self.c0 = 0 * raw, raw, found.along[:, self.k :]
-        self.T[...] = found.along[:, : self.k].T
+        self.means, self.norms, self.c0 = 0 * raw, raw, along[:, self.k :]
+        self.T[...] = along[:, : self.k].T
         if self.intercept:
             self.means = self.T[0, :] / float(np.sqrt(self.n))
             self.norms = raw - self.n * self.means**2
             if bool(namespace(raw).any(self.norms < CANCELLATION_SHARE * raw)):
                 self.norms = self.rows.reduce(RowBlock.power_sums, 2, self.means)
-        self._set_statistics(self.c0, self.c0, self.norms, self.norms)
         least = at_least(self.tol * self.norms, min_norm)
         self._table[2 * self.q + 2 : 2 * self.q + FIXED_ROWS, :] = namespace(raw).stack([self.norms, raw, least])
         self._varying = self.norms > self.n * (CONSTANT_COLUMN * self.means) ** 2
         self.eligible, self._t = self._varying, empty((1, raw.shape[0]), raw)
-        self._exclude_dependent()
+        self._set_statistics(self.c0, self.c0, self.norms, self.norms)
 
     # -- statistics ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +170,8 @@ class State:
     @property
     def table(self) -> Array:
         """Statistics and T, as many rows as launches read."""
-        return self.rows.launcher.in_use(self._table, 2 * self.q + FIXED_ROWS + self.k)
+        whole = self.rows.launcher.fixed_shapes
+        return self._table if whole else self._table[: 2 * self.q + FIXED_ROWS + self.k, :]
 
     @property
     def T(self) -> Array:
@@ -218,19 +198,18 @@ class State:
     @property
     def moments(self) -> RowMoments:
         """Sums over the rows; read from the device at the first access after a change of the model."""
-        if self._moments is None:
-            self.set_moments(np.array(to_host(self.sums)))
-        assert self._moments is not None
-        return self._moments
+        if self.last_moments is None or not self._moments_read:
+            return self.set_moments(np.array(to_host(self.sums)))
+        return self.last_moments
 
-    @property
-    def last_read_moments(self) -> RowMoments:
-        """Sums over the rows as they were last read, which need no wait for the device."""
-        return self._last_read or self.moments
-
-    def set_moments(self, sums: Floats) -> None:
-        """Store the sums over the rows, which were read together with something else."""
-        self._moments = self._last_read = RowMoments.from_values(sums)
+    def set_moments(self, sums: Floats) -> RowMoments:
+        """Store the sums over the rows, which may have been read together with something else."""
+        spread, largest, least = sums[-3:].tolist()
+        rr, wrr, wwrr = sums[:-3].reshape(3, -1)
+        w0 = float(wrr.sum()) / max(float(rr.sum()), SMALLEST_NORMAL)
+        gap, undefined = max(largest, LEVERAGE_GAP_MIN), least < LEVERAGE_GAP_MIN
+        self.last_moments, self._moments_read = RowMoments(rr, wrr, wwrr, spread, gap, w0, undefined), True
+        return self.last_moments
 
     def fetch_candidates(self, candidates: Array, *values: Array) -> tuple[CandidateStats, list[Floats]]:
         """Read the statistics of a few candidates, which `append` will use, and more values, all in one transfer."""
@@ -247,10 +226,6 @@ class State:
         self._fetched = CandidateStats(indices, c, rv, s, vv, norms, raw, least, T)
         return self._fetched
 
-    def likely_candidates(self) -> Indices:
-        """Candidates that any rule may look at closely for the next term: those that reduce the cost most."""
-        return smallest(to_host(put(-CostRule().scores(self), ~self.eligible, 0.0)), PREFETCHED)[0]
-
     # -- one more term -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
@@ -258,8 +233,9 @@ class State:
 
     def append(self, j: int) -> bool:
         """Append candidate j to the model; False, and nothing done, if it turns out to depend on the others."""
-        if self.prefetches:
-            self.rows.prefetch(self.likely_candidates)
+        if self.prefetches and self.rows.reader is not None:  # those that reduce the cost most suit any rule
+            scores = put(CostRule().scores(self), ~self.eligible, 0.0)
+            self.rows.reader.prefetch(smallest(to_host(-scores), PREFETCHED)[0])
         stats = self._fetched
         if stats is None or j not in stats.numbers:
             stats = self.fetch_candidates(np.array([j]))[0]
@@ -267,24 +243,19 @@ class State:
         column, below = one.T.copy(), -self.B @ one.T
         direct = bool(one.vv > REORTHOGONALISE_BELOW * one.norms)  # then the statistics have all digits of G
         if not direct:
-            one = self._orthogonalised(one, RowBlock.orthogonalise, j, column)
-            if one.vv < REORTHOGONALISE_BELOW * one.norms:
-                again = one.T + below @ self.B
+            xx, xy, xr, zx = fetch(*self.rows.reduce(RowBlock.orthogonalise, j, column))
+            if xx[0] < REORTHOGONALISE_BELOW * one.norms:
+                again = zx + below @ self.B
                 below -= self.B @ again
                 column += again
-                one = self._orthogonalised(one, RowBlock.reorthogonalise, again)
+                xx, xy, xr, zx = fetch(*self.rows.reduce(RowBlock.orthogonalise, None, again))
+            one = one._replace(vv=xx[0], c=xy, rv=xr, T=zx)
             if one.vv <= one.least:
                 self.eligible[j] = False
                 return False
         self._append(one, column, below, direct)
         self.chosen.append(j)
         return True
-
-    def _orthogonalised(self, one: CandidateStats, function: Any, *args: Any) -> CandidateStats:
-        """Statistics of a candidate from its orthogonalised column x; `Z'x` in place of T."""
-        found = self.rows.reduce(function, *args)
-        xx, xy, xr, zx = fetch(found.xx, found.xy, found.xr, found.zx)
-        return one._replace(vv=xx[0], c=xy, rv=xr, T=zx)
 
     def _append(self, one: CandidateStats, column: Floats, below: Floats, direct: bool) -> None:
         """Append what is left of a candidate beside `[Z; B] column`, and update all statistics.
@@ -298,22 +269,18 @@ class State:
         full_pass = self.gram is None or length**2 < CANCELLATION_SHARE * one.raw
         change = self._change(one, column, below / length, length)
         arrays = CandidateArrays(self._t if full_pass else self.gram, self.eligible, self._table)
-        new = NewColumn(np.array([self.k]), np.array([length, den]), c / den)
-        candidate, block = CandidateColumn(change.places[1:], column), self.rows.device_block
+        new = NewColumn(np.array([self.k]), np.array([length, den]), c / den, change.places[1:], column)
+        block = self.rows.device_block
         if direct and block is not None:
             block.reserve_column()
-            candidate = candidate._replace(amounts=block.pad(column))
-            self.rows.launcher.launch(step, (block.arrays, arrays, self.sums), candidate, new, change)
-            block.k, self._moments = block.k + 1, None
+            new = new._replace(amounts=block.pad(column))
+            self.rows.launcher.launch(step, (block.arrays, arrays, self.sums), new, change)
+            block.k, self._moments_read = block.k + 1, False
         else:
-            found = (
-                self.rows.reduce(RowBlock.append_candidate, candidate, new, full_pass)
-                if direct
-                else self.rows.reduce(RowBlock.append_column, new, full_pass)
-            )
+            t, sums = self.rows.reduce(RowBlock.append, new, direct, full_pass)
             if full_pass:
-                self._t[0, :] = found.t
-            self._store_sums(found.sums)
+                self._t[0, :] = t
+            self._store_sums(sums)
             self.rows.launcher.launch(update, (arrays,), change)
         self._fetched = None
         self._extend_factors(column, below, c, vv, new.scales, self.alpha)
@@ -327,7 +294,7 @@ class State:
         if place == self._table.shape[0]:
             more = zeros((max(T_RESERVE, k), self._table.shape[1]), self._table)
             self._set_table(namespace(more).concat([self._table, more]))
-            self.rows.launcher.reset()
+            self.rows.launcher.captured.clear()
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
         width = self.table.shape[0] - 2 * q - FIXED_ROWS
         mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
@@ -384,18 +351,17 @@ class State:
         *parts, B = np.split(Q, np.cumsum([len(R) for R in Rs]))
         self.B = B[first:]
         self.zy = sum(part.T @ QY for part, QY in zip(parts, QYs, strict=True))
-        found = self.rows.reduce(RowBlock.replace_columns, self.zy, first, parts=parts)
+        leverage, zr, zz, sums = self.rows.reduce(RowBlock.replace_columns, self.zy, first, parts=parts)
         turn, zy = send(self.s, sla.solve_triangular(self.R, before.T, trans="T"), self.zy[first:])
         self.T[...] = turn @ self.T
         T = self.T[first:, :]
         squares = column_squares(T)
         c, s = self.c0 - T.T @ zy, self.norms - squares
-        vv = s - squares + namespace(T).sum(T * (found.zz @ T), axis=0)
-        self._set_statistics(c, c - T.T @ found.zr, s, vv)
-        self.dof, self.cost = float(fetch(found.leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
-        self._store_sums(found.sums)
+        vv = s - squares + namespace(T).sum(T * (zz @ T), axis=0)
+        self._set_statistics(c, c - T.T @ zr, s, vv)
+        self.dof, self.cost = float(fetch(leverage)[0][0]), float(self.yy.sum() - np.sum(self.zy**2))
+        self._store_sums(sums)
         self.rebuilt += 1
-        self._exclude_dependent()
 
     def move_to_end(self, position: int) -> None:
         """Make a term the newest one: the model stays (for `penalty="weights"`), its factors are those of that order.
@@ -425,28 +391,28 @@ class State:
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
+        other.eligible = put_at(copied(self._varying), np.array(other.chosen, dtype=np.intp), False)
         other._set_statistics(c, c - BT.T @ bzy, s, s - column_squares(BT))
         other.dof, other.cost = other.k - float(np.sum(other.B**2)), float(self.yy.sum() - np.sum(other.zy**2))
-        other.rebuilt, other.eligible = self.rebuilt + 1, copied(self._varying)
-        other.eligible = put_at(other.eligible, np.array(other.chosen, dtype=np.intp), False)
-        other._exclude_dependent()
+        other.rebuilt = self.rebuilt + 1
         return other
 
     def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
-        self._table[: 2 * self.q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
-        self._fetched = None
+        """Store statistics; candidates that depend on the chosen ones are excluded for good.
 
-    def _store_sums(self, sums: RowSums) -> None:
+        A penalty keeps s, but not vv, of a copy from zero.
+        """
+        q, self._fetched = self.q, None
+        self._table[: 2 * q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
+        self.eligible = self.eligible & (self.vv > self._table[2 * q + 4, :])
+
+    def _store_sums(self, sums: Reduced) -> None:
         """Store sums over the rows, always in the same place; they are read when they are needed."""
         if self.sums is None:
             self.sums = sums.values
         else:
             self.sums[...] = sums.values
-        self._moments = None
-
-    def _exclude_dependent(self) -> None:
-        """Exclude dependent candidates for good; a penalty keeps s, but not vv, of a copy from zero."""
-        self.eligible = self.eligible & (self.vv > self._table[2 * self.q + 4, :])
+        self._moments_read = False
 
 
 # -- functions of arrays that keep their address, so that they can be captured as CUDA graphs --------------------------
@@ -469,16 +435,9 @@ class StatisticsChange(NamedTuple):
     change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
 
 
-def step(
-    rows: RowArrays,
-    arrays: CandidateArrays,
-    sums: Array,
-    candidate: CandidateColumn,
-    column: NewColumn,
-    change: StatisticsChange,
-) -> None:
+def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColumn, change: StatisticsChange) -> None:
     """Everything a new term changes, in one launch: append the candidate, pass over the data, update."""
-    z, found = append_candidate(rows, candidate, column)
+    z, found = append_candidate(rows, column)
     if arrays.products.shape[0] == 1:
         arrays.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
     update(arrays, change)
