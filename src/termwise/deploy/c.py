@@ -11,14 +11,13 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any, ClassVar
 
 import numpy as np
 
 from termwise._checks import check_choice
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, FormulaStep, Lags, Linear, PairProducts, Program, as_float32
+from termwise.deploy.program import Concatenate, FormulaStep, Lags, PairProducts, Program, as_float32
 
 LINE_LENGTH = 116
 
@@ -70,11 +69,25 @@ def source(program: Program, dtype: str = "float64", name: str = "model") -> str
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII)):
         raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
     c = Dialect("double" if dtype == "float64" else "float", name)
-    steps = [write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)]
-    parts = [_input(program, c), *steps, _linear(program.linear, c), _outputs(program, c), _predictions(program, c)]
+    q, k = program.linear.weights.shape
+    linear = [
+        f"for (int i = 0; i < {q}; ++i) {{",
+        "    $real sum = 0;",
+        f"    for (int k = 0; k < {k}; ++k) sum += z[k] * @weights[i * {k} + k];",
+        "    g[i] = sum + @intercept[i];",
+        "}",
+    ]
+    prototypes = _prototypes(program, c)
+    parts = [
+        _input(program, c),
+        *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),
+        c.step("linear", linear, weights=program.linear.weights, intercept=program.linear.intercept),
+        _outputs(program, c),
+        _predictions(program, c, prototypes),
+    ]
     text = "\n".join(parts).replace("$real", c.real)
     text = re.sub(r"\$(\w+)\(", rf"\1{'f' * (c.real == 'float')}(", text)
-    return f"{_comment(program, c)}\n#include <math.h>\n\n{text}"
+    return f"{_comment(program, prototypes)}\n#include <math.h>\n\n{text}"
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
@@ -129,35 +142,30 @@ class ExpressionWriter(SourceWriter):
         return [f"for (int k = 0; k < {count}; ++k) {{", *(f"    {line}" for line in body), "}"]
 
 
-@singledispatch
 def write(step: Any, c: Dialect, name: str) -> str:
-    """Return a step as a function from numbers z to numbers g: here, one with an expression."""
+    """Return a step as a function from numbers z to numbers g."""
+    match step:
+        case PairProducts():
+            singles = len(step.columns)
+            lines = [
+                f"$real singles[{max(1, singles)}];",
+                *ExpressionWriter(step, c).all_values("singles", singles),
+                f"for (int k = 0; k < {step.n_terms}; ++k) {{",
+                "    g[k] = singles[@first[k]];",
+                "    if (@second[k] >= 0) g[k] *= singles[@second[k]];",
+                "}",
+            ]
+            return c.step(name, lines, **step.tables, first=step.first, second=step.second)
+        case Lags():  # here z is a window of rows, the newest last
+            place = f"({step.longest} - @lags[k]) * {step.n_inputs} + @columns[k]"
+            return c.step(name, [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = z[{place}];"], **vars(step))
+        case Concatenate():
+            return _concatenate(step, c, name)
     return c.step(name, ExpressionWriter(step, c).all_values("g", step.n_terms), **step.tables)
 
 
-@write.register
-def _(step: PairProducts, c: Dialect, name: str) -> str:
-    singles = len(step.columns)
-    lines = [
-        f"$real singles[{max(1, singles)}];",
-        *ExpressionWriter(step, c).all_values("singles", singles),
-        f"for (int k = 0; k < {step.n_terms}; ++k) {{",
-        "    g[k] = singles[@first[k]];",
-        "    if (@second[k] >= 0) g[k] *= singles[@second[k]];",
-        "}",
-    ]
-    return c.step(name, lines, **step.tables, first=step.first, second=step.second)
-
-
-@write.register
-def _(step: Lags, c: Dialect, name: str) -> str:
-    """Here z is a window of rows, the newest last."""
-    place = f"({step.longest} - @lags[k]) * {step.n_inputs} + @columns[k]"
-    return c.step(name, [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = z[{place}];"], **vars(step))
-
-
-@write.register
-def _(step: Concatenate, c: Dialect, name: str) -> str:
+def _concatenate(step: Concatenate, c: Dialect, name: str) -> str:
+    """Write the steps of all branches, and the function that calls them."""
     inner, lines = [], [f"$real all[{sum(part.n_terms for part in step.parts) or 1}];"]
     start = 0
     for p, part in enumerate(step.parts):
@@ -172,18 +180,6 @@ def _(step: Concatenate, c: Dialect, name: str) -> str:
     lines += [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = all[@order[k]];"]
     columns = {f"columns_{p}": part.columns for p, part in enumerate(step.parts)}
     return "\n".join([*inner, c.step(name, lines, **columns, order=step.order)])
-
-
-def _linear(linear: Linear, c: Dialect) -> str:
-    q, k = linear.weights.shape
-    lines = [
-        f"for (int i = 0; i < {q}; ++i) {{",
-        "    $real sum = 0;",
-        f"    for (int k = 0; k < {k}; ++k) sum += z[k] * @weights[i * {k} + k];",
-        "    g[i] = sum + @intercept[i];",
-        "}",
-    ]
-    return c.step("linear", lines, weights=linear.weights, intercept=linear.intercept)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -215,39 +211,35 @@ def _input(program: Program, c: Dialect) -> str:
 def _outputs(program: Program, c: Dialect) -> str:
     """Write the function that applies the chain of steps to inputs; steps before lags to every row of a window."""
     sizes = [len(program.schema.sources), *(step.n_terms for step in program.steps)]
-    lines: list[str] = []
+    arrays = [f"$real z{i}[{size}];" if size else f"$real z{i}[1] = {{0}};" for i, size in enumerate(sizes)]
     lags = program.lags
     split = 0 if lags is None else program.steps.index(lags)
     if lags is None:
-        lines += [_array(0, sizes[0]), f"int status = {c.name}_read(x, z0);", "if (status) return status;"]
+        lines = [arrays[0], f"int status = {c.name}_read(x, z0);", "if (status) return status;"]
     else:
-        lines += [f"$real window[{max(1, (lags.longest + 1) * sizes[split])}] = {{0}};"]
-        lines += [f"for (int row = 0; row <= {lags.longest}; ++row) {{", f"    {_array(0, sizes[0])}"]
+        lines = [f"$real window[{max(1, (lags.longest + 1) * sizes[split])}] = {{0}};"]
+        lines += [f"for (int row = 0; row <= {lags.longest}; ++row) {{", f"    {arrays[0]}"]
         lines += [f"    int status = {c.name}_read(x + row * {len(program.schema.inputs)}, z0);"]
         lines += ["    if (status) return status;"]
         for i in range(split):
-            lines += [f"    {_array(i + 1, sizes[i + 1])}", f"    {c.name}_step_{i + 1}(z{i}, z{i + 1});"]
+            lines += [f"    {arrays[i + 1]}", f"    {c.name}_step_{i + 1}(z{i}, z{i + 1});"]
         lines += [f"    for (int j = 0; j < {sizes[split]}; ++j) window[row * {sizes[split]} + j] = z{split}[j];", "}"]
     for i in range(split, len(program.steps)):
         before = "window" if lags is not None and i == split else f"z{i}"
-        lines += [_array(i + 1, sizes[i + 1]), f"{c.name}_step_{i + 1}({before}, z{i + 1});"]
+        lines += [arrays[i + 1], f"{c.name}_step_{i + 1}({before}, z{i + 1});"]
         if lags is not None and i == split:
             lines += [f"for (int k = 0; k < {sizes[i + 1]}; ++k) if (!isfinite(z{i + 1}[k])) return k + 1;"]
     lines += [f"{c.name}_linear(z{len(sizes) - 1}, y);", "return 0;"]
     return _function(f"static int {c.name}_outputs(const $real *x, $real *y)", lines)
 
 
-def _array(number: int, size: int) -> str:
-    return f"$real z{number}[{size}];" if size else f"$real z{number}[1] = {{0}};"
-
-
 def _function(head: str, lines: Iterable[str]) -> str:
     return f"{head}\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
 
 
-def _predictions(program: Program, c: Dialect) -> str:
-    """Write the public functions."""
-    heads, labels, q = _prototypes(program, c), program.labels, len(program.linear.intercept)
+def _predictions(program: Program, c: Dialect, heads: list[str]) -> str:
+    """Write the public functions with these prototypes."""
+    labels, q = program.labels, len(program.linear.intercept)
     outputs = [f"return {c.name}_outputs(x, y);"]
     if labels is None:
         return _function(heads[0], outputs)
@@ -288,11 +280,11 @@ def _prototypes(program: Program, c: Dialect) -> list[str]:
     return prototypes + [proba] * (program.labels.sharpness is not None)
 
 
-def _comment(program: Program, c: Dialect) -> str:
+def _comment(program: Program, heads: list[str]) -> str:
     """Write the comment at the top, which describes the inputs and the results."""
     d, q, lags, labels = len(program.schema.inputs), len(program.linear.intercept), program.lags, program.labels
-    prototypes = [f"    {prototype};" for prototype in _prototypes(program, c)]
-    lines = ["A model written by termwise, in C99. It needs <math.h> and no memory of its own.", "", *prototypes, ""]
+    lines = ["A model written by termwise, in C99. It needs <math.h> and no memory of its own.", ""]
+    lines += [*(f"    {head};" for head in heads), ""]
     rows = "" if lags is None else f"{lags.longest + 1} rows of "
     order = "" if lags is None else " each, oldest first; the newest row is predicted"
     lines += [f"x holds {rows}{d} inputs{order}:", ""]
@@ -311,10 +303,9 @@ def _comment(program: Program, c: Dialect) -> str:
     lines += ["", "All functions return 0, or the number, counted from 1, of an input that is missing or no known"]
     lines += ["category (of a past value, where there are several rows). The terms:", ""]
     lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]
-    return "/*\n" + "".join(f" * {_escaped(line)}".rstrip() + "\n" for line in lines) + " */\n"
-
-
-def _escaped(line: str) -> str:
-    """Return a line that can neither end a comment nor begin one in it."""
-    text = "".join(char if char.isprintable() else " " for char in line)
-    return text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    text = "/*\n"
+    for line in lines:  # none of which may end the comment or begin one in it
+        line = "".join(char if char.isprintable() else " " for char in line)
+        line = line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+        text += f" * {line}".rstrip() + "\n"
+    return text + " */\n"

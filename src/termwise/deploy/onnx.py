@@ -1,82 +1,38 @@
-"""A model as an ONNX graph.
+"""A model as an ONNX graph, and the converters of all estimators and bases for skl2onnx.
 
 Graphs use operators of ONNX opset 17 and of `ai.onnx.ml` opset 3, which every onnxruntime from 1.12 on supports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import singledispatch
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
+import termwise
 from termwise._checks import check_choice, import_optional
+from termwise.basis import Basis, TableEncoder
+from termwise.basis.base import ColumnSubset
 from termwise.basis.expressions import Expression, evaluate
-from termwise.deploy.inputs import Input, InputSchema
-from termwise.deploy.program import (
-    Concatenate,
-    FormulaStep,
-    Labels,
-    Lags,
-    Linear,
-    PairProducts,
-    Program,
-    Step,
-    as_float32,
+from termwise.deploy.freeze import (
+    UnsupportedTransformer,
+    flatten,
+    freeze,
+    labels_of,
+    linear_of,
+    steps_of,
+    supported,
 )
+from termwise.deploy.inputs import Input, InputSchema, describe_inputs
+from termwise.deploy.program import Concatenate, FormulaStep, Labels, Lags, Linear, PairProducts, Program, as_float32
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 ML = "ai.onnx.ml"
 CATEGORY_TYPES: dict[type, Any] = {str: object, int: np.int64, bool: np.bool_}  # of inputs, by the type of categories
-
-
-def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
-    """Convert a fitted estimator or pipeline by skl2onnx, with the converters of termwise registered.
-
-    `Predictor.export` needs no skl2onnx; this is for pipelines with transformers that only skl2onnx supports.
-
-    Parameters
-    ----------
-    model : fitted estimator or Pipeline
-        One of termwise's, or a pipeline with some in it.
-    X : array-like, default=None
-        Some samples, from which the types of the inputs are guessed; or give `initial_types`.
-    **options : dict
-        Arguments of `skl2onnx.to_onnx`.
-
-    Returns
-    -------
-    onnx_model : onnx.ModelProto
-        The graph. Regressors have one output of shape (n, q); classifiers the label, and then a column per class: the
-        probabilities, or the scores where there are none (for two classes minus and plus `decision_function`).
-
-    Notes
-    -----
-    Transformers that skl2onnx cannot convert are named in its error. Precision is that of the inputs: for float64, give
-    `X` in float64 or `DoubleTensorType`. Of a table with categories every column is an input, numbers and strings.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.decomposition import PCA
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from termwise import ForwardRegressor
-    >>> from termwise.deploy.onnx import to_onnx
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = make_pipeline(PCA(6), ForwardRegressor()).fit(X, y)
-    >>> [output.name for output in to_onnx(model, X[:1]).graph.output]
-    ['variable']
-    """
-    register()
-    return import_optional("skl2onnx", "onnx", "Converting pipelines").to_onnx(model, X, **options)
-
-
-def register() -> None:
-    """Register the converters of all estimators and bases with skl2onnx, as `to_onnx` does."""
-    from termwise.deploy import skl2onnx  # which imports all estimators
-
-    skl2onnx.register()
 
 
 def source(program: Program, dtype: str = "float64") -> bytes:
@@ -98,29 +54,37 @@ def source(program: Program, dtype: str = "float64") -> bytes:
     """
     check_choice("dtype", dtype, ["float64", "float32"], remedy="the first is as exact as termwise itself")
     onnx = import_optional("onnx", "onnx", "Writing ONNX")
-    helper, schema = onnx.helper, program.schema
-    graph = Graph(dtype, reserved=[one.name for one in schema.inputs])
-    inputs, is_table = [("X", graph.dtype, len(schema.inputs))], all(one.categories is None for one in schema.inputs)
-    if not is_table:
+    helper, schema, linear = onnx.helper, program.schema, program.linear
+    columns = [one.name for one in schema.inputs]
+
+    def free_name(name: str) -> str:
+        while name in columns:
+            name += "_"
+        return name
+
+    graph = Graph(dtype, free_name)
+    inputs = [("X", graph.dtype, len(columns))]
+    if any(one.categories is not None for one in schema.inputs):
         types = [graph.dtype if one.categories is None else CATEGORY_TYPES[category_type(one)] for one in schema.inputs]
-        inputs = [(one.name, np.dtype(kind), 1) for one, kind in zip(schema.inputs, types, strict=True)]
-    names = [name for name, _, _ in inputs]
-    z = names[0]
-    if program.linear.names:
-        z = encode_table(schema, graph, z) if is_table else encode_columns(schema, graph, names)
-        z = add_steps(program.steps, graph, z)
-    outputs = _add_predictions(program, graph, add_outputs(program.linear, graph, z))
+        inputs = [(name, np.dtype(kind), 1) for name, kind in zip(columns, types, strict=True)]
+    z = inputs[0][0]
+    if linear.names:
+        z = add_steps(program.steps, graph, encode(schema, graph, [name for name, _, _ in inputs]))
+    outputs = _add_predictions(program, graph, add_outputs(linear, graph, z))
     body = helper.make_graph(
-        graph.nodes,
+        [
+            helper.make_node(op, operands, [name], name=name, domain=domain, **attributes)
+            for op, operands, name, domain, attributes in graph.nodes
+        ],
         "termwise",
         [helper.make_tensor_value_info(name, element_type(kind), [None, width]) for name, kind, width in inputs],
         [helper.make_tensor_value_info(name, element_type(kind), shape) for name, kind, shape in outputs],
-        graph.constants,
-        doc_string=f"terms: {', '.join(program.linear.names) or 'none'}",
+        [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()],
+        doc_string=f"terms: {', '.join(linear.names) or 'none'}",
     )
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
     model = helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="termwise")
-    helper.set_model_props(model, {"inputs": ", ".join(one.name for one in schema.inputs)})
+    helper.set_model_props(model, {"inputs": ", ".join(columns)})
     onnx.checker.check_model(model)
     return model.SerializeToString()
 
@@ -134,34 +98,25 @@ def element_type(dtype: Any) -> int:
 class Graph:
     """Nodes and constants of a graph, numbers in one precision; nodes refer to values by their names."""
 
-    def __init__(self, dtype: Any, reserved: Iterable[str] = ()) -> None:
+    def __init__(self, dtype: Any, free_name: Callable[[str], str]) -> None:
         self.dtype = np.dtype(dtype)
-        self.reserved = set(reserved)
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def free_name(self, name: str) -> str:
-        """Return a name, changed if an input has it."""
-        while name in self.reserved:
-            name += "_"
-        return name
+        self.free_name = free_name  # returns a name that is not in use
+        self.nodes: list[tuple[str, list[str], str, str, dict[str, Any]]] = []  # operator, inputs, result, domain, ...
+        self.constants: dict[str, NDArray] = {}
 
     def node(self, op: str, *inputs: str, domain: str = "", name: str = "", **attributes: Any) -> str:
         """Add a node and return the name of its result."""
-        helper = import_optional("onnx.helper", "onnx", "Writing ONNX")
         name = self.free_name(name or f"{op.lower()}_{len(self.nodes)}")
-        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, domain=domain, **attributes))
+        self.nodes.append((op, list(inputs), name, domain, attributes))
         return name
 
     def constant(self, values: Any) -> str:
         """Add a constant and return its name: numbers, in the precision of the graph, booleans or strings."""
-        array = self.cast(values)
         name = self.free_name(f"constant_{len(self.constants)}")
-        numpy_helper = import_optional("onnx.numpy_helper", "onnx", "Writing ONNX")
-        self.constants.append(numpy_helper.from_array(array, name))
+        self.constants[name] = self.cast(values)
         return name
 
-    def cast(self, values: Any) -> Any:
+    def cast(self, values: Any) -> NDArray:
         """Return an array of a type that ONNX has."""
         array = np.asarray(values)
         if array.dtype.kind == "f" and self.dtype == np.float32:
@@ -200,6 +155,31 @@ OPERATIONS = {
 }
 
 
+def add_steps(steps: Sequence[Any], graph: Graph, z: str) -> str:
+    """Add a chain of steps applied to the value z, of shape (n, inputs); return the name of the result, (n, terms)."""
+    for step in steps:
+        match step:
+            case PairProducts():
+                singles = add_expression(step.expression, step, graph, graph.columns(z, step.columns))
+                second = graph.columns(singles, np.maximum(step.second, 0))
+                second = graph.node("Where", graph.constant(step.second < 0), graph.constant(1.0), second)
+                z = graph.node("Mul", graph.columns(singles, step.first), second)
+            case Lags():  # rows are in the order of time
+                n = graph.node("Squeeze", graph.node("Shape", z, start=0, end=1))
+                times = graph.node("Range", graph.constant(np.array(0)), n, graph.constant(np.array(1)))
+                times = graph.node("Unsqueeze", times, graph.constant(np.array([1])))
+                rows = graph.node("Sub", times, graph.constant(step.lags[None]))
+                rows = graph.node("Max", rows, graph.constant(np.array([0])))
+                z = graph.node("GatherElements", graph.columns(z, step.columns), rows, axis=0)
+            case Concatenate():
+                parts = [add_steps(part.steps, graph, graph.columns(z, part.columns)) for part in step.parts]
+                z = graph.columns(graph.node("Concat", *parts, axis=1), step.order)
+            case _:
+                columns = step.tables.get("columns")
+                z = add_expression(step.expression, step, graph, z if columns is None else graph.columns(z, columns))
+    return z
+
+
 def add_expression(expression: Expression, step: FormulaStep, graph: Graph, z: str) -> str:
     """Add the nodes of an expression, of which `z` is the input, and return the name of its value.
 
@@ -207,40 +187,32 @@ def add_expression(expression: Expression, step: FormulaStep, graph: Graph, z: s
     where products of inputs and centres would cancel.
     """
     names: dict[Expression, str] = {}
-    rows = z
     if any(node.operation == "sum_squares" for node in expression.nodes()):
-        rows = graph.node("Unsqueeze", z, graph.constant(np.array([1])))
-
-    def constant(node: Expression, as_bool: bool = False) -> str:
-        value = evaluate(node, step.parameters)
-        return graph.constant(np.asarray(value).astype(bool if as_bool else np.float64))
-
-    def name(node: Expression) -> str:
+        z = graph.node("Unsqueeze", z, graph.constant(np.array([1])))
+    for node in dict.fromkeys(expression.nodes()):
         if "z" not in node.variables():
-            return constant(node)
-        if node not in names:
-            names[node] = add(node)
-        return names[node]
-
-    def add(node: Expression) -> str:
+            continue
         if node.operation == "variable":
-            return rows
-        if node.operation == "where":
-            condition, *values = node.arguments
-            return graph.node("Where", constant(condition, as_bool=True), *map(name, values))
-        first = name(node.arguments[0])
-        if node.operation == "square":
-            return graph.node("Mul", first, first)
+            names[node] = z
+            continue
+        if node.operation in ("dot", "power_product"):  # of the input and parameters
+            first, parameters = names[node.arguments[0]], evaluate(node.arguments[1], step.parameters)
+            dot = node.operation == "dot"
+            names[node] = graph.product(first, parameters.T) if dot else _power_product(graph, first, parameters)
+            continue
+        arguments = []
+        for i, argument in enumerate(node.arguments):
+            kind = bool if node.operation == "where" and i == 0 else np.float64
+            constant = argument not in names
+            values = np.asarray(evaluate(argument, step.parameters)).astype(kind) if constant else None
+            arguments.append(graph.constant(values) if constant else names[argument])
+        if node.operation in ("square", "sum_squares"):
+            names[node] = graph.node("Mul", arguments[0], arguments[0])
+        else:
+            names[node] = graph.node(OPERATIONS[node.operation], *arguments)
         if node.operation == "sum_squares":
-            square = graph.node("Mul", first, first)
-            return graph.node("ReduceSum", square, graph.constant(np.array([2])), keepdims=0)
-        if node.operation == "dot":
-            return graph.product(first, evaluate(node.arguments[1], step.parameters).T)
-        if node.operation == "power_product":
-            return _power_product(graph, first, evaluate(node.arguments[1], step.parameters))
-        return graph.node(OPERATIONS[node.operation], first, *map(name, node.arguments[1:]))
-
-    return name(expression)
+            names[node] = graph.node("ReduceSum", names[node], graph.constant(np.array([2])), keepdims=0)
+    return names[expression]
 
 
 def _power_product(graph: Graph, z: str, exponents: Any) -> str:
@@ -258,75 +230,38 @@ def _power_product(graph: Graph, z: str, exponents: Any) -> str:
     return terms
 
 
-@singledispatch
-def add_step(step: Any, graph: Graph, z: str) -> str:
-    """Add a step applied to the value z, of shape (n, inputs), and return the name of its result, (n, terms).
-
-    Here, one with an expression.
-    """
-    columns = step.tables.get("columns")
-    return add_expression(step.expression, step, graph, z if columns is None else graph.columns(z, columns))
-
-
-@add_step.register
-def _(step: PairProducts, graph: Graph, z: str) -> str:
-    singles = add_expression(step.expression, step, graph, graph.columns(z, step.columns))
-    second = graph.columns(singles, np.maximum(step.second, 0))
-    second = graph.node("Where", graph.constant(step.second < 0), graph.constant(1.0), second)
-    return graph.node("Mul", graph.columns(singles, step.first), second)
-
-
-@add_step.register
-def _(step: Lags, graph: Graph, z: str) -> str:
-    """Rows of the batch are in the order of time."""
-    n = graph.node("Squeeze", graph.node("Shape", z, start=0, end=1))
-    times = graph.node("Range", graph.constant(np.array(0)), n, graph.constant(np.array(1)))
-    times = graph.node("Unsqueeze", times, graph.constant(np.array([1])))
-    rows = graph.node("Max", graph.node("Sub", times, graph.constant(step.lags[None])), graph.constant(np.array([0])))
-    return graph.node("GatherElements", graph.columns(z, step.columns), rows, axis=0)
-
-
-@add_step.register
-def _(step: Concatenate, graph: Graph, z: str) -> str:
-    parts = [add_steps(part.steps, graph, graph.columns(z, part.columns)) for part in step.parts]
-    return graph.columns(graph.node("Concat", *parts, axis=1), step.order)
-
-
-def add_steps(steps: Sequence[Step], graph: Graph, z: str) -> str:
-    """Add a chain of steps."""
-    for step in steps:
-        z = add_step(step, graph, z)
-    return z
-
-
 # -- inputs and outputs ------------------------------------------------------------------------------------------------
 
 
-def encode_table(schema: InputSchema, graph: Graph, X: str) -> str:
-    """Add the encoding of one table of numbers."""
-    z = graph.columns(X, schema.sources)
-    fills = [schema.inputs[j].fill for j in schema.sources]
-    return z if all(fill is None for fill in fills) else _fill_missing(graph, z, fills)
+def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
+    """Add the encoding of a table: of numbers as one matrix or several, otherwise of columns of shape (n, 1).
 
-
-def _fill_missing(graph: Graph, z: str, fills: Sequence[float | None]) -> str:
-    """Add the replacement of missing values; NaN stays NaN where there is none."""
-    values = np.array([np.nan if fill is None else fill for fill in fills], dtype=np.float64)
-    return graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
-
-
-def encode_columns(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
-    """Add the encoding of a table that is given column by column, each of shape (n, 1)."""
-    codes: dict[int, str] = {}
+    NaN stays NaN where an input has no fill, and an unknown category is none of the known ones.
+    """
+    fills = [np.nan if one.fill is None or one.categories is not None else one.fill for one in schema.inputs]
+    if all(one.categories is None for one in schema.inputs):
+        z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.sources)
+        values = np.array(fills)[schema.sources]
+        return z if np.isnan(values).all() else graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
+    if len(names) != len(schema.inputs):
+        raise ValueError(
+            f"initial_types must have an input for each of {len(schema.inputs)} columns of a table with categories, "
+            f"got {len(names)}: give the columns one by one."
+        )
+    columns: dict[int, str] = {}
     parts = []
     for j, category in zip(schema.sources.tolist(), schema.categories.tolist(), strict=True):
         one = schema.inputs[j]
-        if one.categories is None:
-            parts.append(names[j] if one.fill is None else _fill_missing(graph, names[j], [one.fill]))
-        else:
-            codes[j] = codes.get(j) or _category_number(one, graph, names[j])
-            same = graph.node("Equal", codes[j], graph.constant(np.array([category])))
-            parts.append(graph.node("Cast", same, to=element_type(graph.dtype)))
+        if j not in columns:
+            columns[j] = names[j] if one.categories is None else _category_number(one, graph, names[j])
+            if not np.isnan(fills[j]):
+                missing = graph.node("IsNaN", columns[j])
+                columns[j] = graph.node("Where", missing, graph.constant(np.array([fills[j]])), columns[j])
+        part = columns[j]
+        if category >= 0:
+            part = graph.node("Equal", part, graph.constant(np.array([category])))
+            part = graph.node("Cast", part, to=element_type(graph.dtype))
+        parts.append(part)
     return graph.node("Concat", *parts, axis=1)
 
 
@@ -397,3 +332,174 @@ def _add_predictions(program: Program, graph: Graph, scores: str) -> list[tuple[
         name = graph.node("Identity", add_probabilities(labels, graph, scores), name="probabilities")
         outputs.append((name, graph.dtype, [None, len(labels.classes)]))
     return [*outputs, (graph.node("Identity", value, name="scores"), graph.dtype, shape)]
+
+
+# -- skl2onnx ----------------------------------------------------------------------------------------------------------
+
+
+def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
+    """Convert a fitted estimator or pipeline by skl2onnx, with the converters of termwise registered.
+
+    `Predictor.export` needs no skl2onnx; this is for pipelines with transformers that only skl2onnx supports.
+
+    Parameters
+    ----------
+    model : fitted estimator or Pipeline
+        One of termwise's, or a pipeline with some in it.
+    X : array-like, default=None
+        Some samples, from which the types of the inputs are guessed; or give `initial_types`.
+    **options : dict
+        Arguments of `skl2onnx.to_onnx`.
+
+    Returns
+    -------
+    onnx_model : onnx.ModelProto
+        The graph. Regressors have one output of shape (n, q); classifiers the label, and then a column per class: the
+        probabilities, or the scores where there are none (for two classes minus and plus `decision_function`).
+
+    Notes
+    -----
+    Transformers that skl2onnx cannot convert are named in its error. Precision is that of the inputs: for float64, give
+    `X` in float64 or `DoubleTensorType`. Of a table with categories every column is an input, numbers and strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from termwise import ForwardRegressor
+    >>> from termwise.deploy.onnx import to_onnx
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(PCA(6), ForwardRegressor()).fit(X, y)
+    >>> [output.name for output in to_onnx(model, X[:1]).graph.output]
+    ['variable']
+    """
+    register()
+    return import_optional("skl2onnx", "onnx", "Converting pipelines").to_onnx(model, X, **options)
+
+
+@cache
+def register() -> None:
+    """Register the converters of all estimators and bases with skl2onnx, as `to_onnx` does; once is enough."""
+    skl2onnx = import_optional("skl2onnx", "onnx", "Converting pipelines")
+    public = [getattr(termwise, name) for name in termwise.__all__]
+    for cls in [kind for kind in public if hasattr(kind, "predictor_")]:
+        skl2onnx.update_registered_converter(
+            cls, f"Termwise{cls.__name__}", _set_shapes, _convert, parser=_parse, options={"zipmap": [False]}
+        )
+    for cls in [*(kind for kind in supported() if issubclass(kind, Basis)), TableEncoder, ColumnSubset]:
+        skl2onnx.update_registered_converter(cls, f"Termwise{cls.__name__}", _set_shapes, _convert)
+
+
+def _tensor(operator: Any, *width: int, kind: str = "") -> Any:
+    """Return the type of a table of numbers with some columns or, without a width, of a vector of some kind.
+
+    Numbers are in float64 if those of an input are, else in float32.
+    """
+    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
+    double = any(isinstance(one.type, types.DoubleTensorType) for one in operator.inputs)
+    shape = operator.inputs[0].type.shape
+    kind = kind or ("DoubleTensorType" if double else "FloatTensorType")
+    return getattr(types, kind)([shape[0] if shape else None, *width])
+
+
+def _parse(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = None) -> Any:
+    """Declare the outputs: one of a regressor, two of a classifier."""
+    operator = scope.declare_local_operator(f"Termwise{type(model).__name__}", model)
+    operator.inputs = inputs
+    classes = ["label", "probabilities" if hasattr(model, "predict_proba") else "scores"]
+    for name in classes if is_classifier(model) else ["variable"]:
+        kind = _tensor(operator, kind="Int64TensorType") if name == "label" else _tensor(operator, 1)
+        operator.outputs.append(scope.declare_local_variable(name, kind))
+    return operator.outputs
+
+
+def _labels(model: Any) -> Labels | None:
+    """Return the classes of a classifier, as skl2onnx has them: all whole numbers, or all strings."""
+    labels = labels_of(model)
+    if labels is None:
+        return None
+    whole = all(isinstance(one, int) for one in labels.classes)  # or booleans
+    return Labels([int(one) if whole else str(one) for one in labels.classes], labels.sharpness)
+
+
+def _set_shapes(operator: Any) -> None:
+    """Set the types of the outputs of an operator, that is of a basis or an estimator."""
+    model, outputs = operator.raw_operator, operator.outputs
+    if not hasattr(type(model), "predictor_"):
+        outputs[0].type = _tensor(operator, len(model.get_feature_names_out()))
+        return
+    model = list(flatten(model))[-1]
+    labels = _labels(model)
+    if labels is None:
+        outputs[0].type = _tensor(operator, np.size(model.intercept_))
+        return
+    kind = "StringTensorType" if isinstance(labels.classes[0], str) else "Int64TensorType"
+    outputs[0].type, outputs[1].type = _tensor(operator, kind=kind), _tensor(operator, len(labels.classes))
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Convert an operator: add its graph to the one that skl2onnx is writing."""
+    types = import_optional("skl2onnx.common.data_types", "onnx", "Converting pipelines")
+    if container.target_opset < OPSET:
+        raise ValueError(
+            f"target_opset must be at least {OPSET} for the estimators of termwise, got {container.target_opset}: "
+            "leave it out to have the newest."
+        )
+    double = isinstance(_tensor(operator, 1), types.DoubleTensorType)
+    graph = Graph(np.float64 if double else np.float32, scope.get_unique_variable_name)
+    kept = (types.StringTensorType, types.Int64TensorType) if len(operator.inputs) > 1 else ()
+    names = []
+    for one in operator.inputs:
+        is_kept = isinstance(one.type, kept)
+        names.append(one.full_name if is_kept else graph.node("Cast", one.full_name, to=element_type(graph.dtype)))
+
+    def converted(transformer: Any) -> str:
+        """Add the nodes that skl2onnx converts a transformer to."""
+        algebra = import_optional("skl2onnx.algebra.onnx_operator", "onnx", "Converting pipelines")
+        name, opset = scope.get_unique_variable_name("termwise_terms"), container.target_opset
+        part = algebra.OnnxSubEstimator(transformer, *operator.inputs, op_version=opset, output_names=[name])
+        part.add_to(scope, container)
+        return graph.node("Cast", name, to=element_type(graph.dtype))
+
+    add = _add_model if hasattr(type(operator.raw_operator), "predictor_") else _add_basis
+    results = add(operator.raw_operator, graph, names, converted)
+    for result, output in zip(results, operator.outputs, strict=True):
+        graph.nodes.append(("Identity", [result], output.full_name, "", {}))
+    for op, operands, name, domain, attributes in graph.nodes:
+        versions = {"op_domain": domain, "op_version": ML_OPSET if domain else OPSET}
+        label = scope.get_unique_operator_name(f"termwise_{op}")
+        container.add_node(op, operands, [name], name=label, **versions, **attributes)
+    for name, array in graph.constants.items():
+        container.add_initializer(name, element_type(array.dtype), list(array.shape), array.ravel().tolist())
+
+
+def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callable[[Any], str]) -> list[str]:
+    """Add the terms of a basis, or the numbers of an encoder; return the name of the result."""
+    if isinstance(basis, TableEncoder):
+        blocks = dict(basis.blocks())
+        categories = {name: kinds for name, kinds in blocks.items() if kinds is not None}
+        return [encode(InputSchema.from_inputs(describe_inputs(blocks, categories, {})), graph, names)]
+    if isinstance(basis, ColumnSubset):
+        return [graph.columns(converted(basis.transformer), basis.indices)]
+    return [add_steps(steps_of(basis), graph, names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1))]
+
+
+def _add_model(model: Any, graph: Graph, names: Sequence[str], converted: Callable[[Any], str]) -> list[str]:
+    """Add a model: its terms by our own steps, or by skl2onnx where only it supports a transformer."""
+    last = list(flatten(model))[-1]
+    terms, labels = names[0], _labels(last)
+    if last.n_terms_:
+        try:
+            program = freeze(model)
+            terms = add_steps(program.steps, graph, encode(program.schema, graph, names))
+        except UnsupportedTransformer:
+            terms = converted(last.fitted_terms_.basis)
+    scores = add_outputs(linear_of(last), graph, terms)
+    if labels is None:
+        return [scores]
+    label = add_label(labels, graph, scores)
+    if labels.sharpness is not None:
+        return [label, add_probabilities(labels, graph, scores)]
+    two = len(labels.classes) == 2
+    return [label, graph.node("Concat", graph.node("Neg", scores), scores, axis=1) if two else scores]

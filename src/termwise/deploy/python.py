@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import singledispatch
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,18 +19,36 @@ def source(program: Program) -> str:
     program : Program
         The model.
     """
+    schema, linear = program.schema, program.linear
+    what = "classes" if program.labels else "targets"
+    terms = [name.encode("unicode_escape").decode().replace('"', "'") for name in linear.names]
+    listed = "".join(f"    {name}\n" for name in terms) or "    none: the prediction is constant\n"
+    title = f"A model written by termwise: {what} from {len(schema.inputs)} inputs."
+    inputs = "".join(f"    {(one.name, one.categories, one.fill)!r},\n" for one in schema.inputs)
+    columns = _table("_columns", np.column_stack([schema.sources, schema.categories]))
+    lags = [isinstance(step, Lags) for step in program.steps]
     names = [f"_step_{i + 1}" for i in range(len(program.steps))]
     steps = [write(step, name) for step, name in zip(program.steps, names, strict=True)]
-    weights = {"weights": program.linear.weights, "intercept": program.linear.intercept}
     line = "return [sum(v * w for v, w in zip(z, row)) + b for row, b in zip(_linear_weights, _linear_intercept)]"
+    start, split = "z = _read(x)", 0
+    if any(lags):  # steps before the lags are applied to every row
+        row, split = "_read(row)", lags.index(True)
+        for name in names[:split]:
+            row = f"{name}({row})"
+        start = f"z = [{row} for row in x]"
+    chain = [start, *(f"z = {name}(z)" for name in names[split:]), "return _linear(z)"]
     parts = [
-        _docstring(program),
-        _input(program),
+        f'"""{title}\n\nIts terms:\n\n{listed}"""\n\nimport math',
+        f"INPUTS = (  # name, categories, replacement of a missing value\n{inputs})\n"
+        f"{columns}  # number of an input, and of a category or -1",
+        NUMBER_OR_NAN if any(lags) else NUMBER,
+        READ,
         *steps,
-        _step("_linear", [line], **weights),
-        _outputs(program, names),
+        _step("_linear", [line], weights=linear.weights, intercept=linear.intercept),
+        _function("_outputs", chain, argument="x"),
+        *_predictions(program),
     ]
-    return "\n\n\n".join([*parts, _predictions(program)]) + "\n"
+    return "\n\n\n".join(parts) + "\n"
 
 
 def _table(name: str, values: Any) -> str:
@@ -116,56 +133,39 @@ class ExpressionWriter(SourceWriter):
         return [f"for {', '.join(names)} in {several}:", *(f"    {line}" for line in body)]
 
 
-@singledispatch
 def write(step: Any, name: str) -> str:
-    """Return a step as a function from a list of numbers to a list of numbers: here, one with an expression."""
+    """Return a step as a function from a list of numbers to a list of numbers."""
+    match step:
+        case PairProducts():
+            lines = [
+                *ExpressionWriter(step, name).all_values("singles"),
+                "singles.append(1.0)  # for terms that have no second factor",
+                f"return [singles[i] * singles[j] for i, j in zip({name}_first, {name}_second)]",
+            ]
+            return _step(name, lines, **step.tables, first=step.first, second=step.second)
+        case Lags():
+            lines = [
+                f"past = [z[max(len(z) - 1 - lag, 0)][i] for i, lag in zip({name}_columns, {name}_lags)]",
+                "if not all(map(math.isfinite, past)):",
+                '    raise ValueError("the past values used by the prediction must be finite numbers")',
+                "return past",
+            ]
+            return _step(name, lines, **vars(step))
+        case Concatenate():
+            inner, lines = [], ["terms = []"]
+            for p, part in enumerate(step.parts):
+                lines.append(f"part = [z[i] for i in {name}_columns_{p}]")
+                for i, one in enumerate(part.steps):
+                    inner.append(write(one, f"{name}_{p}_{i}"))
+                    lines.append(f"part = {name}_{p}_{i}(part)")
+                lines.append("terms += part")
+            lines.append(f"return [terms[i] for i in {name}_order]")
+            columns = {f"columns_{p}": part.columns for p, part in enumerate(step.parts)}
+            return "\n\n\n".join([*inner, _step(name, lines, **columns, order=step.order)])
     return _step(name, [*ExpressionWriter(step, name).all_values("terms"), "return terms"], **step.tables)
 
 
-@write.register
-def _(step: PairProducts, name: str) -> str:
-    lines = [
-        *ExpressionWriter(step, name).all_values("singles"),
-        "singles.append(1.0)  # for terms that have no second factor",
-        f"return [singles[i] * singles[j] for i, j in zip({name}_first, {name}_second)]",
-    ]
-    return _step(name, lines, **step.tables, first=step.first, second=step.second)
-
-
-@write.register
-def _(step: Lags, name: str) -> str:
-    lines = [
-        f"past = [z[max(len(z) - 1 - lag, 0)][i] for i, lag in zip({name}_columns, {name}_lags)]",
-        "if not all(map(math.isfinite, past)):",
-        '    raise ValueError("the past values used by the prediction must be finite numbers")',
-        "return past",
-    ]
-    return _step(name, lines, **vars(step))
-
-
-@write.register
-def _(step: Concatenate, name: str) -> str:
-    inner, lines = [], ["terms = []"]
-    for p, part in enumerate(step.parts):
-        lines.append(f"part = [z[i] for i in {name}_columns_{p}]")
-        for i, one in enumerate(part.steps):
-            inner.append(write(one, f"{name}_{p}_{i}"))
-            lines.append(f"part = {name}_{p}_{i}(part)")
-        lines.append("terms += part")
-    lines.append(f"return [terms[i] for i in {name}_order]")
-    columns = {f"columns_{p}": part.columns for p, part in enumerate(step.parts)}
-    return "\n\n\n".join([*inner, _step(name, lines, **columns, order=step.order)])
-
-
 # -- the module --------------------------------------------------------------------------------------------------------
-
-
-def _docstring(program: Program) -> str:
-    what = "classes" if program.labels else "targets"
-    names = [name.encode("unicode_escape").decode().replace('"', "'") for name in program.linear.names]
-    terms = "".join(f"    {name}\n" for name in names) or "    none: the prediction is constant\n"
-    first = f"A model written by termwise: {what} from {len(program.schema.inputs)} inputs."
-    return f'"""{first}\n\nIts terms:\n\n{terms}"""\n\nimport math'
 
 
 READ = '''def _read(x):
@@ -198,28 +198,7 @@ NUMBER_OR_NAN = """def _number(name, value):
     return math.nan if value is None else float(value)"""
 
 
-def _input(program: Program) -> str:
-    """Write the constants and functions that encode a sample."""
-    inputs = "".join(f"    {(one.name, one.categories, one.fill)!r},\n" for one in program.schema.inputs)
-    columns = _table("_columns", np.column_stack([program.schema.sources, program.schema.categories]))
-    constants = f"INPUTS = (  # name, categories, replacement of a missing value\n{inputs})\n"
-    constants += f"{columns}  # number of an input, and of a category or -1"
-    return "\n\n\n".join([constants, NUMBER if program.lags is None else NUMBER_OR_NAN, READ])
-
-
-def _outputs(program: Program, names: list[str]) -> str:
-    """Write the function that returns all outputs of a sample, or of the newest of some rows."""
-    lags = [isinstance(step, Lags) for step in program.steps]
-    split = lags.index(True) if any(lags) else 0
-    row = "_read(row)"
-    for name in names[:split]:
-        row = f"{name}({row})"
-    start = f"z = [{row} for row in x]" if any(lags) else "z = _read(x)"
-    lines = [start, *(f"z = {name}(z)" for name in names[split:]), "return _linear(z)"]
-    return _function("_outputs", lines, argument="x")
-
-
-def _predictions(program: Program) -> str:
+def _predictions(program: Program) -> list[str]:
     """Write the public functions."""
     lags, labels = program.lags, program.labels
     sample = "one sample: its inputs in order, or a dict by their names."
@@ -227,7 +206,7 @@ def _predictions(program: Program) -> str:
         sample = f"the last rows of a table, oldest first: the newest is predicted, from {lags.longest} before it."
     value = "return _outputs(x)[0]" if program.linear.one_output else "return _outputs(x)"
     if labels is None:
-        return _function("predict", [value], f"Return the prediction for {sample}", "x")
+        return [_function("predict", [value], f"Return the prediction for {sample}", "x")]
     two = len(labels.classes) == 2
     choice = "return CLASSES[z[0] >= 0]" if two else "return CLASSES[z.index(max(z))]"
     functions = [
@@ -243,4 +222,4 @@ def _predictions(program: Program) -> str:
             "return [v / sum(odds) for v in odds]",
         ]
         functions.append(_function("predict_proba", lines, f"Return the probability of each class for {sample}", "x"))
-    return "\n\n\n".join(functions)
+    return functions
