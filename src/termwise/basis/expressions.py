@@ -82,6 +82,7 @@ def variable(name: str) -> Any:
 z = variable("z")
 where = partial(apply, "where")  # where(condition, value, otherwise)
 sum_squares = partial(apply, "sum_squares")  # sum_j u_j^2
+logistic = partial(apply, "expit")  # 1 / (1 + exp(-u))
 dot = partial(apply, "dot")  # sum_j u_j v_j, where u has no parameter of the function and v no input
 power_product = partial(apply, "power_product")  # prod_j u_j^v_j, for whole v_j >= 0
 SUMS = ("sum_squares", "dot", "power_product")

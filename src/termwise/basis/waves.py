@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.utils import check_random_state
 
 from termwise._checks import check_number
 from termwise.basis.base import Basis, check_positive
-from termwise.basis.expressions import dot, evaluate, variable, z
+from termwise.basis.expressions import dot, evaluate, logistic, variable, z
 
 TURNS = (z - variable("origins")) / variable("periods")
 WAVE_OF_TURNS = np.sin(variable("turns") * (2 * np.pi * variable("harmonics")) + variable("phases"))
 WAVE = WAVE_OF_TURNS.substitute(turns=TURNS)
-HIDDEN_UNIT = expit(variable("offsets") - dot(z, variable("directions")))  # 1 / (1 + exp(b'x - b0))
+HIDDEN_UNIT = logistic(variable("offsets") - dot(z, variable("directions")))  # 1 / (1 + exp(b'x - b0))
 
 
 class FourierBasis(Basis):
