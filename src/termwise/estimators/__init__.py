@@ -1,1 +1,387 @@
-"""Estimators: parameters, documentation and a short fit each."""
+"""Base classes of the estimators: fitted attributes, prediction, standard errors and intervals, summaries."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from termwise._arrays import Array, as_type, at, densify, from_host, to_host
+from termwise._checks import check_number, is_dask
+from termwise.deploy.predictor import Predictor
+from termwise.estimators.data import check_design, check_inputs
+from termwise.execution.dask import map_rows, without_rows
+from termwise.fitted import FittedTerms
+from termwise.selection.path import SelectionPath
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Placeholder for versions without callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method as it is."""
+        return method
+
+
+def step_callback(estimator: Any, max_steps: int | None) -> Callable[[], bool]:
+    """Begin a fit of at most `max_steps` steps (None: unknown); return a function to call after each, True to stop.
+
+    Calls scikit-learn's callbacks (from 1.9 on: progress bars, early stopping); `_store` ends the fit.
+    """
+    if not hasattr(estimator, "_init_callback_context"):
+        return lambda: False
+    context = estimator._init_callback_context(max_subtasks=max_steps)
+    context.call_on_fit_task_begin(estimator=estimator)
+
+    def after_step() -> bool:
+        step = context.subcontext(task_name="term")
+        step.call_on_fit_task_begin(estimator=estimator)
+        return bool(step.call_on_fit_task_end(estimator=estimator))
+
+    return after_step
+
+
+class TermModel(BaseEstimator):
+    """A model linear in its terms, once fitted: a shell around `fitted_terms_`.
+
+    A subclass has the parameters `basis` and `fit_intercept` and a `fit` that ends with `_store`. The class variables
+    declare its capabilities.
+    """
+
+    basis: Any
+    fit_intercept: bool
+    fitted_terms_: FittedTerms
+    path_: SelectionPath  # of models with a selection path
+    n_terms_: int
+    _cut: Callable[[SelectionPath, int, FittedTerms], tuple[FittedTerms, dict[str, Any]]]  # truncate at a size
+    default_basis: ClassVar[Any] = None  # the kind of basis that basis="auto" chooses
+    keeps_sparse: ClassVar[bool] = False  # a sparse design matrix stays sparse
+    streams: ClassVar[bool] = False  # the design matrix may be computed in tiles or read from a file
+    any_library: ClassVar[bool] = False  # computes on the device of arrays of other libraries
+    calibrates: ClassVar[bool] = False  # a classifier with probabilities
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        basis = self.default_basis if isinstance(self.basis, str) else self.basis
+        takes_sparse = hasattr(basis, "__sklearn_tags__") and get_tags(basis).input_tags.sparse
+        tags.input_tags.sparse = basis is None or takes_sparse
+        tags.array_api_support = self.any_library and (basis is None or getattr(basis, "any_library", False))
+        return tags
+
+    def _store(self, terms: FittedTerms, **attributes: Any) -> Self:
+        """End a fit: replace all fitted attributes at once, so that a fit that fails leaves the former model."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        candidates = terms.candidates
+        self.n_features_in_ = candidates.n_features
+        if candidates.input_names is not None:
+            self.feature_names_in_ = candidates.input_names
+        if candidates.labels is not None:
+            self.classes_ = candidates.labels.classes
+        self._set_terms(terms, **attributes)
+        context = getattr(self, "_callback_fit_ctx", None)
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self)
+        return self
+
+    def _set_terms(self, terms: FittedTerms, **attributes: Any) -> Self:
+        """Set the fitted attributes that depend on the chosen terms."""
+        weights = terms.weights
+        coef = np.zeros((weights.shape[1], terms.candidates.n_candidates))
+        coef[:, terms.chosen] = to_host(weights).T
+        self.fitted_terms_, self.basis_ = terms, terms.candidates.basis
+        self.support_, self.n_terms_ = from_host(terms.chosen, weights), len(terms.chosen)
+        self.weights_ = terms.squeeze(weights.T, axis=0)
+        self.coef_ = terms.squeeze(from_host(coef, weights), axis=0)
+        self.intercept_ = terms.squeeze(terms.intercept, axis=0)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        return self
+
+    # -- prediction ----------------------------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """Predict the targets, or the classes of a classifier.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs.
+        return_std : bool, default=False
+            Of a regressor, also return the standard error of the fitted function given the terms, from the covariance
+            of the weights. A new observation has variance `std**2 + noise_variance_` around the prediction.
+
+        Returns
+        -------
+        y : ndarray of shape (m,) or (m, q)
+            Predictions; a Dask array, to be computed later, for Dask inputs.
+        std : ndarray of the same shape
+            Standard errors; only with `return_std=True`.
+        """
+        labels = self._fitted().candidates.labels
+        if labels is None:
+            return self._predict_outputs(X, return_std)
+        if return_std:
+            raise ValueError(
+                "return_std must be False for a classifier, got True: use decision_function or predict_proba."
+            )
+        scores = self._predict_outputs(X)
+        if is_dask(scores):
+            dropped = list(range(1, scores.ndim))
+            return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
+        return labels.decide(scores)
+
+    def _predict_outputs(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the outputs of the linear model, whether they are targets or scores of classes."""
+        if is_dask(X):
+            y = self._map_rows(self._without_rows()._predict_outputs, X)
+            return (y, self._map_rows(partial(_item, self._predict_outputs, 1, True), X)) if return_std else y
+        G = self._design(X)
+        y = as_type(self.fitted_terms_.outputs(G), G.dtype)
+        return (y, self.fitted_terms_.standard_error(G)) if return_std else y
+
+    @available_if(lambda model: isinstance(model, ClassifierMixin))
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """Return the score of a classifier: positive for the second class, or one column per class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the result is a Dask array for those of Dask.
+        """
+        return self._predict_outputs(X)
+
+    @available_if(lambda model: model.calibrates)
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each class.
+
+        The scores times a slope, put through a logistic curve (a softmax for more than two classes). The slope
+        maximises the likelihood of the labels given the leave-one-out scores. The most probable class is the one
+        predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Inputs.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(lambda model: model.calibrates)
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Inputs.
+        """
+        labels = self._fitted().candidates.labels
+        assert labels is not None
+        return log_softmax(labels.slope * class_scores(self.decision_function(X)), axis=1)
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
+        """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
+
+        Whatever the distribution of the data, samples that are exchangeable with those of the fit fall inside with
+        probability at least `2 coverage - 1`, and in practice with about `coverage`, if terms and penalties were fixed
+        beforehand: the selection is not repeated for each sample left out, and selection among many candidates makes
+        the intervals somewhat narrow. Too few samples for the coverage asked for (fewer than about
+        `1 / (1 - coverage)`) make the interval infinite.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs.
+        coverage : float, default=0.9
+            Nominal coverage, between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (m,) or (m, q)
+            Ends of the intervals.
+        """
+        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
+        self._fitted().loo_residuals()  # raises before a Dask graph is built
+        if is_dask(X):
+            lower, upper = (self._map_rows(partial(_item, self.predict_interval, end, coverage), X) for end in (0, 1))
+            return lower, upper
+        return self.fitted_terms_.interval(self._design(X), coverage)
+
+    def _design(self, X: Any) -> Array:
+        """Validate inputs and return the columns of the chosen terms."""
+        check_is_fitted(self)
+        terms = self.fitted_terms_
+        basis = terms.candidates.basis
+        G = terms.design(check_inputs(self, X, basis, reset=False))  # also without terms: a basis validates X
+        if basis is None:
+            return G
+        return densify(check_design(self, basis, G)) if len(terms.chosen) else densify(G)[:, :0]
+
+    def _map_rows(self, function: Callable[[Any], Any], X: Any, width: int | None = None) -> Any:
+        """Evaluate a function of rows on a Dask cluster; its results have the shape of predictions by default."""
+        terms = self._fitted()
+        validate_data(self, without_rows(X), skip_check_array=True, reset=False)
+        width = None if width is None and terms.one_output else width or terms.weights.shape[1]
+        return map_rows(function, X, width)
+
+    def _without_rows(self) -> Self:
+        """Return a copy that predicts, without arrays as long as the training rows."""
+        light = copy.copy(self)
+        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None)
+        light.__dict__.pop("path_", None)
+        return light
+
+    # -- fitted attributes ---------------------------------------------------------------------------------------------
+
+    @property
+    def effective_dof_(self) -> float:
+        """Effective number of parameters given the terms, intercept included."""
+        return self._fitted().statistics.solution.dof
+
+    @property
+    def noise_variance_(self) -> Any:
+        """Estimated noise variance of each output, `sse / (n - dof)`."""
+        terms = self._fitted()
+        return terms.squeeze(terms.noise_variance, axis=0)
+
+    @property
+    def loo_residuals_(self) -> NDArray[np.float64]:
+        """Leave-one-out residuals of all samples, given the terms."""
+        terms = self._fitted()
+        return terms.squeeze(terms.loo_residuals(), axis=1)
+
+    @property
+    def criteria_(self) -> dict[str, float]:
+        """Values of all criteria, averaged over the outputs."""
+        return dict(self._fitted().statistics.criteria)
+
+    @property
+    def criterion_value_(self) -> float:
+        """Value of the criterion the model is judged by."""
+        statistics = self._fitted().statistics
+        return statistics.criteria[statistics.criterion]
+
+    @property
+    def weights_cov_(self) -> NDArray[np.float64]:
+        """Covariance of the weights given the terms (Orr A.5), of shape (k, k), or (q, k, k) for several outputs.
+
+        The noise variance is `noise_variance_`; the choice of penalties and terms by the targets is not accounted for.
+        """
+        terms = self._fitted()
+        cov = terms.statistics.solution.unit_cov()
+        return terms.squeeze(from_host(terms.noise_variance, cov)[:, None, None] * cov, axis=0)
+
+    @property
+    def predictor_(self) -> Predictor:
+        """The model without its training data, to be saved and exported: a `Predictor`."""
+        return Predictor.from_estimator(self)
+
+    def _fitted(self) -> FittedTerms:
+        check_is_fitted(self)
+        return self.fitted_terms_
+
+    @available_if(lambda model: hasattr(model, "_cut"))
+    def at(self, n_terms: int) -> Self:
+        """Return the same model truncated at another size of its path, without refitting.
+
+        Parameters
+        ----------
+        n_terms : int
+            Number of terms, at most the length of the path.
+        """
+        check_is_fitted(self)
+        length = len(self.path_)
+        check_number("n_terms", n_terms, low=0, below=length + 1, integer=True, remedy=f"the path has {length} terms")
+        terms, attributes = self._cut(self.path_, n_terms, self.fitted_terms_)
+        return copy.copy(self)._set_terms(terms, **attributes)
+
+    # -- description ---------------------------------------------------------------------------------------------------
+
+    def summary(self, max_terms: int = 20) -> str:
+        """Describe the fit in words and numbers; standard errors are given the terms.
+
+        Parameters
+        ----------
+        max_terms : int, default=20
+            How many terms to list, those with the largest ratio of weight to standard error first.
+        """
+        check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
+        terms, criteria = self._fitted(), self.criteria_
+        noise = np.sqrt(np.mean(terms.noise_variance))
+        searched = getattr(self, "n_candidates_", terms.candidates.n_candidates)
+        size = f"{self.n_terms_} of {searched} terms, {terms.statistics.rows.n:g} samples"
+        lines = [
+            f"{type(self).__name__}: {size}",
+            *self._summary_lines(),
+            f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
+            "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
+        ]
+        return "\n".join(lines + terms.table(max_terms))
+
+    def _summary_lines(self) -> list[str]:
+        """Lines an estimator adds to the summary after the first."""
+        return []
+
+
+class SelectorModel(TransformerMixin, TermModel):
+    """A model that is also a transformer: it selects the columns of its terms."""
+
+    def get_support(self, indices: bool = False) -> NDArray:
+        """Return which candidates are in the model.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Return their indices, in ascending order, instead of a mask.
+        """
+        terms = self._fitted()
+        mask = np.zeros(terms.candidates.n_candidates, dtype=bool)
+        mask[terms.chosen] = True
+        return np.flatnonzero(mask) if indices else mask
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Return the columns of the chosen terms, in the order of the candidates.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the result is a Dask array for those of Dask.
+        """
+        if is_dask(X):
+            return self._map_rows(self._without_rows().transform, X, self.n_terms_)
+        G = self._design(X)
+        return at(G, np.argsort(self.fitted_terms_.chosen), axis=1)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the chosen terms, in the order of the candidates.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for scikit-learn's conventions.
+        """
+        terms = self._fitted()
+        return np.array(terms.names, dtype=object)[np.argsort(terms.chosen)]
+
+
+def _item(method: Callable[..., Any], index: int, option: Any, X: Any) -> Any:
+    """Return one of the results of a method of a model."""
+    return method(X, option)[index]
+
+
+def class_scores(scores: NDArray) -> NDArray:
+    """Scores of all classes, one column each; a single score is for the second class and against the first."""
+    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores

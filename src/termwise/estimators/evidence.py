@@ -36,7 +36,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
-from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import fit_design, read
 from termwise.execution import select_terms
 from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal

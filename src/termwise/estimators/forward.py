@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify
 from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
-from termwise.estimators.base import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
+from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
 from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, path_problem, read
 from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows

@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from termwise._checks import check_indices, check_number
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
-from termwise.estimators.base import TermModel
+from termwise.estimators import TermModel
 from termwise.estimators.data import fit_design, read
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
 from termwise._checks import check_bool, check_indices, check_number
-from termwise.estimators.base import TermModel
+from termwise.estimators import TermModel
 from termwise.estimators.data import Data, check_design, fit_design, read
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor

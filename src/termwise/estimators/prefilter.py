@@ -16,7 +16,7 @@ from termwise._checks import check_choice, check_foreign, check_number
 from termwise._numerics import RATE_TIE
 from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
-from termwise.estimators.base import TermModel
+from termwise.estimators import TermModel
 from termwise.estimators.data import fit_design, read
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, pose

@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_number
-from termwise.estimators.base import Predictor
+from termwise.estimators import Predictor
 
 
 class Outcome(NamedTuple):

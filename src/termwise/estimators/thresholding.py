@@ -27,7 +27,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
 from termwise._numerics import GAMMA_RATIO_MIN
-from termwise.estimators.base import TermModel
+from termwise.estimators import TermModel
 from termwise.estimators.data import DesignData, fit_design, read
 from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from termwise._arrays import as_columns
 from termwise._checks import check_number, import_optional
 from termwise.basis.encoder import is_frame
-from termwise.estimators.base import TermModel
+from termwise.estimators import TermModel
 from termwise.explain.effects import AdditiveDecomposition, Effect, check_output
 from termwise.explain.plot_criteria import BLACK, BLUE, COLOURS, GREY, SKY, VERMILION, escape, hide_spines, new_axes
 from termwise.explain.resolve import as_numpy, classification_fit, regression_fit, resolve

@@ -19,7 +19,7 @@ from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.base import restrict
 from termwise.basis.encoder import is_frame
-from termwise.estimators.base import TermModel
+from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
 from termwise.linalg.criteria import CRITERIA, misclassified
 from termwise.linalg.least_squares import pose

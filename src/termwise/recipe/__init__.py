@@ -1,5 +1,404 @@
-"""The flagship estimators: a dictionary, a target and a size chosen by cross-validation."""
+"""`TermwiseRegressor` and `TermwiseClassifier`: the recipe for targets and for labels."""
 
-from termwise.recipe.estimators import TermwiseClassifier, TermwiseRegressor
+from __future__ import annotations
 
-__all__ = ["TermwiseClassifier", "TermwiseRegressor"]
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.pipeline import Pipeline
+
+from termwise._arrays import as_columns, rows_of
+from termwise._checks import check_number, check_total
+from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import InputStatistics
+from termwise.basis.encoder import is_frame
+from termwise.estimators import CallbackSupportMixin, SelectorModel, class_scores, step_callback, with_callbacks
+from termwise.estimators.data import check_design, design_data, read
+from termwise.estimators.forward import path_callback
+from termwise.execution import select_terms
+from termwise.fitted import Candidates, FitStatistics, FittedTerms
+from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalised
+from termwise.linalg.spectrum import Spectrum, best_alpha
+from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.recipe.choice import RecipeOptions, choose_model, fit_candidates
+from termwise.recipe.dictionaries import Samples, ScreenedPairs
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.targets import FirstStage, through_first_stage
+from termwise.selection.path import SelectionPath
+
+Floats = NDArray[np.float64]
+
+
+def cut_recipe(
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, settings: RecipeSettings
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of a path, fitted, with calibrated probabilities for labels, and their penalty.
+
+    Fitted to the data, the terms have the penalty with the least leave-one-out error; fitted to a first stage, which
+    is free of noise, that of the path.
+    """
+    data, alpha = path.training(), path.steps[k].alpha
+    rows = Rows(data.sample_weight, True)
+    root = np.sqrt(rows.sample_weight)[:, None]
+    problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
+    if stage is None and k:
+        alpha = best_alpha(Spectrum(problem), "loo")
+    if np.isinf(alpha):  # no penalty generalises: the weights are zero
+        solution = Spectrum(problem).solution(np.inf)
+    else:
+        solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
+    targets = data.Y / root + data.Y_mean
+    if stage is not None:
+        targets, scores = stage.targets, leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
+        solution = through_first_stage(stage, solution, problem, scores)
+    residuals = solution.loo / root
+    if candidates.labels is not None:
+        slope = calibrate((targets - residuals).squeeze(), targets.squeeze(), rows.sample_weight, settings.log_slope)
+        candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
+    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+
+
+def parts_of(basis: Any) -> list[Any]:
+    """Return the bases that make terms of a table."""
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
+
+
+def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: tuple[float, float]) -> float:
+    """Return the slope at which the softmax of the scores has the smallest negative log-likelihood (Platt scaling).
+
+    Parameters
+    ----------
+    scores : (n,) or (n, q) leave-one-out scores.
+    labels : labels coded -1 and +1, of the same shape.
+    sample_weight : (n,) weights.
+    bounds : range of the logarithm of the slope.
+    """
+    scores, truth = class_scores(scores), class_scores(labels) > 0
+
+    def negative_log_likelihood(log_slope: float) -> float:
+        return -float(sample_weight @ log_softmax(np.exp(log_slope) * scores, axis=1)[truth])
+
+    return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
+
+
+def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+    settings, verbose, labels = estimator.recipe_settings, estimator.verbose, is_classifier(estimator)
+    options = RecipeOptions(
+        estimator.size, estimator.dictionary, estimator.target, estimator.max_terms, estimator.random_state, labels
+    )
+    options.check()
+    check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+    after_step = step_callback(estimator, None)
+    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
+    frame, used = data.X, data.used
+    encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
+    table = encoder.transform(frame)[used].astype(np.float64)
+    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
+    samples = Samples(table, as_columns(data.y)[used], data.weights[used])
+    choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)
+    basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
+    G = check_design(estimator, basis, G, min_samples=2)
+    check_total(data.weights)
+    design = design_data(G, basis, data)
+    signal, candidates = design.Y if stage is None else stage.signal, design.candidates
+    callback, path_settings = path_callback(verbose, after_step), choice.path_settings
+    path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, settings)
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
+    attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
+    attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
+    attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
+    estimator._store(design.complete(terms), **attributes)
+    return estimator
+
+
+def describe_choice(estimator: Any) -> list[str]:
+    """Return the lines of a summary about the choice of a model and its terms."""
+    choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
+    tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
+    ridge = " fitted to ridge regression on all candidates"
+    target = f",{ridge}" if choice.target == "ridge" else ""
+    if choice.target == "pooled":
+        members = []
+        for name, stage, size, weight in choice.members:
+            model = f"{size} terms of {name}{ridge if stage == 'ridge' else ''}" if size else "the mean"
+            members.append(f"{weight:.2f} x {model}")
+        target = f", fitted to a stacked ensemble: {' + '.join(members)}"
+    for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
+        inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
+        target = f" of the {inputs} that explain the targets best{target}"
+    lines = [f"dictionary: {choice.dictionary}{target}", f"cross-validated error, a share of the variance: {tried}"]
+    for part in parts_of(estimator.fitted_terms_.basis):
+        if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
+            table = isinstance(basis, Pipeline)
+            names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
+            order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
+            listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
+            more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
+            lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
+    if estimator.categories_:
+        listed = [f"{name}: {', '.join(map(str, values))}" for name, values in estimator.categories_.items()]
+        lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
+    return lines
+
+
+class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
+    """Sparse regression on basis functions, with automatic model selection.
+
+    The inputs are standardised and expanded into dictionaries of candidate functions, from plain columns to products of
+    two inputs and Gaussians. Terms are selected one by one, either for the targets, for a ridge regression on all
+    candidates, or for a stacked ensemble of several models. The dictionary, the target of the selection and the number
+    of terms are chosen by cross-validation of the whole procedure: every choice is repeated on the training folds.
+
+    Parameters
+    ----------
+    size : {"small", "accurate"} or int, default="small"
+        Number of terms. "small" is the smallest model whose cross-validated error is within half a standard error of
+        the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is more
+        accurate. "accurate" minimises the cross-validated error. An integer sets the number of terms, if the dictionary
+        has as many.
+    dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
+        Candidate functions:
+
+        - "linear": the inputs;
+        - "additive": the inputs and Gaussian bumps of single inputs;
+        - "pairs": these and the products of any two of them;
+        - "smooth": the inputs and Gaussians of all inputs, isotropic after standardisation;
+        - "relevant": the inputs and Gaussians with one length-scale per input (automatic relevance determination, ARD);
+          irrelevant inputs are left out;
+        - "auto": cross-validates all of them; see Notes for wide tables.
+    target : {"auto", "data", "ridge", "pooled"}, default="auto"
+        What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
+        candidates ("ridge"), or those of a stacked ensemble of such models ("pooled"). "auto" cross-validates all of
+        them; "pooled" uses the ensemble unless it lowers the error by less than 1 %. "ridge" is available for up to
+        1,200 samples and "pooled" for up to 4,000; beyond, the targets themselves are used.
+    max_terms : int, default=150
+        Maximum number of terms; an integer `size` must not exceed it.
+    random_state : int, RandomState instance or None, default=0
+        Controls the assignment of samples to folds.
+    verbose : int, default=0
+        Verbosity level: 1 prints a line for each cross-validated model and for each selected term.
+
+    Attributes
+    ----------
+    dictionary_ : str
+        The chosen dictionary; for an ensemble those of its members, such as "pairs and smooth", without dictionaries
+        that are contained in another one.
+    target_ : {"data", "ridge", "pooled"}
+        The chosen target.
+    pool_ : list of named tuples
+        The members of the stacked ensemble: `name` of the dictionary, `target`, `size` and `weight`. Empty for other
+        targets.
+    trials_ : dict of str to ndarray
+        Cross-validated mean squared error with 0, 1, 2, ... terms, as a share of the variance, for each dictionary and
+        target: "pairs", "pairs, ridge", "pairs and smooth, pooled".
+    n_candidates_ : int
+        Number of distinct candidate functions of all dictionaries that were searched, counted on the largest training
+        set of the first cross-validation, or on all samples for the chosen dictionary if that is more.
+    categories_ : dict
+        The categories of each categorical column.
+    choice_ : RecipeChoice
+        The result of cross-validation, from which the attributes above are taken.
+    first_stage_ : RidgeTarget, EnsembleTarget or None
+        What the terms were fitted to if `target_` is not "data".
+    rule_ : {"loo", "cost"}
+        The rule the final terms were selected by: leave-one-out error if `target_` is "data", else the decrease of the
+        regularised cost.
+    criterion_ : str
+        The criterion of the number of terms: always "cv", cross-validation. `criterion_value_` is the leave-one-out
+        error.
+    support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_, effective_dof_, noise_variance_
+        As in `ForwardRegressor`.
+    criterion_value_, criteria_, loo_residuals_, weights_cov_
+        As in `BasisRidge`, for given terms. They do not account for the selection of the terms; the errors in
+        `trials_` do.
+
+    See Also
+    --------
+    ForwardRegressor : Forward selection with a basis, a rule and a criterion of one's own.
+
+    Notes
+    -----
+    *Data frames.* Columns of a categorical dtype in pandas and polars frames are one-hot encoded. Missing values raise
+    an error that names the columns.
+
+    *Many samples.* Beyond 4,000 samples dictionary, target and size are chosen on a subset of 4,000; beyond 20,000 the
+    terms are selected on a subset of 20,000. The weights are always fitted to all samples.
+
+    *Wide tables.* Time and memory grow with samples times columns, and tens of thousands of columns are feasible. With
+    more than 100 inputs (a category counts as one) "pairs" screens the inputs: products are formed of 40 of them, 20
+    with the largest main effect and 20 with the largest interaction with one of these, so that a pure interaction of
+    two inputs without main effects may be missed. Screening is repeated on the training folds. "auto" leaves out
+    "pairs" for 64 to 100 inputs, "smooth" for more than 3,000 and "relevant" for more than 100. If the only question is
+    which columns matter, `dictionary="linear"` is fastest.
+
+    *Duplicates.* Samples with equal inputs are in the same fold. Only if there are fewer than 50 distinct inputs are
+    samples with different targets assigned to folds independently.
+
+    *Targets.* Terms selected for noisy targets fit some of the noise, the more the larger the dictionary. Ridge
+    regression on all candidates has a lower variance, and a few terms fitted to its predictions inherit it; if few of
+    very many candidates matter, it is poor and the data are the better target. A stacked ensemble of models with
+    different dictionaries is more accurate than the best of them, and few of its terms reproduce its predictions. Its
+    weights minimise the error of out-of-fold predictions.
+
+    *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
+    by more than one standard error; `dictionary="pairs"` has only such terms.
+
+    *Uncertainty.* If `target_` is not "data", leave-one-out residuals, effective degrees of freedom and standard errors
+    account for both stages. Intervals use the exact leave-one-out residuals and a first-order approximation of the
+    leave-one-out fits at other points. Standard errors measure the variance of the weights, not the bias due to the
+    penalty.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from termwise import TermwiseRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = TermwiseRegressor().fit(X, y)
+    >>> model.n_terms_ < 20
+    True
+    >>> lower, upper = model.predict_interval(X, coverage=0.9)
+    """
+
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
+
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets; several outputs share their terms.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_recipe(self, X, y, sample_weight)
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+
+    def _summary_lines(self) -> list[str]:
+        return describe_choice(self)
+
+
+class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
+    """Sparse classification on basis functions, with automatic model selection.
+
+    The method of `TermwiseRegressor` on labels coded -1 and +1, with one output per class for more than two classes.
+    Dictionary, target and size minimise the cross-validated misclassification rate among the models whose squared error
+    is within two standard errors of the minimum.
+
+    Parameters
+    ----------
+    size : {"small", "accurate"} or int, default="small"
+        Number of terms. "small" is the smallest model whose cross-validated misclassification rate is within a tenth of
+        a standard error of the minimum, "accurate" the one that minimises it. An integer sets the number of terms, if
+        the dictionary has as many.
+    dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
+        Candidate functions; see `TermwiseRegressor`.
+    target : {"auto", "data", "ridge", "pooled"}, default="auto"
+        What the terms are selected for and fitted to; see `TermwiseRegressor`. "auto" is "ridge", since labels are
+        noisy, and "pooled" as well if `size` is not "small"; for more than 1,200 samples "data" takes the place of
+        "ridge", and for more than 4,000 there is no ensemble.
+    max_terms : int, default=150
+        Maximum number of terms; an integer `size` must not exceed it.
+    random_state : int, RandomState instance or None, default=0
+        Controls the assignment of samples to folds.
+    verbose : int, default=0
+        Verbosity level: 1 prints a line for each cross-validated model and for each selected term.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The class labels.
+    dictionary_, target_, pool_, trials_, n_candidates_, categories_, choice_, first_stage_, rule_, criterion_
+        As in `TermwiseRegressor`.
+    support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
+        As in `ForwardClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from termwise import TermwiseClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = TermwiseClassifier(10, dictionary="additive").fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    >>> model.predict_proba(X[:2]).shape
+    (2, 2)
+    """
+
+    recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
+    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
+    streams = any_library = True
+    calibrates = True
+
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: str = "auto",
+        max_terms: int = 150,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,)
+            Classes.
+        sample_weight : array-like of shape (n,), default=None
+            Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
+            repeat.
+        """
+        return fit_recipe(self, X, y, sample_weight)
+
+    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+
+    def _summary_lines(self) -> list[str]:
+        return describe_choice(self)
