@@ -26,8 +26,9 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import different_rows, to_host
-from termwise.execution.cuda_graphs import DevicePolicy
+from termwise.execution.local import local_blocks
 from termwise.selection import RULES
+from termwise.selection.engine import Settings, grow_path
 from termwise.selection.leave_one_out import CascadeOptions, LooRule
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -98,16 +99,14 @@ def test_every_option_takes_the_same_path(there, options):
 
 @anywhere
 @pytest.mark.parametrize("cached", [False, True])
-def test_the_leverage_bound_and_cached_directions(there, cached, monkeypatch):
+def test_the_leverage_bound_and_cached_directions(there, cached):
     """Stages of the cascade that only many candidates or many rows start."""
     options = CascadeOptions(many_survivors=0, squares_interval=3, tighten_above=2, cache_slots=(9, 9))
-    block = (lambda blocks: None) if cached else (lambda blocks: blocks[0])
-    policy = "termwise.execution.local.device_policy"
-    monkeypatch.setattr(policy, lambda blocks: DevicePolicy(block(blocks), cached, min_work=1))
     rng = np.random.default_rng(0)
     G, y = rng.normal(size=(60, 80)), rng.normal(size=60)
-    path = forward_path(there(G), there(y), max_terms=10, rule=LooRule(options))
-    monkeypatch.undo()
+    rows = local_blocks(there(G), there(y[:, None]), np.ones(60), None, 11)
+    rows.device_block, rows.caches_directions, rows.min_work = None if cached else rows.blocks[0], cached, 1
+    path = grow_path(rows, Settings(LooRule(options), 1e-6, max_terms=10, precompute=False), one_output=True)
     expected = forward_path(G, y, max_terms=10)
     assert path.terms.tolist() == expected.terms.tolist()
     np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8)

@@ -145,7 +145,7 @@ def test_a_worker_may_be_lost(cluster, client, data):
 
     def kill(path):
         if len(path) == 3:
-            lost.extend(w for w, keys in client.has_what().items() if any("step" in str(key) for key in keys))
+            lost.extend(w for w, keys in client.has_what().items() if any("call_blocks" in str(key) for key in keys))
             client.run(kill_process, workers=lost[:1], nanny=True)
 
     path = forward_path(*chunked(G, Y), max_terms=5, sample_weight=weights, callback=kill)
@@ -166,7 +166,7 @@ def test_blocks_stay_where_they_are_and_old_ones_are_let_go(client, rng):
     before, most = sum(client.run(bytes_received).values()), []
 
     def count(path):
-        most.append(sum("step" in str(key) for keys in client.has_what().values() for key in keys))
+        most.append(sum("call_blocks" in str(key) for keys in client.has_what().values() for key in keys))
 
     forward_path(G, y, rule="cost", max_terms=8, callback=count)
     assert max(most) <= 2 * 4  # of each block the newest, and the one before on its way out

@@ -23,8 +23,8 @@ from termwise.selection.path import ModelRows
 class ImmutableBlocks(LocalBlocks):
     """Blocks as values: what changes a block yields another one, twice over, as if the first had been lost."""
 
-    def __init__(self, blocks):
-        super().__init__(blocks)
+    def __init__(self, *args):
+        super().__init__(*args)
         self.calls = 0
 
     def step(self, i, function, args):

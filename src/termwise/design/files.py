@@ -68,7 +68,7 @@ class RowFile(ABC):
 
     @abstractmethod
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
-        """Read all rows in order, `rows` at a time, into the buffers in turn: one pass."""
+        """Read all rows in order, selected or not, `rows` at a time, into the buffers in turn."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -120,14 +120,19 @@ class RowFile(ABC):
 
     def blocks(self) -> Iterator[NDArray]:
         """Read everything in order, block by block; a block is valid until the next but one is read."""
-        shape = (self.block_rows, self.shape[1])
         self.passes += 1
-        buffers = [np.empty(shape, self.dtype, self._order) for _ in range(2)]  # type: ignore[call-overload]
-        return self._scan(self._columns, self.block_rows, buffers)
+        return self._read(self._columns, 2)
 
     def _gather(self, columns: Indices) -> NDArray:
-        buffer = np.empty((self.block_rows, len(columns)), self.dtype, self._order)  # type: ignore[call-overload]
-        return np.concatenate([np.array(block) for block in self._scan(columns, self.block_rows, [buffer])])
+        return np.concatenate([np.array(block) for block in self._read(columns, 1)])
+
+    def _read(self, columns: Indices, n_buffers: int) -> Iterator[NDArray]:
+        """Read the selected rows in order, block by block, into buffers in turn: one pass."""
+        shape, first = (self.block_rows, len(columns)), 0
+        buffers = [np.empty(shape, self.dtype, self._order) for _ in range(n_buffers)]  # type: ignore[call-overload]
+        for block in self._scan(columns, shape[0], buffers):
+            yield block if self._used is None else block[self._used[first : first + len(block)]]
+            first += len(block)
 
 
 class NpyRows(RowFile):
@@ -157,32 +162,25 @@ class NpyRows(RowFile):
         self._columns, self.shape = kept, (self.rows, len(kept))
 
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
-        plain = len(columns) == self.width and self.stored == self.dtype and self._used is None
-        everything = np.array_equal(columns, np.arange(self.width))
-        raw = None if plain and everything else np.empty((rows, self.width), dtype=self.stored)
+        plain = self.stored == self.dtype and np.array_equal(columns, np.arange(self.width))
+        raw = None if plain else np.empty((rows, self.width), dtype=self.stored)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.start)
             for turn, first in enumerate(range(0, self.rows, rows)):
                 count = min(rows, self.rows - first)
-                out = buffers[turn % len(buffers)]
-                self._fill(file, (out if raw is None else raw)[:count])
-                if raw is None:
-                    yield out[:count]
-                    continue
-                used = raw[:count] if self._used is None else raw[:count][self._used[first : first + count]]
-                out[: len(used)] = used[:, columns]
-                yield out[: len(used)]
-
-    def _fill(self, file: Any, out: NDArray) -> None:
-        """Read until the array is full; a single call may return early."""
-        view = out.data.cast("B")
-        while len(view):
-            count = file.readinto(view)
-            if not count:
-                raise ValueError(
-                    f"{self.name} must be as long as its header says, got {len(view)} bytes too few: save it again."
-                )
-            view = view[count:]
+                out = buffers[turn % len(buffers)][:count]
+                view = (out if raw is None else raw[:count]).data.cast("B")
+                while len(view):  # a single call may return early
+                    n_read = file.readinto(view)
+                    if not n_read:
+                        raise ValueError(
+                            f"{self.name} must be as long as its header says, got {len(view)} bytes too few: save it "
+                            "again."
+                        )
+                    view = view[n_read:]
+                if raw is not None:
+                    out[...] = raw[:count, columns]
+                yield out
 
 
 class MappedRows(RowFile):
@@ -196,8 +194,6 @@ class MappedRows(RowFile):
         whole = len(columns) == self.G.shape[1]
         for turn, first in enumerate(range(0, len(self.G), rows)):
             block = self.G[first : first + rows]
-            if self._used is not None:
-                block = block[self._used[first : first + rows]]
             out = buffers[turn % len(buffers)][: len(block)]
             np.copyto(out, block if whole else block[:, columns])
             yield out
@@ -218,26 +214,25 @@ class ArrowRows(RowFile):
         targets = [] if target is None else [target] if isinstance(target, str) else list(target)
         names = list(self.fields) if columns is None else list(columns)
         for name in [*names, *targets]:
-            self._check_column(name, schema)
+            if name not in self.fields:
+                some = ", ".join(list(self.fields)[:8])
+                raise ValueError(
+                    f"columns and target must name columns of {self.name}, got {name!r}: there are {some}."
+                )
+            kind, types = schema.field(name).type, self.arrow.types
+            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+                raise ValueError(
+                    f"column {name!r} of {self.name} must hold numbers, got {kind}: name those to use by columns=..., "
+                    "and encode others first."
+                )
         self.names = [name for name in names if name not in targets]
         self.shape = (count, len(self.names))
         self._columns = np.array([self.fields[name] for name in self.names], dtype=np.intp)
         if targets:
             places = np.array([self.fields[name] for name in targets], dtype=np.intp)
             self._target = int(places[0]) if isinstance(target, str) else places
-        types = {schema.field(name).type for name in self.names}
-        self.dtype = np.dtype(np.float32 if types == {self.arrow.float32()} else np.float64)
-
-    def _check_column(self, name: Any, schema: Any) -> None:
-        if name not in self.fields:
-            some = ", ".join(list(self.fields)[:8])
-            raise ValueError(f"columns and target must name columns of {self.name}, got {name!r}: there are {some}.")
-        kind, types = schema.field(name).type, self.arrow.types
-        if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            raise ValueError(
-                f"column {name!r} of {self.name} must hold numbers, got {kind}: name those to use by columns=..., "
-                "and encode others first."
-            )
+        kinds = {schema.field(name).type for name in self.names}
+        self.dtype = np.dtype(np.float32 if kinds == {self.arrow.float32()} else np.float64)
 
     def _open(self) -> tuple[Any, int]:
         """Return the schema and the number of rows."""
@@ -262,7 +257,7 @@ class ArrowRows(RowFile):
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
         order = list(self.fields)
         names = [order[j] for j in columns]
-        turn = filled = first = 0
+        turn = filled = 0
         for batch in self._batches(names, rows):
             while batch.num_rows:
                 part = batch.slice(0, rows - filled)
@@ -271,14 +266,10 @@ class ArrowRows(RowFile):
                     out[filled : filled + part.num_rows, j] = part.column(name).to_numpy(zero_copy_only=False)
                 filled, batch = filled + part.num_rows, batch.slice(part.num_rows)
                 if filled == rows:
-                    yield self._used_rows(out, first)
-                    turn, filled, first = turn + 1, 0, first + rows
+                    yield out
+                    turn, filled = turn + 1, 0
         if filled:
-            yield self._used_rows(buffers[turn % len(buffers)][:filled], first)
-
-    def _used_rows(self, block: NDArray, first: int) -> NDArray:
-        """The selected rows of a block."""
-        return block if self._used is None else block[self._used[first : first + len(block)]]
+            yield buffers[turn % len(buffers)][:filled]
 
 
 READERS: dict[str, type[NpyRows] | type[ArrowRows]] = {

@@ -58,7 +58,11 @@ class KernelDesign(Design):
         self._xp, self._host = namespace(A), isinstance(A, np.ndarray)
         largest = [float(self._xp.max(self._xp.abs(B))) for B in (A, C) if B.shape[0] * B.shape[1]]
         self._direct = max(largest, default=0.0) > KERNEL_PRODUCT_RANGE
-        self._left, self._right = (A, C) if self._direct else _product_factors(A, C)
+        self._left, self._right = A, C
+        if not self._direct:
+            xp, aa, cc = self._xp, row_squares(A)[:, None], row_squares(C)[:, None]
+            self._left = xp.concat([2 * A, -aa, xp.ones_like(aa)], axis=1)
+            self._right = xp.concat([C, xp.ones_like(cc), -cc], axis=1)
 
     def __getitem__(self, rows: Any) -> Self:
         """Some rows, by a slice, a mask or their indices."""
@@ -163,12 +167,6 @@ def one_thread() -> Iterator[None]:
 def blas_threads() -> int:
     """Number of threads BLAS may use now; a limit on those is respected here as well."""
     return max((library["num_threads"] for library in _blas_libraries().info()), default=1)
-
-
-def _product_factors(A: Array, C: Array) -> tuple[Array, Array]:
-    """Both factors of the product that gives m."""
-    xp, aa, cc = namespace(A), row_squares(A)[:, None], row_squares(C)[:, None]
-    return xp.concat([2 * A, -aa, xp.ones_like(aa)], axis=1), xp.concat([C, xp.ones_like(cc), -cc], axis=1)
 
 
 def _direct_distances(A: Array, C: Array) -> Array:

@@ -6,22 +6,20 @@ All graph capture is in this module. It decides
 - what that requires: arrays keep their address (`captured` is cleared when one was reallocated) and their shape
   (`fixed_shapes`; the memory of Z starts as zeros);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
-  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
-- what is worth caching or splitting there (`caches_directions`, `min_work`).
+  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import array_api_compat
 import numpy as np
 
-from termwise._arrays import Array, is_foreign, namespace
-from termwise.selection.blocks import Launcher, RowBlock
+from termwise._arrays import Array, namespace
+from termwise.selection.blocks import Launcher
 
-HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
 _WARMED_UP: set[Any] = set()  # functions, with shapes and dtypes, whose libraries are initialised
 
 
@@ -31,26 +29,6 @@ def launcher_for(like: Array) -> Launcher:
     return CudaGraphs() if captures else Launcher()
 
 
-class DevicePolicy(NamedTuple):
-    """What the engine may do where the blocks are, see `Executor`."""
-
-    device_block: RowBlock | None
-    caches_directions: bool
-    min_work: int
-
-
-def device_policy(blocks: Sequence[RowBlock]) -> DevicePolicy:
-    """The policy for blocks of one process.
-
-    One launch may span rows and statistics if there is one block, on a device or of another library. A device computes
-    the directions of runners-up faster than it updates a cache of them.
-    """
-    like = blocks[0].Y
-    if not is_foreign(like):
-        return DevicePolicy(None, True, HOST_WORK)
-    return DevicePolicy(blocks[0] if len(blocks) == 1 else None, False, DEVICE_WORK)
-
-
 class CudaGraphs(Launcher):
     """Captures functions of tensors on a GPU, one graph for every function, set of arrays and shapes of numbers."""
 
@@ -58,7 +36,8 @@ class CudaGraphs(Launcher):
 
     def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
         """Replay the function; its result is valid until the next launch with the same arrays."""
-        flat, shapes = list(_leaves(arrays)), tuple(value.shape for group in numbers for value in group)
+        flat = [x for group in arrays for x in (group if isinstance(group, tuple) else (group,))]
+        shapes = tuple(value.shape for group in numbers for value in group)
         key = (function, *(x if isinstance(x, int) else id(x) for x in flat), *shapes)
         if key not in self.captured:
             kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
@@ -82,7 +61,7 @@ class CapturedFunction:
         self, function: Callable[..., Any], arrays: tuple[Any, ...], numbers: tuple[Any, ...], read: int, warm_up: bool
     ) -> None:
         self.function, self.arrays, self.warm_up = function, arrays, warm_up
-        *_, like = _leaves(arrays)
+        like = arrays[-1][-1] if isinstance(arrays[-1], tuple) else arrays[-1]
         self.xp = namespace(like)
         self.groups = [(type(group), [(v.shape, v.dtype == np.float64) for v in group]) for group in numbers]
         # pinned memory, which the device reads and writes by itself
@@ -133,12 +112,3 @@ class CapturedFunction:
         if self.host is not None:
             self._read.copy_(result[-1], non_blocking=True)
         return result
-
-
-def _leaves(arrays: tuple[Any, ...]) -> Iterator[Any]:
-    """The arrays in (named) tuples of arrays."""
-    for x in arrays:
-        if isinstance(x, tuple):
-            yield from x
-        else:
-            yield x

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +33,7 @@ from termwise.selection.path import CondensedRows
 
 FAN_IN = 16  # results added up by one task
 LARGE_ARGUMENTS = 1 << 16  # bytes from which arguments get a task of their own, rather than a copy in every block's
+RESULT = attrgetter("result")  # of blocks: it may travel, without the blocks, which should not
 START_CLUSTER = "from dask.distributed import Client; client = Client()"
 
 
@@ -146,11 +147,12 @@ def _spaced_rows(X: Any, y: Any, weights: Any, max_rows: int) -> tuple[Any, Any]
 # -- from chunks to blocks ---------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class WorkerBlocks:
     """Blocks of one thread of a worker and their last result, as one result of a task."""
 
-    def __init__(self, blocks: list[RowBlock], result: Any) -> None:
-        self.blocks, self.result = blocks, result
+    blocks: list[RowBlock]
+    result: Any
 
     def __sizeof__(self) -> int:
         """Bytes, by which the scheduler tracks the memory of the workers."""
@@ -167,18 +169,6 @@ class ChunkReader:
     basis: Any = None  # fitted, evaluated on every chunk
     targets: Callable[[Any], NDArray[np.float64]] = check_targets
     reserve: int = 64
-
-    def design(self, X: Any) -> Any:
-        """Evaluate the basis, if there is one, and check the design matrix."""
-        name = self.input_name if self.basis is None else f"The design matrix of {type(self.basis).__name__}"
-        G = check_array(
-            X if self.basis is None else self.basis.transform(X),
-            accept_sparse="csc",
-            dtype=[np.float64, np.float32],
-            input_name=name,
-            estimator=self.estimator,
-        )
-        return sp.csc_array(G) if sp.issparse(G) else G
 
 
 @dataclass(frozen=True)
@@ -200,7 +190,15 @@ def read_block(X: Any, y: Any, weights: Any, reader: ChunkReader) -> WorkerBlock
     sample_weight = read_counts(weights, n_rows(X))
     if not len(sample_weight):
         return WorkerBlocks([], ChunkSummary(0))
-    G, y, used = reader.design(X), reader.targets(y), sample_weight > 0
+    basis = reader.basis
+    G = check_array(
+        X if basis is None else basis.transform(X),
+        accept_sparse="csc",
+        dtype=[np.float64, np.float32],
+        input_name=reader.input_name if basis is None else f"The design matrix of {type(basis).__name__}",
+        estimator=reader.estimator,
+    )
+    G, y, used = sp.csc_array(G) if sp.issparse(G) else G, reader.targets(y), sample_weight > 0
     if not used.any():
         return WorkerBlocks([], ChunkSummary(len(used)))
     Y = as_columns(y)
@@ -214,48 +212,29 @@ def read_block(X: Any, y: Any, weights: Any, reader: ChunkReader) -> WorkerBlock
 # -- tasks, run by the workers -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class BlockFunction:
-    """A function of a block, and how its results are combined: added up or listed."""
-
-    function: Callable[..., Any]
-    combine: Callable[[list[Any]], Any]
-
-    def read(self, held: WorkerBlocks, parts: list[tuple[Any, ...]], args: tuple[Any, ...]) -> Any:
-        """Call it on the blocks, which it does not change."""
-        pairs = zip(held.blocks, parts, strict=True)
-        return self.combine([self.function(block, *part, *args) for block, part in pairs])
-
-    def step(self, held: WorkerBlocks, parts: list[tuple[Any, ...]], args: tuple[Any, ...]) -> WorkerBlocks:
-        """Call it on copies of the blocks, which it changes."""
-        changed = WorkerBlocks([block.copy() for block in held.blocks], None)
-        changed.result = self.read(changed, parts, args)
-        return changed
+def call_blocks(
+    held: WorkerBlocks,
+    parts: list[tuple[Any, ...]],
+    args: tuple[Any, ...],
+    function: Callable[..., Any],
+    combine: Callable[[list[Any]], Any],
+) -> Any:
+    """Call a function on the blocks and combine its results; a function that changes blocks gets copies of them."""
+    mutates = getattr(function, "mutates", False)
+    blocks = [block.copy() for block in held.blocks] if mutates else held.blocks
+    result = combine([function(block, *part, *args) for block, part in zip(blocks, parts, strict=True)])
+    return WorkerBlocks(blocks, result) if mutates else result
 
 
-def result_of(held: WorkerBlocks) -> Any:
-    """Return the result, which may travel, without the blocks, which should not."""
-    return held.result
-
-
-def bundle(several: list[WorkerBlocks]) -> WorkerBlocks:
-    """Put blocks of one place together: a task for all of them costs as much as one for each."""
-    return WorkerBlocks([block for held in several for block in held.blocks], None)
-
-
-def restricted(held: WorkerBlocks, chosen: NDArray[np.intp]) -> WorkerBlocks:
-    """Return blocks with some of the candidates, and no model."""
-    return WorkerBlocks([block.restricted(chosen) for block in held.blocks], None)
+def bundle(several: list[WorkerBlocks], chosen: NDArray[np.intp] | None = None) -> WorkerBlocks:
+    """Put blocks of one place together; with `chosen`, those candidates only, and no model."""
+    blocks = [block for held in several for block in held.blocks]
+    return WorkerBlocks(blocks if chosen is None else [block.restricted(chosen) for block in blocks], None)
 
 
 def add_up(results: list[Any]) -> Any:
     """Sum of results."""
     return reduce(add, results)
-
-
-def identity(args: Any) -> Any:
-    """Return the argument: a task that holds it."""
-    return args
 
 
 @dataclass(frozen=True)
@@ -285,7 +264,7 @@ class DaskBlocks(Executor):
 
     def __init__(self, chunks: Chunks, reader: ChunkReader) -> None:
         self.client, blocks = cluster(), chunks.map(read_block, reader)
-        summaries: list[ChunkSummary] = self.client.gather(self.client.map(result_of, blocks, pure=False))
+        summaries: list[ChunkSummary] = self.client.gather(self.client.map(RESULT, blocks, pure=False))
         check_array(np.broadcast_to(0.0, (sum(chunk.given for chunk in summaries), 1)), ensure_min_samples=2)
         weights = np.array([chunk.weight for chunk in summaries])
         check_some(weights)
@@ -295,12 +274,9 @@ class DaskBlocks(Executor):
         first = summaries[filled[0]]
         self.n_candidates, self.n_outputs, self.one_output = first.p, first.q, first.one_output
         self.dtype = min((summaries[i].dtype for i in filled), key=lambda dtype: dtype.itemsize)
-        self._bundle([blocks[i] for i in filled])
-
-    def _bundle(self, blocks: list[Any]) -> None:
-        """Bundle the blocks by the worker they are on."""
+        blocks = [blocks[i] for i in filled]
         places, threads = self.client.who_has(blocks), self.client.nthreads()
-        there: dict[str | None, list[int]] = {}
+        there: dict[str | None, list[int]] = {}  # blocks by the worker they are on
         for i, block in enumerate(blocks):
             there.setdefault(next(iter(places.get(block.key, ())), None), []).append(i)
         shares = [
@@ -313,13 +289,13 @@ class DaskBlocks(Executor):
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
         """Call the function on all blocks and fetch all results."""
-        found = self.client.gather(self._results(BlockFunction(function, list), parts, args))
+        found = self.client.gather(self._results(function, list, parts, args))
         results = [result for part in found for result in part]
         return [results[i] for i in np.argsort([i for share in self.members for i in share])]
 
     def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
         """Call the function on all blocks and fetch the sum of the results, by a tree of tasks."""
-        results = self._results(BlockFunction(function, add_up), parts, args)
+        results = self._results(function, add_up, parts, args)
         while len(results) > 1:
             groups = [results[i : i + FAN_IN] for i in range(0, len(results), FAN_IN)]
             results = [self.client.submit(add_up, group, pure=False) for group in groups]
@@ -333,25 +309,29 @@ class DaskBlocks(Executor):
         ones = np.sqrt(self.total) * R[:, 0]  # where there is an intercept: the first column of Z, rescaled
         return CondensedRows(R[:, :k], R[:, k:], np.full(len(R), self.total / len(R)), ones)
 
-    def copy(self) -> Self:
-        """Return the same futures, whose values never change."""
-        return copy.copy(self)
-
     def restrict(self, chosen: NDArray[np.intp]) -> Self:
         """Restrict all blocks."""
         other = copy.copy(self)
-        other.states, other.n_candidates = self._submit(restricted, self.states, chosen=chosen), len(chosen)
+        other.n_candidates = len(chosen)
+        other.states = self._submit(bundle, [[held] for held in self.states], chosen=chosen)
         return other
 
-    def _results(self, call: BlockFunction, parts: Iterable[Any] | None, args: tuple[Any, ...]) -> list[Any]:
+    def _results(
+        self,
+        function: Callable[..., Any],
+        combine: Callable[[list[Any]], Any],
+        parts: Iterable[Any] | None,
+        args: tuple[Any, ...],
+    ) -> list[Any]:
         """Futures of the results; the old blocks are released where the function changes them."""
-        given = self.client.submit(identity, args, pure=False) if _nbytes(args) > LARGE_ARGUMENTS else args
+        given = self.client.submit(tuple, args, pure=False) if _nbytes(args) > LARGE_ARGUMENTS else args
         each: list[tuple[Any, ...]] = [()] * len(self.lengths) if parts is None else [(part,) for part in parts]
         shares = [[each[i] for i in share] for share in self.members]
-        if not getattr(call.function, "mutates", False):
-            return self._submit(call.read, self.states, shares, args=given)
-        self.states = self._submit(call.step, self.states, shares, args=given)
-        return self._submit(result_of, self.states)
+        found = self._submit(call_blocks, self.states, shares, args=given, function=function, combine=combine)
+        if not getattr(function, "mutates", False):
+            return found
+        self.states = found
+        return self._submit(RESULT, found)
 
     def _submit(self, task: Callable[..., Any], *columns: list[Any], **options: Any) -> list[Any]:
         """Futures of a task on every bundle of blocks, run on its worker; on any, if that worker is lost.

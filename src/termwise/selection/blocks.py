@@ -118,9 +118,9 @@ class Executor(ABC):
     def model_rows(self) -> ModelRows:
         """Return the columns of the model and the targets on all rows, at the end of a path."""
 
-    @abstractmethod
     def copy(self) -> Self:
         """Return the same rows in blocks that can change while these stay as they are."""
+        return copy.copy(self)
 
     @abstractmethod
     def restrict(self, chosen: Indices) -> Executor:
@@ -188,7 +188,7 @@ def append_candidate(rows: RowArrays, column: NewColumn) -> tuple[Array, Reduced
     return append_column(rows, x, column)
 
 
-def append_column(rows: RowArrays, x: Array, column: NewColumn) -> tuple[Array, Reduced]:
+def append_column(rows: RowArrays | RowBlock, x: Array, column: NewColumn) -> tuple[Array, Reduced]:
     """Store `z = x / length` in Z, subtract `x beta` from the residual and `x^2 / den` from the leverage gap."""
     z, part = x / column.scales[0], x / column.scales[1]
     put_at(rows.Zt, column.place, z[None, :])
@@ -197,7 +197,7 @@ def append_column(rows: RowArrays, x: Array, column: NewColumn) -> tuple[Array, 
     return z, row_sums(rows)
 
 
-def row_sums(rows: RowArrays) -> Reduced:
+def row_sums(rows: RowArrays | RowBlock) -> Reduced:
     """Sums over the rows, with `w = 1 / leverage_gap^2`, in one array so that one transfer reads them.
 
     (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error, Orr (5.1)) and `sum w^2 r^2` of each output,
@@ -289,10 +289,6 @@ class RowBlock:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
         return self.G.power_sums(power, self.weights, means)
 
-    def row_sums(self) -> Reduced:
-        """Sums over the rows."""
-        return row_sums(self.arrays)
-
     # -- one more term -------------------------------------------------------------------------------------------------
 
     @mutates
@@ -322,7 +318,7 @@ class RowBlock:
             z, sums = self.launcher.launch(append_candidate, (self.arrays,), column)
         else:
             place, scales, beta = send(self.Y, column.place, column.scales, column.beta)
-            z, sums = append_column(self.arrays, self.x, column._replace(place=place, scales=scales, beta=beta))
+            z, sums = append_column(self, self.x, column._replace(place=place, scales=scales, beta=beta))
         self.k, self.x = self.k + 1, self.x[:0]
         return PartialSums((self.products(z) if full_pass else z[:0], sums))
 
@@ -361,7 +357,7 @@ class RowBlock:
         self.gap = 1 - self.share * leverage
         Z = self.Z[:, first:]
         total = namespace(Z).sum(leverage)[None]
-        return PartialSums((total, Z.T @ self.r, Z.T @ Z, self.row_sums()))
+        return PartialSums((total, Z.T @ self.r, Z.T @ Z, row_sums(self)))
 
     @mutates
     def rotate(self, Q: Floats) -> int:
@@ -377,7 +373,7 @@ class RowBlock:
         self.Zt = copied(self.Zt[: self.k, :])  # the next column must not overwrite z, which earlier states read
         leverage = z * z if self.root is None else self.share * z * z
         self.r, self.gap = self.r + z[:, None] * from_host(zy, self.Y), self.gap + leverage
-        return self.row_sums()
+        return row_sums(self)
 
     def restricted(self, chosen: Indices) -> RowBlock:
         """The same rows with some of the candidates, and no model."""

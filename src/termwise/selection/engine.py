@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from termwise._arrays import at, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_indices, check_number
@@ -177,7 +176,12 @@ def grow_path(
     if rule is None:
         given = settings.rule
         rule = given if isinstance(given, Rule) else RULES[given].build(settings, rows)
-    return PathBuilder(rows, settings, one_output, rule, callback).build()
+    builder = PathBuilder(rows, settings, one_output, rule, callback)
+    builder.record(Choice(-1, np.nan), 0.0)
+    state, path = builder.state, builder.path
+    path.stop_reason = grow(state, builder.rule, builder.limit_reached, builder.after_step, builder.forced)
+    path._training = state.training(rows.model_rows())
+    return path if settings.refine is None or path.stop_reason == STOPPED else builder.refine()
 
 
 class PathBuilder:
@@ -209,20 +213,8 @@ class PathBuilder:
         max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
         self.limit = min(max_terms, p, int(state.n) - settings.fit_intercept)
         self.sizes: list[int] = []  # the criterion's choices so far
+        self.n_forced = 0  # forced terms in the model
         self.cost = state.cost
-
-    @property
-    def n_forced(self) -> int:
-        """Number of forced terms in the model."""
-        return len(set(self.forced).intersection(self.state.chosen))
-
-    def build(self) -> SelectionPath:
-        """Grow the path, and refine it."""
-        self.record(Choice(-1, np.nan), 0.0)
-        path = self.path
-        path.stop_reason = grow(self.state, self.rule, self.limit_reached, self.after_step, self.forced)
-        path._training = self.state.training(self.rows.model_rows())
-        return path if self.settings.refine is None or path.stop_reason == STOPPED else self.refine()
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
@@ -241,9 +233,12 @@ class PathBuilder:
         """Re-estimate the penalty, record the step and return why to stop, if so."""
         state, path = self.state, self.path
         reduction = self.cost - state.cost
+        self.n_forced += choice.index in self.forced
         if self.settings.alpha == "reestimate":
             state.set_alpha(reestimated_alpha(state))
-            path._weights[len(path) + 1] = state.weights()  # the factor they come from will be replaced
+            path._weights[len(path) + 1] = state.training().weights(
+                len(state.chosen)
+            )  # the factor they come from will be replaced
         if not forced_left and len(path) + 1 < self.limit:
             self.rule.prepare(state)
         self.record(choice, reduction)
@@ -283,24 +278,22 @@ class PathBuilder:
         size = max(path.choose(self.settings.criterion), self.n_forced)
         for _ in range(len(path) - size):
             state = state.without_newest()
-        terms, exchanges, end = exchange_terms(state, self.fresh_rule, self.n_forced, self.time_over)
+        found, exchanges, end = exchange_terms(state, self.fresh_rule, self.n_forced, self.time_over)
         reason = f"{path.stop_reason}; terms exchanged: {len(exchanges)}, {end}"
-        path = self.refined_path(np.array(terms)) if exchanges else path
+        if exchanges:  # grow the path of just these terms, the forced ones first, then in the order of the rule
+            elapsed, terms, n_candidates = time.perf_counter() - self.started, np.array(found), path.n_candidates
+            plain = replace(self.settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
+            order = np.arange(self.n_forced)
+            for _ in range(2):
+                rows, settings = self.rows.restrict(terms), replace(plain, include=order)
+                path = grow_path(rows, settings, path.one_output, rule=self.fresh_rule)
+                if len(path) == len(terms):
+                    break  # else the rule ended earlier, but the size was chosen already
+                order = np.append(path.terms, np.setdiff1d(np.arange(len(terms)), path.terms))
+            path.steps[1:] = [replace(s, term=int(terms[s.term]), seconds=s.seconds + elapsed) for s in path.steps[1:]]
+            path.n_candidates = n_candidates
         path.stop_reason, path.n_swaps = reason, len(exchanges)
         return path
-
-    def refined_path(self, terms: NDArray[np.intp]) -> SelectionPath:
-        """The path of just these terms, the forced ones first, then in the order of the rule."""
-        elapsed, one_output = time.perf_counter() - self.started, self.path.one_output
-        plain = replace(self.settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
-        settings, rows = replace(plain, include=np.arange(self.n_forced)), self.rows.restrict(terms)
-        path = grow_path(rows, settings, one_output, rule=self.fresh_rule)
-        if len(path) < len(terms):  # the rule would end earlier, but the size was chosen already
-            order = [*path.terms, *np.setdiff1d(np.arange(len(terms)), path.terms)]
-            rows = self.rows.restrict(terms)
-            path = grow_path(rows, replace(plain, include=order), one_output, rule=self.fresh_rule)
-        path.steps[1:] = [replace(s, term=int(terms[s.term]), seconds=s.seconds + elapsed) for s in path.steps[1:]]
-        return replace(path, n_candidates=self.path.n_candidates)
 
 
 def reestimated_alpha(state: State) -> float:
@@ -308,7 +301,7 @@ def reestimated_alpha(state: State) -> float:
     first = state.intercept
     R_inv = np.linalg.inv(state.R[first:, first:])
     A_inv = R_inv @ R_inv.T
-    w = state.weights()[0]
+    w = state.training().weights(len(state.chosen))[0]
     trace = float(np.trace(A_inv) - state.alpha * np.sum(A_inv * A_inv))
     curvature, freedom = float(np.sum(w * (A_inv @ w))), state.n - state.dof
     if curvature <= 0 or freedom <= 0 or trace <= 0:

@@ -167,13 +167,22 @@ def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Rows:
         remedy = "give a number of folds, a splitter of scikit-learn's or pairs (train, test)"
         check_number("cv", cv, low=2, below=n + 1, integer=True, remedy=remedy)
         return np.repeat(np.arange(cv), (n + np.arange(cv)[::-1]) // cv)
-    return _labels(_splits(cv, n, classes), n, type(cv).__name__)
-
-
-def _labels(splits: list[tuple[Any, Any]], n: int, name: str) -> Rows:
-    """Index of the test fold of each row; raise unless the folds are a partition and the rest is trained on."""
+    name, pairs = type(cv).__name__, cv
+    if hasattr(cv, "split"):
+        try:
+            pairs = list(cv.split(np.zeros((n, 1)), classes()))
+        except ValueError as error:
+            raise ValueError(
+                f"cv must split {n} rows by itself, got {cv!r}, which raised {str(error)!r}: give fewer folds, or the "
+                "pairs list(cv.split(X, y, groups)) of a splitter that needs groups."
+            ) from error
     labels, times, misplaced = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp), 0
-    for number, pair in enumerate(splits):
+    for number, pair in enumerate(pairs):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise ValueError(
+                f"cv must hold pairs (train, test) of row numbers, got {name} of something else: "
+                "give list(splitter.split(X, y))."
+            )
         train, test = (check_indices("cv", part, n, what="row") for part in pair)
         labels[test] = number
         times[test] += 1
@@ -189,22 +198,3 @@ def _labels(splits: list[tuple[Any, Any]], n: int, name: str) -> Rows:
             "use a splitter such as KFold or StratifiedKFold."
         )
     return labels
-
-
-def _splits(cv: Any, n: int, classes: Callable[[], Any]) -> list[tuple[Any, Any]]:
-    """The pairs (train, test) of a splitter, or the given ones."""
-    if not hasattr(cv, "split"):
-        pairs = list(cv)
-        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-            raise ValueError(
-                f"cv must hold pairs (train, test) of row numbers, got {type(cv).__name__} of something else: "
-                "give list(splitter.split(X, y))."
-            )
-        return pairs
-    try:
-        return list(cv.split(np.zeros((n, 1)), classes()))
-    except ValueError as error:
-        raise ValueError(
-            f"cv must split {n} rows by itself, got {cv!r}, which raised {str(error)!r}: give fewer folds, or the "
-            "pairs list(cv.split(X, y, groups)) of a splitter that needs groups."
-        ) from error

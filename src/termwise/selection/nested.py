@@ -72,7 +72,8 @@ def nested_paths(
         start = sample_weight @ Y / n
         state = NestedState(columns, root * (Y - start), alpha, max_terms)
         grow(state, rule, state.limit_reached)
-        paths.append(state.models(start))
+        k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
+        paths.append(NestedModels(terms, means[terms], state.R[:k, :k], state.Z[:k, : len(Y)], state.zy[:k], start))
     return paths
 
 
@@ -151,9 +152,3 @@ class NestedState:
         self.zy[k] = self.Z[k, :n] @ self.Y
         self.chosen.append(j)
         return True
-
-    def models(self, start: Floats) -> NestedModels:
-        """The models of all sizes, for targets with this mean."""
-        k, terms = len(self.chosen), np.array(self.chosen, dtype=np.intp)
-        means = self.columns.means[terms]
-        return NestedModels(terms, means, self.R[:k, :k], self.Z[:k, : len(self.Y)], self.zy[:k], start)

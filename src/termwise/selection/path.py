@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,31 +66,17 @@ class CondensedRows(ModelRows):
 class Training:
     """The chosen columns, centred and with scaled rows, and their means: the least-squares problem of any size.
 
-    Weights come from the factors alone; Z, Y and the sample weights are those of `rows`.
+    Weights come from the factors alone; what is as long as the rows is None where only weights are needed.
     """
 
     R: Floats  # (k, k); the columns are Z R
     G_mean: Floats
     Y_mean: Floats
     zy: Floats  # (k, q), right-hand side of `R w = zy`
-    rows: Any  # `ModelRows`, or None where only weights are needed
-    intercept: int  # columns of the rows' Z that are not terms
-
-    @property
-    def Z(self) -> Array:
-        """Columns of the model, (n, k), without the intercept's."""
-        return self.rows.Z[:, self.intercept :]
-
-    @cached_property
-    def Y(self) -> Array:
-        """Targets, (n, q), less their mean where there is an intercept."""
-        Y = self.rows.Y
-        return Y - self.rows.ones[:, None] * from_host(self.Y_mean, Y) if self.intercept else Y
-
-    @property
-    def sample_weight(self) -> Array:
-        """Weights of the samples."""
-        return self.rows.sample_weight
+    rows: Any = None  # `ModelRows`, those of the intercept and the mean included
+    Z: Array = None  # (n, k), columns of the model
+    Y: Array = None  # (n, q), targets less their mean where there is an intercept
+    sample_weight: Array = None
 
     def weights(self, k: int) -> tuple[Floats, Floats]:
         """Return the weights of the first k terms, (k, q), and the intercept, (q,)."""
@@ -241,7 +227,8 @@ def tcr(path: SelectionPath) -> int:
     """Last term, up to the leave-one-out minimum, whose cost reduction is significant (Hagiwara 2014, section 3.3)."""
     best = smallest_value("loo", path)
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= tcr_thresholds(path)[:best])
-    return int(significant[-1]) + 1 if len(significant) else _fewest_terms(path)
+    fewest = 0 if path.fit_intercept else min(1, len(path))
+    return int(significant[-1]) + 1 if len(significant) else fewest
 
 
 def tcr_sequential(path: SelectionPath) -> int:
@@ -257,12 +244,8 @@ def tcr_sequential(path: SelectionPath) -> int:
         ahead = slice(size + 1, size + 1 + LOOK_AHEAD)
         significant = np.flatnonzero(reduction[ahead] >= error[size] * null[ahead])
         if not len(significant):
-            return max(size, _fewest_terms(path))
+            return size if path.fit_intercept else max(size, min(1, len(path)))
         size += int(significant[-1]) + 1
-
-
-def _fewest_terms(path: SelectionPath) -> int:
-    return 0 if path.fit_intercept else min(1, len(path))
 
 
 SIZES: dict[str, Callable[[SelectionPath], int]] = {name: partial(smallest_value, name) for name in CRITERIA} | {

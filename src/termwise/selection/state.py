@@ -53,7 +53,16 @@ from termwise._numerics import (
     REORTHOGONALISE_BELOW,
     SMALLEST_NORMAL,
 )
-from termwise.selection.blocks import INTERCEPT, Executor, NewColumn, Reduced, RowArrays, RowBlock, append_candidate
+from termwise.selection.blocks import (
+    INTERCEPT,
+    Executor,
+    NewColumn,
+    Reduced,
+    RowArrays,
+    RowBlock,
+    append_candidate,
+    row_sums,
+)
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.rules import CostRule
 
@@ -70,7 +79,6 @@ class RowMoments(NamedTuple):
 
     rr: Floats  # (q,) sum r^2
     wrr: Floats  # (q,) sum w r^2
-    wwrr: Floats  # (q,) sum w^2 r^2
     spread: float
     gap: float  # largest leverage gap
     w0: float  # sum w r^2 / sum r^2
@@ -136,7 +144,7 @@ class State:
             self._store_sums(rows.reduce(RowBlock.append, column, False, False)[1])
             self._extend_factors(nothing, nothing, c, length**2, scales, alpha=0.0)
         else:
-            self._store_sums(rows.reduce(RowBlock.row_sums))
+            self._store_sums(rows.reduce(row_sums))
         self._set_up_candidates(precompute, min_norm)
 
     def _set_up_candidates(self, precompute: bool, min_norm: float) -> None:
@@ -205,10 +213,10 @@ class State:
     def set_moments(self, sums: Floats) -> RowMoments:
         """Store the sums over the rows, which may have been read together with something else."""
         spread, largest, least = sums[-3:].tolist()
-        rr, wrr, wwrr = sums[:-3].reshape(3, -1)
+        rr, wrr, _ = sums[:-3].reshape(3, -1)
         w0 = float(wrr.sum()) / max(float(rr.sum()), SMALLEST_NORMAL)
         gap, undefined = max(largest, LEVERAGE_GAP_MIN), least < LEVERAGE_GAP_MIN
-        self.last_moments, self._moments_read = RowMoments(rr, wrr, wwrr, spread, gap, w0, undefined), True
+        self.last_moments, self._moments_read = RowMoments(rr, wrr, spread, gap, w0, undefined), True
         return self.last_moments
 
     def fetch_candidates(self, candidates: Array, *values: Array) -> tuple[CandidateStats, list[Floats]]:
@@ -325,16 +333,15 @@ class State:
 
     # -- the model -----------------------------------------------------------------------------------------------------
 
-    def weights(self) -> tuple[Floats, Floats]:
-        """Weights of the chosen terms, of shape (k, q), and the intercept, (q,)."""
-        return self.training().weights(len(self.chosen))
-
     def training(self, rows: ModelRows | None = None) -> Training:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
         first, n = self.intercept, np.sqrt(self.n)
         means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
         shrunk = (self.shrinkage[:, None] * self.zy)[first:]
-        return Training(self.R[first:, first:], *means, shrunk, rows, first)
+        if rows is None:
+            return Training(self.R[first:, first:], *means, shrunk)
+        Y = rows.Y - rows.ones[:, None] * from_host(means[1], rows.Y) if first else rows.Y
+        return Training(self.R[first:, first:], *means, shrunk, rows, rows.Z[:, first:], Y, rows.sample_weight)
 
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.
