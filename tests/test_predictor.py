@@ -46,7 +46,7 @@ from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
 from termwise.deploy.document import to_json
 from termwise.deploy.freeze import Radial, Standardise
-from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import STEPS, Branch, Concatenate, Labels, Linear, Program
 
 pytestmark = pytest.mark.xdist_group("frozen")
@@ -430,7 +430,7 @@ def programs(draw):
     classes = draw(st.lists(st.one_of(texts, st.integers()), min_size=q, max_size=q, unique=True)) if q > 2 else None
     labels = None if classes is None else Labels(classes, draw(st.one_of(st.none(), positive)))
     names = draw(st.lists(texts, min_size=d, max_size=d, unique=True))
-    schema = InputSchema.from_inputs(describe_inputs(names, {}, {0: draw(st.one_of(st.none(), finite))}))
+    schema = InputSchema.from_columns(names, {}, {0: draw(st.one_of(st.none(), finite))})
     return Program(schema, (scale, beside), linear, labels)
 
 
@@ -550,7 +550,7 @@ DAMAGES = [
     (put("predictor", "inputs", 0, "fill", 10**400), r"fill must be a finite number, got 1000"),
     (put("predictor", "inputs", 0, "kind", "category"), r"inputs\[0\] must have an entry 'categories'"),
     (put("predictor", "columns", [0, 9, 1, 2]), r"columns must be whole numbers from 0 to 3, got 9"),
-    (put("predictor", "columns", 3), r"predictor\.columns must be a list of indices, got 3"),
+    (put("predictor", "columns", 3), r"predictor\.columns must be a list of numbers, got 3"),
     (put("predictor", "columns", [0, 1, 2, 0.5]), r"columns\[3\] must be a whole number up to 2147483647, got 0\.5"),
     (put("predictor", "columns", [0, 1, 2, 10**30]), r"columns\[3\] must be a whole number up to"),
     (put("predictor", "categories", [-1]), r"categories must be a list of 4 numbers, got 1"),
@@ -558,7 +558,7 @@ DAMAGES = [
         put("predictor", "categories", [-1, 0, -1, -1]),
         r"categories\[1\] must be a category of x1, -1 for a number, got 0",
     ),
-    (put("predictor", "categories", [-1, -1.0, -1, -1]), r"categories\[1\] must be a category of x1"),
+    (put("predictor", "categories", [-1, -1.0, -1, -1]), r"categories\[1\] must be a whole number up to"),
     (put("predictor", "steps", {}), r"predictor\.steps must be a list"),
     (put(*STEP, "step", "exec"), r"steps\[0\] must be a step that is one of .*standardise, .*, got 'exec'"),
     (put("predictor", "steps", [7]), r"steps\[0\] must be a step that is one of"),

@@ -27,8 +27,8 @@ from termwise.basis.base import STANDARDISED, ColumnSubset
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
 from termwise.basis.waves import HIDDEN_UNIT, WAVE
-from termwise.deploy.document import Integers, Reals, Scalar, plain_scalar, read_choice
-from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.document import Integers, Reals, plain_scalar
+from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import (
     Branch,
     Concatenate,
@@ -67,7 +67,7 @@ def freeze(estimator: Any) -> Program:
     check_lags(steps, "estimator")
     series = _series(chain, schema)
     steps, columns = prune(steps, np.arange(len(names)))
-    schema = replace(schema, sources=schema.sources[columns], categories=schema.categories[columns])
+    schema = replace(schema, columns=schema.columns[columns], categories=schema.categories[columns])
     return Program(schema, steps, linear_of(model, names), labels_of(model), series)
 
 
@@ -103,7 +103,7 @@ def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSc
         else:
             chain = [*steps_of(first), *chain]
             fills |= {j: value for j, value in enumerate(first.statistics_) if not np.isnan(value)}
-    return InputSchema.from_inputs(describe_inputs(names, categories, fills)), chain
+    return InputSchema.from_columns(names, categories, fills), chain
 
 
 def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _series(chain: list[Any], schema: InputSchema) -> str | None:
         if isinstance(one, LagBasis):
             before = [step for transformer in chain[:i] for step in steps_of(transformer)]
             if all(isinstance(step, FormulaStep) and step.axis == "inputs" for step in before):
-                return schema.inputs[schema.sources[one.output_]].name
+                return schema.inputs[schema.columns[one.output_]].name
     return None
 
 
@@ -337,7 +337,7 @@ class Radial(FormulaStep):
     """Radial functions around centres, with a kernel of `RadialBasis` and a width for each input."""
 
     kind: ClassVar[str] = "radial"
-    kernel: Annotated[str, Scalar(read_choice, (FILE_KERNELS,))]
+    kernel: Annotated[str, FILE_KERNELS]
     widths: Annotated[Floats, Reals(("inputs",), positive=True)]
     centers: Annotated[Floats, Reals(("terms", "inputs"))]
 

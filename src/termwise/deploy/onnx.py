@@ -27,7 +27,7 @@ from termwise.deploy.freeze import (
     steps_of,
     supported,
 )
-from termwise.deploy.inputs import Input, InputSchema, describe_inputs
+from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.program import Concatenate, FormulaStep, Labels, Lags, Linear, PairProducts, Program, as_float32
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
@@ -240,8 +240,8 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
     """
     fills = [np.nan if one.fill is None or one.categories is not None else one.fill for one in schema.inputs]
     if all(one.categories is None for one in schema.inputs):
-        z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.sources)
-        values = np.array(fills)[schema.sources]
+        z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.columns)
+        values = np.array(fills)[schema.columns]
         return z if np.isnan(values).all() else graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
     if len(names) != len(schema.inputs):
         raise ValueError(
@@ -250,7 +250,7 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
         )
     columns: dict[int, str] = {}
     parts = []
-    for j, category in zip(schema.sources.tolist(), schema.categories.tolist(), strict=True):
+    for j, category in zip(schema.columns.tolist(), schema.categories.tolist(), strict=True):
         one = schema.inputs[j]
         if j not in columns:
             columns[j] = names[j] if one.categories is None else _category_number(one, graph, names[j])
@@ -479,7 +479,7 @@ def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callab
     if isinstance(basis, TableEncoder):
         blocks = dict(basis.blocks())
         categories = {name: kinds for name, kinds in blocks.items() if kinds is not None}
-        return [encode(InputSchema.from_inputs(describe_inputs(blocks, categories, {})), graph, names)]
+        return [encode(InputSchema.from_columns(blocks, categories, {}), graph, names)]
     if isinstance(basis, ColumnSubset):
         return [graph.columns(converted(basis.transformer), basis.indices)]
     return [add_steps(steps_of(basis), graph, names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1))]
