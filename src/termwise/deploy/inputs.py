@@ -129,8 +129,8 @@ class InputSchema(Record):
     """Encoding of a table: each number of a row is an input itself, or 1 where it is a certain category and else 0."""
 
     inputs: Annotated[tuple[Input, ...], read_inputs]
-    columns: Annotated[Indices, Integers(("numbers",), of="inputs")]  # (m,), the input of each number
-    categories: Annotated[Indices, Integers(("numbers",), low=-1)]  # (m,), and the category; -1 for the input itself
+    columns: Annotated[Indices, Integers(("indices",), of="inputs")]  # (m,), the input of each number
+    categories: Annotated[Indices, list]  # (m,), and the category; -1 for the input itself
 
     @classmethod
     def from_columns(
@@ -169,11 +169,14 @@ class InputSchema(Record):
     def from_plain(cls, data: dict[str, Any], place: str, sizes: Sizes) -> InputSchema:
         """Return the schema that plain data describe."""
         schema = super().from_plain(data, place, sizes)
+        if len(schema.categories) != len(schema.columns):
+            raise invalid(f"{place}.categories", f"a list of {len(schema.columns)} numbers", len(schema.categories))
         for i, (j, code) in enumerate(zip(schema.columns, schema.categories, strict=True)):
-            one = schema.inputs[j]
-            if code not in ([-1] if one.categories is None else range(len(one.categories))):
-                raise invalid(f"{place}.categories[{i}]", f"a category of {one.name}, -1 for a number", int(code))
-        return schema
+            allowed = [-1] if schema.inputs[j].categories is None else range(len(schema.inputs[j].categories or ()))
+            if type(code) is not int or code not in allowed:
+                what = f"a category of {schema.inputs[j].name}, -1 for a number"
+                raise invalid(f"{place}.categories[{i}]", what, code)
+        return replace(schema, categories=np.array(schema.categories, dtype=np.intp))
 
     # -- tables --------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Graphs use operators of ONNX opset 17 and of `ai.onnx.ml` opset 3, which every o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,15 +19,7 @@ from termwise._checks import check_choice, import_optional
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
 from termwise.basis.expressions import Expression, evaluate
-from termwise.deploy.freeze import (
-    UnsupportedTransformer,
-    flatten,
-    freeze,
-    labels_of,
-    linear_of,
-    steps_of,
-    supported,
-)
+from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
 from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.program import Concatenate, FormulaStep, Labels, Lags, Linear, PairProducts, Program, as_float32
 
@@ -387,7 +380,7 @@ def register() -> None:
         skl2onnx.update_registered_converter(
             cls, f"Termwise{cls.__name__}", _set_shapes, _convert, parser=_parse, options={"zipmap": [False]}
         )
-    for cls in [*(kind for kind in supported() if issubclass(kind, Basis)), TableEncoder, ColumnSubset]:
+    for cls in [*(kind for kind in steps_by_class.registry if issubclass(kind, Basis)), TableEncoder, ColumnSubset]:
         skl2onnx.update_registered_converter(cls, f"Termwise{cls.__name__}", _set_shapes, _convert)
 
 
@@ -414,13 +407,13 @@ def _parse(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = 
     return operator.outputs
 
 
-def _labels(model: Any) -> Labels | None:
-    """Return the classes of a classifier, as skl2onnx has them: all whole numbers, or all strings."""
-    labels = labels_of(model)
+def _outputs_of(model: Any) -> tuple[Linear, Labels | None]:
+    """Return the weights of a model, and its classes as skl2onnx has them: all whole numbers, or all strings."""
+    linear, labels = outputs_of(model.fitted_terms_, model.fitted_terms_.names)
     if labels is None:
-        return None
+        return linear, None
     whole = all(isinstance(one, int) for one in labels.classes)  # or booleans
-    return Labels([int(one) if whole else str(one) for one in labels.classes], labels.sharpness)
+    return linear, replace(labels, classes=[int(one) if whole else str(one) for one in labels.classes])
 
 
 def _set_shapes(operator: Any) -> None:
@@ -429,10 +422,9 @@ def _set_shapes(operator: Any) -> None:
     if not hasattr(type(model), "predictor_"):
         outputs[0].type = _tensor(operator, len(model.get_feature_names_out()))
         return
-    model = list(flatten(model))[-1]
-    labels = _labels(model)
+    linear, labels = _outputs_of(list(flatten(model))[-1])
     if labels is None:
-        outputs[0].type = _tensor(operator, np.size(model.intercept_))
+        outputs[0].type = _tensor(operator, len(linear.intercept))
         return
     kind = "StringTensorType" if isinstance(labels.classes[0], str) else "Int64TensorType"
     outputs[0].type, outputs[1].type = _tensor(operator, kind=kind), _tensor(operator, len(labels.classes))
@@ -488,14 +480,14 @@ def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callab
 def _add_model(model: Any, graph: Graph, names: Sequence[str], converted: Callable[[Any], str]) -> list[str]:
     """Add a model: its terms by our own steps, or by skl2onnx where only it supports a transformer."""
     last = list(flatten(model))[-1]
-    terms, labels = names[0], _labels(last)
-    if last.n_terms_:
+    terms, (linear, labels) = names[0], _outputs_of(last)
+    if linear.names:
         try:
             program = freeze(model)
             terms = add_steps(program.steps, graph, encode(program.schema, graph, names))
         except UnsupportedTransformer:
             terms = converted(last.fitted_terms_.basis)
-    scores = add_outputs(linear_of(last), graph, terms)
+    scores = add_outputs(linear, graph, terms)
     if labels is None:
         return [scores]
     label = add_label(labels, graph, scores)

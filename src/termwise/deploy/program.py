@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise.basis.anova import SINGLE
-from termwise.basis.expressions import SUMS, evaluate
+from termwise.basis.expressions import SUMS, Expression, evaluate
 from termwise.basis.lag import lagged
 from termwise.deploy.document import (
     Integers,
@@ -41,16 +41,31 @@ Indices = NDArray[np.intp]
 STEPS: dict[str, type[Step]] = {}  # by their kinds, which model files name
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Step(Record, ABC):
-    """A function from rows of numbers to rows of numbers; subclasses with a `kind` can be stored in a file."""
+    """A function from rows of numbers to rows of numbers; subclasses are frozen dataclasses of its parameters.
 
-    kind: ClassVar[str]
-    axis: ClassVar[str] = "terms"  # along which its parameters are restricted and its expression is evaluated
+    Parameters
+    ----------
+    kind : str, default=""
+        Its name in files; without one a step cannot be stored.
+    axis : {"terms", "inputs", "singles"}, default="terms"
+        Axis of its arrays that is restricted with the terms, and along which an expression is evaluated.
+    expression : Expression, default=None
+        The formula of a `FormulaStep`.
+    """
 
-    def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):
-            STEPS[cls.kind] = cls
-            cls.header = {"step": cls.kind}
+    axis: ClassVar[str] = "terms"
+    expression: ClassVar[Any]
+
+    def __init_subclass__(cls, kind: str = "", axis: str = "", expression: Expression | None = None) -> None:
+        if kind:
+            STEPS[kind] = cls
+            cls.header = {"step": kind}
+        cls.axis = axis or cls.axis
+        if expression is not None:
+            cls.expression = expression
+        dataclass(frozen=True, eq=False)(cls)
 
     @property
     def n_inputs(self) -> int:
@@ -93,8 +108,6 @@ class FormulaStep(Step):
     and otherwise the input with the number of the term.
     """
 
-    expression: ClassVar[Any]  # an Expression
-
     def is_per_term(self, name: str) -> bool:
         """Whether a parameter has an entry, or a row, for every term."""
         return self.axis in specs(type(self))[name].axes
@@ -129,13 +142,9 @@ class FormulaStep(Step):
         return evaluate(self.expression, {"z": values, **self.parameters})
 
 
-@dataclass(frozen=True, eq=False)
-class PairProducts(FormulaStep):
+class PairProducts(FormulaStep, kind="anova", axis="singles", expression=SINGLE):
     """Products of one or two functions of single inputs, of `AnovaBasis`."""
 
-    kind: ClassVar[str] = "anova"
-    expression: ClassVar[Any] = SINGLE
-    axis: ClassVar[str] = "singles"
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
     places: Annotated[Floats, Reals(("singles",))]
     units: Annotated[Floats, Reals(("singles",), positive=True)]
@@ -158,7 +167,6 @@ class PairProducts(FormulaStep):
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
 
 
-@dataclass(frozen=True, eq=False)
 class SelectColumns(Step):
     """Some columns unchanged; pruning removes it, so that it has no kind in files."""
 
@@ -173,11 +181,9 @@ class SelectColumns(Step):
         return None, self.columns[terms]
 
 
-@dataclass(frozen=True, eq=False)
-class Lags(Step):
+class Lags(Step, kind="lags"):
     """Columns of earlier rows: row t holds `z[t - lag]`, with the first row repeated before it."""
 
-    kind: ClassVar[str] = "lags"
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
     lags: Annotated[Indices, Integers(("terms",))]
 
@@ -211,11 +217,9 @@ class Branch(Record):
         return self.steps[-1].n_terms if self.steps else len(self.columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Concatenate(Step):
+class Concatenate(Step, kind="beside"):
     """The terms of several branches side by side, of `UnionBasis` and of the widths of `SmoothBasis`."""
 
-    kind: ClassVar[str] = "beside"
     parts: Annotated[tuple[Branch, ...], read_branches]
     order: Annotated[Indices, Integers(("terms",), of="branches")]  # of the terms among those of all branches
 
