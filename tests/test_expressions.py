@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -20,7 +19,7 @@ from termwise.basis.expressions import Expression, dot, evaluate, power_product,
 from termwise.deploy import c, onnx, python
 from termwise.deploy.document import Integers, Reals
 from termwise.deploy.freeze import Radial
-from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import STEPS, Concatenate, FormulaStep, Linear, Program
 
 a, b, t = variable("a"), variable("b"), variable("t")
@@ -48,7 +47,6 @@ SUMS = {  # with parameters per term, per input and per both
 }
 
 
-@dataclass(frozen=True, eq=False)
 class Elementwise(FormulaStep):
     formula: Expression
     columns: Annotated[np.ndarray, Integers(("terms",), of="inputs")]
@@ -60,7 +58,6 @@ class Elementwise(FormulaStep):
         return self.formula
 
 
-@dataclass(frozen=True, eq=False)
 class Summed(FormulaStep):
     formula: Expression
     a: Annotated[np.ndarray, Reals(("terms",))]
@@ -120,7 +117,7 @@ def test_every_reader_computes_the_same(name, tmp_path):
     np.testing.assert_array_equal(inputs, Z)
     for key, table in step.tables.items():
         np.testing.assert_array_equal(table, before[key])
-    program = Program(InputSchema.from_inputs(describe_inputs("uvw", {}, {})), (step,),
+    program = Program(InputSchema.from_columns("uvw", {}, {}), (step,),
                       Linear(tuple("abcd"), np.eye(4), np.zeros(4), False), None)  # fmt: skip
     names: dict = {}
     exec(python.source(program), names)
@@ -138,7 +135,7 @@ def test_every_reader_has_every_operation():
 @needs_gcc
 def test_c_computes_the_same(tmp_path):
     steps = {name: step_of(name) for name in [*ELEMENTWISE, *SUMS]}
-    schema = InputSchema.from_inputs(describe_inputs("uvw", {}, {}))
+    schema = InputSchema.from_columns("uvw", {}, {})
     linear = Linear(tuple("abcd"), np.eye(4), np.zeros(4), False)
     sources = [c.source(Program(schema, (step,), linear, None), name=f"m{i}") for i, step in enumerate(steps.values())]
     (tmp_path / "m.c").write_text("\n".join(sources), encoding="utf-8")
@@ -179,7 +176,7 @@ def test_kernels_of_tiles_need_no_temporary():
 
 
 def test_steps_are_found_by_kind():
-    assert all(cls.kind == kind for kind, cls in STEPS.items())
+    assert all(cls.header == {"step": kind} for kind, cls in STEPS.items())
     assert "anova" in STEPS
 
 

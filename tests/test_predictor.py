@@ -46,7 +46,7 @@ from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
 from termwise.deploy.document import to_json
 from termwise.deploy.freeze import Radial, Standardise
-from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import STEPS, Branch, Concatenate, Labels, Linear, Program
 
 pytestmark = pytest.mark.xdist_group("frozen")
@@ -430,7 +430,7 @@ def programs(draw):
     classes = draw(st.lists(st.one_of(texts, st.integers()), min_size=q, max_size=q, unique=True)) if q > 2 else None
     labels = None if classes is None else Labels(classes, draw(st.one_of(st.none(), positive)))
     names = draw(st.lists(texts, min_size=d, max_size=d, unique=True))
-    schema = InputSchema.from_inputs(describe_inputs(names, {}, {0: draw(st.one_of(st.none(), finite))}))
+    schema = InputSchema.from_columns(names, {}, {0: draw(st.one_of(st.none(), finite))})
     return Program(schema, (scale, beside), linear, labels)
 
 

@@ -191,7 +191,7 @@ def _input(program: Program, c: Dialect) -> str:
     for one in schema.inputs:
         code = one.fill if one.categories is None or one.fill is None else float(one.categories.index(one.fill))
         fills.append("NAN" if code is None else c.number(code))
-    tables = c.array("inputs", schema.sources) + f"static const {c.real} {c.name}_fills[] = {{{', '.join(fills)}}};\n"
+    tables = c.array("inputs", schema.columns) + f"static const {c.real} {c.name}_fills[] = {{{', '.join(fills)}}};\n"
     lines = [f"const int j = {c.name}_inputs[i];", f"$real value = isnan(x[j]) ? {c.name}_fills[j] : x[j];"]
     if (schema.categories >= 0).any():
         counts = [0 if one.categories is None else len(one.categories) for one in schema.inputs]
@@ -203,14 +203,14 @@ def _input(program: Program, c: Dialect) -> str:
             "}",
         ]
     lines += ["if (!isfinite(value)) return j + 1;"] * (program.lags is None) + ["z[i] = value;"]
-    loop = [f"for (int i = 0; i < {len(schema.sources)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
+    loop = [f"for (int i = 0; i < {len(schema.columns)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
     head = f"static int {c.name}_read(const $real *x, $real *z)"
     return f"{tables}\n{_function(head, ['(void)x;', '(void)z;', *loop, 'return 0;'])}"
 
 
 def _outputs(program: Program, c: Dialect) -> str:
     """Write the function that applies the chain of steps to inputs; steps before lags to every row of a window."""
-    sizes = [len(program.schema.sources), *(step.n_terms for step in program.steps)]
+    sizes = [len(program.schema.columns), *(step.n_terms for step in program.steps)]
     arrays = [f"$real z{i}[{size}];" if size else f"$real z{i}[1] = {{0}};" for i, size in enumerate(sizes)]
     lags = program.lags
     split = 0 if lags is None else program.steps.index(lags)

@@ -12,14 +12,15 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 Sizes = dict[str, int]  # lengths of axes by name
-T = TypeVar("T")
 
 FORMAT = "termwise-model"
 VERSION = 1
@@ -40,13 +41,6 @@ def invalid(place: str, requirement: str, value: Any) -> ValueError:
     return ValueError(f"{place} must be {requirement}, got {shown}")
 
 
-def read_type(value: Any, place: str, kind: type[T]) -> T:
-    """Return a list, a string or a boolean."""
-    if not isinstance(value, kind):
-        raise invalid(place, {list: "a list", str: "a string", bool: "true or false"}[kind], value)
-    return value
-
-
 def read_dict(value: Any, place: str, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
     """Return a dict that has all required keys, perhaps optional ones, and no others."""
     required, optional = list(required), list(optional)
@@ -61,28 +55,35 @@ def read_dict(value: Any, place: str, required: Iterable[str], optional: Iterabl
     return value
 
 
-def read_choice(value: Any, place: str, choices: Iterable[str]) -> str:
-    """Return one of some strings."""
-    choices = list(choices)
-    if not isinstance(value, str) or value not in choices:
-        raise invalid(place, f"one of {', '.join(choices)}", value)
+def read(spec: Any, value: Any, place: str, sizes: Sizes) -> Any:
+    """Return a value of a document, validated, as the declaration of its field demands.
+
+    A declaration is a type, perhaps `| None`, a tuple of allowed strings, or a function of the value, its place and the
+    lengths of axes, which it may extend.
+    """
+    if isinstance(spec, UnionType):
+        return None if value is None else read(get_args(spec)[0], value, place, sizes)
+    if isinstance(spec, tuple):
+        if not isinstance(value, str) or value not in spec:
+            raise invalid(place, f"one of {', '.join(spec)}", value)
+    elif not isinstance(spec, type):
+        return spec(value, place, sizes)
+    elif spec is float:
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        if not numeric or not -MAX_FLOAT <= value <= MAX_FLOAT:
+            raise invalid(place, "a finite number", value)
+        return float(value)
+    elif not isinstance(value, spec):
+        raise invalid(place, {list: "a list", str: "a string", bool: "true or false"}[spec], value)
     return value
 
 
-def read_number(value: Any, place: str) -> float:
-    """Return a finite number."""
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    if not numeric or not -MAX_FLOAT <= value <= MAX_FLOAT:
-        raise invalid(place, "a finite number", value)
-    return float(value)
-
-
-def read_scalars(value: Any, place: str) -> list[Any]:
+def read_scalars(value: Any, place: str, sizes: Sizes) -> list[Any]:
     """Return a list of distinct strings, finite numbers or booleans."""
-    values = read_type(value, place, list)
+    values = read(list, value, place, sizes)
     for i, one in enumerate(values):
         if not isinstance(one, str | bool):
-            read_number(one, f"{place}[{i}]")
+            read(float, one, f"{place}[{i}]", sizes)
     if len({(type(one), one) for one in values}) < len(values):
         raise invalid(place, "a list of distinct values", value)
     return values
@@ -103,8 +104,8 @@ def plain_scalar(value: Any, what: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """An array of finite numbers; axes of the same name have the same length throughout a record.
+class Values:
+    """Declares an array of finite numbers or a tuple of strings; axes of a name have one length throughout a record.
 
     Whole numbers are at least `low` and, if they are indices, below the length of the axis `of`.
     """
@@ -112,12 +113,12 @@ class Numbers:
     axes: tuple[str, ...]
     positive: bool = False
     nonzero: bool = False
-    whole: bool = False
+    kind: type = float
     of: str | None = None
     low: int = 0
 
-    def read(self, value: Any, place: str, sizes: Sizes) -> NDArray:
-        """Return nested lists of numbers as an array; axes of unknown length get that of the first list."""
+    def __call__(self, value: Any, place: str, sizes: Sizes) -> Any:
+        """Return the values of nested lists; axes of unknown length get that of the first list."""
         level = [(value, place)]
         for name in self.axes:
             if level:
@@ -129,53 +130,24 @@ class Numbers:
                     raise invalid(at, f"a list of {count}", len(one) if isinstance(one, list) else one)
             level = [(inner, f"{at}[{i}]") for one, at in level for i, inner in enumerate(one)]
         for one, at in level:
-            read_number(one, at)
-            if self.whole and not (isinstance(one, int) and abs(one) <= MAX_INTEGER):
+            read(str if self.kind is str else float, one, at, sizes)
+            if self.kind is int and not (isinstance(one, int) and abs(one) <= MAX_INTEGER):
                 raise invalid(at, f"a whole number up to {MAX_INTEGER}", one)
-        array: NDArray = np.array([one for one, _ in level], dtype=np.intp if self.whole else np.float64)
+        if self.kind is str:
+            return tuple(one for one, _ in level)
+        array: NDArray = np.array([one for one, _ in level], dtype=np.intp if self.kind is int else np.float64)
         if self.positive and np.any(array <= 0):
             raise invalid(place, "greater than zero", array[array <= 0][0].item())
         if self.nonzero and np.any(array == 0):
             raise invalid(place, "other than zero", 0)
         high = sizes[self.of] if self.of else MAX_INTEGER
         outside = array[(array < self.low) | (array >= high)]
-        if self.whole and outside.size:
+        if self.kind is int and outside.size:
             raise invalid(place, f"whole numbers from {self.low} to {high - 1}", outside[0].item())
         return array.reshape([sizes[name] for name in self.axes])
 
 
-Reals, Integers = Numbers, partial(Numbers, whole=True)
-
-
-def read_indices(value: Any, place: str, size: int) -> NDArray[np.intp]:
-    """Return a list of whole numbers from 0 to below `size` as an array."""
-    return Integers(("indices",), of="size").read(value, place, {"size": size})
-
-
-@dataclass(frozen=True)
-class Strings:
-    """Strings along an axis."""
-
-    axis: str
-
-    def read(self, value: Any, place: str, sizes: Sizes) -> tuple[str, ...]:
-        """Return a list of strings, validated."""
-        strings = tuple(read_type(one, f"{place}[{i}]", str) for i, one in enumerate(read_type(value, place, list)))
-        if len(strings) != sizes.setdefault(self.axis, len(strings)):
-            raise invalid(place, f"a list of {sizes[self.axis]} {self.axis}", len(strings))
-        return strings
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """One value, read by a function."""
-
-    reader: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-
-    def read(self, value: Any, place: str, sizes: Sizes) -> Any:
-        """Return the value, validated."""
-        return self.reader(value, place, *self.arguments)
+Reals, Integers, Strings = Values, partial(Values, kind=int), partial(Values, kind=str)
 
 
 def to_plain(value: Any) -> Any:
@@ -189,17 +161,16 @@ def to_plain(value: Any) -> Any:
 
 def _specs(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
-    return {
-        one.name: hints[one.name].__metadata__[0] for one in fields(cls) if get_origin(hints[one.name]) is Annotated
-    }
+    return {one.name: getattr(hints[one.name], "__metadata__", [hints[one.name]])[0] for one in fields(cls)}
 
 
-specs: Callable[[Any], dict[str, Any]] = cache(_specs)  # annotations of the fields of a record, by name
+specs: Callable[[Any], dict[str, Any]] = cache(_specs)  # declarations of the fields of a record, by name
 
 
 class Record:
     """A frozen dataclass whose fields declare, in the annotations of their types, how they are read from plain data."""
 
+    header: ClassVar[dict[str, str]] = {}  # entries of the document in front of the fields
     known_sizes: ClassVar[Sizes] = {}  # of axes whose lengths do not depend on the data
 
     def __post_init__(self) -> None:
@@ -213,13 +184,13 @@ class Record:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data: a dict of strings, numbers and lists."""
-        return {one.name: to_plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
+        return {**self.header, **{name: to_plain(getattr(self, name)) for name in specs(type(self))}}
 
     def axis_lengths(self) -> Sizes:
         """Return the length of each axis."""
         found: Sizes = {}
         for name, spec in specs(type(self)).items():
-            if isinstance(spec, Numbers):
+            if isinstance(spec, Values) and spec.kind is not str:
                 found |= dict(zip(spec.axes, getattr(self, name).shape, strict=True))
         return found
 
@@ -228,7 +199,7 @@ class Record:
         """Return the record that plain data describe; `sizes` are known lengths of axes."""
         data = read_dict(data, place, specs(cls))
         known = {**cls.known_sizes, **sizes}
-        return cls(**{name: spec.read(data[name], f"{place}.{name}", known) for name, spec in specs(cls).items()})
+        return cls(**{name: read(spec, data[name], f"{place}.{name}", known) for name, spec in specs(cls).items()})
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -237,19 +208,17 @@ class Record:
 def to_json(value: Any, indent: str = "") -> str:
     """Write plain data as JSON: lists of numbers on one line each, and other short flat values."""
     inner = indent + "  "
-    if isinstance(value, dict) and not _is_short(value):
-        lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {to_json(one, inner)}" for key, one in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list)]
+        entries = [*(one for one in value.values() if not isinstance(one, list)), *chain.from_iterable(lists)]
+        short = max(len(value), *map(len, lists), 0) <= SHORT  # a few scalars and short lists of scalars fit a line
+        if not short or any(isinstance(one, list | dict) for one in entries):
+            keys = [inner + json.dumps(key, ensure_ascii=False) for key in value]
+            lines = [f"{key}: {to_json(one, inner)}" for key, one in zip(keys, value.values(), strict=True)]
+            return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
         return "[\n" + ",\n".join(inner + to_json(one, inner) for one in value) + f"\n{indent}]"
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
-
-
-def _is_short(value: dict[str, Any]) -> bool:
-    """Whether a dict fits a line: a few scalars and short lists of scalars."""
-    lists = [one for one in value.values() if isinstance(one, list)]
-    inner = [*(one for one in value.values() if not isinstance(one, list)), *(one for each in lists for one in each)]
-    return max(len(value), *map(len, lists), 0) <= SHORT and not any(isinstance(one, list | dict) for one in inner)
 
 
 def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
@@ -267,8 +236,8 @@ def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
         part.unlink(missing_ok=True)  # present only after an error
 
 
-def read_document(path: str | os.PathLike, build: Callable[[dict[str, Any]], T]) -> T:
-    """Read a document and build an object from it; errors name the file and a remedy."""
+def read_document(path: str | os.PathLike) -> dict[str, Any]:
+    """Return a JSON document that declares itself a model of a supported version; errors name the file and a remedy."""
     size = os.stat(path).st_size
     if size > MAX_BYTES:
         raise ValueError(
@@ -284,17 +253,6 @@ def read_document(path: str | os.PathLike, build: Callable[[dict[str, Any]], T])
             f"{path} must be a JSON document written by Predictor.save, but could not be read ({error}): it is another "
             "kind of file, or truncated or damaged; save the model again."
         ) from None
-    _check_header(path, document)
-    try:
-        return build(document)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path} is no valid model: {error}. The file was damaged or changed by hand: save the model again."
-        ) from None
-
-
-def _check_header(path: Any, document: Any) -> None:
-    """Raise unless a document declares itself a model of a supported version."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(
             f'{path} must be a model file, with "format": "{FORMAT}", got another JSON document: give the path of a '
@@ -308,6 +266,7 @@ def _check_header(path: Any, document: Any) -> None:
             f"{path} was written by a newer termwise ({document.get('termwise')}), in version {version} of the format; "
             f"this one reads version {VERSION}: upgrade with pip install --upgrade termwise."
         )
+    return document
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

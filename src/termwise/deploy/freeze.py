@@ -6,10 +6,10 @@ transformer has such a step yet, and a function registered by its class that ret
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cache, singledispatch
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import singledispatch
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg as sla
@@ -27,8 +27,8 @@ from termwise.basis.base import STANDARDISED, ColumnSubset
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
 from termwise.basis.waves import HIDDEN_UNIT, WAVE
-from termwise.deploy.document import Integers, Reals, Scalar, plain_scalar, read_choice
-from termwise.deploy.inputs import InputSchema, describe_inputs
+from termwise.deploy.document import Integers, Reals, plain_scalar
+from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import (
     Branch,
     Concatenate,
@@ -46,8 +46,10 @@ from termwise.deploy.program import (
     prune,
 )
 from termwise.design import EVERY
+from termwise.fitted import FittedTerms
 
-FILE_KERNELS = tuple(KERNELS)  # a kernel added by a user is unknown where a file is loaded
+# of radial functions, by the kernels of files: one that a user adds is unknown where a file is loaded
+RADIAL = {name: kernel.substitute(r2=SQUARED_DISTANCE) for name, kernel in KERNELS.items()}
 
 
 def freeze(estimator: Any) -> Program:
@@ -60,33 +62,35 @@ def freeze(estimator: Any) -> Program:
             "are not linear in their terms."
         )
     check_is_fitted(model)
+    terms = model.fitted_terms_
     names = _term_names(model, chain)
-    chain += _transformers_of_terms(model)
+    chain += flatten(terms)
     schema, chain = _input_schema(estimator, model, chain)
-    steps = tuple(step for one in chain for step in steps_of(one))
+    steps: tuple[Step, ...] = ()
+    series = None
+    for one in chain:
+        if isinstance(one, LagBasis) and all(step.axis == "inputs" for step in steps):  # of single columns
+            series = schema.inputs[schema.columns[one.output_]].name
+        steps += tuple(steps_of(one))
     check_lags(steps, "estimator")
-    series = _series(chain, schema)
     steps, columns = prune(steps, np.arange(len(names)))
-    schema = replace(schema, sources=schema.sources[columns], categories=schema.categories[columns])
-    return Program(schema, steps, linear_of(model, names), labels_of(model), series)
+    schema = replace(schema, columns=schema.columns[columns], categories=schema.categories[columns])
+    return Program(schema, steps, *outputs_of(terms, names), series)
 
 
 def flatten(transformer: Any) -> Iterator[Any]:
-    """Yield the transformers of nested pipelines, without those that do nothing."""
+    """Yield the transformers of nested pipelines, or of the terms of a model, without those that do nothing."""
     transformer = getattr(transformer, "best_estimator_", transformer)  # of a search
     if isinstance(transformer, Pipeline):
         for _, step in transformer.steps:
             yield from flatten(step)
+    elif isinstance(transformer, FittedTerms):
+        yield from [SelectColumns(transformer.chosen)] if transformer.basis is None else flatten(transformer.basis)
     elif isinstance(transformer, ColumnSubset):
         yield from flatten(transformer.transformer)
         yield SelectColumns(transformer.indices)
     elif transformer is not None and not (isinstance(transformer, str) and transformer == "passthrough"):
         yield transformer
-
-
-def _transformers_of_terms(model: Any) -> list[Any]:
-    terms = model.fitted_terms_
-    return [SelectColumns(terms.chosen)] if terms.basis is None else list(flatten(terms.basis))
 
 
 def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSchema, list[Any]]:
@@ -103,7 +107,7 @@ def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSc
         else:
             chain = [*steps_of(first), *chain]
             fills |= {j: value for j, value in enumerate(first.statistics_) if not np.isnan(value)}
-    return InputSchema.from_inputs(describe_inputs(names, categories, fills)), chain
+    return InputSchema.from_columns(names, categories, fills), chain
 
 
 def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
@@ -119,29 +123,13 @@ def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
     return tuple(map(str, names[terms.chosen] if terms.basis is None else terms.basis.get_feature_names_out(names)))
 
 
-def linear_of(model: Any, names: tuple[str, ...] | None = None) -> Linear:
-    """Return the weights of a model."""
-    terms = model.fitted_terms_
-    names = tuple(terms.names) if names is None else names
-    return Linear(names, to_host(terms.weights).T, to_host(terms.intercept), terms.one_output)
-
-
-def labels_of(model: Any) -> Labels | None:
-    """Return the classes of a classifier."""
-    labels = model.fitted_terms_.candidates.labels
+def outputs_of(terms: FittedTerms, names: Sequence[str]) -> tuple[Linear, Labels | None]:
+    """Return the weights of a model, its terms having these names, and the classes of a classifier."""
+    linear = Linear(tuple(names), to_host(terms.weights).T, to_host(terms.intercept), terms.one_output)
+    labels = terms.candidates.labels
     if labels is None:
-        return None
-    return Labels([plain_scalar(label, "classes") for label in labels.classes], labels.slope)
-
-
-def _series(chain: list[Any], schema: InputSchema) -> str | None:
-    """Return the input that a basis of lags uses as the output, if all steps before it act on single columns."""
-    for i, one in enumerate(chain):
-        if isinstance(one, LagBasis):
-            before = [step for transformer in chain[:i] for step in steps_of(transformer)]
-            if all(isinstance(step, FormulaStep) and step.axis == "inputs" for step in before):
-                return schema.inputs[schema.sources[one.output_]].name
-    return None
+        return linear, None
+    return linear, Labels([plain_scalar(label, "classes") for label in labels.classes], labels.slope)
 
 
 # -- transformers ------------------------------------------------------------------------------------------------------
@@ -151,13 +139,8 @@ class UnsupportedTransformer(TypeError):
     """A transformer that has no steps."""
 
 
-def supported() -> list[type]:
-    """Return the classes of transformers that have steps."""
-    return [kind for kind in _steps.registry if kind is not object]
-
-
 def _unsupported(transformer: Any) -> UnsupportedTransformer:
-    names = sorted(kind.__name__ for kind in supported())
+    names = sorted(kind.__name__ for kind in steps_by_class.registry if kind is not object)
     return UnsupportedTransformer(
         f"a Predictor cannot be made of {type(transformer).__name__}: it supports {', '.join(names)}, selectors of "
         "columns, and pipelines of these. Other transformers can be converted together with the model by "
@@ -170,32 +153,32 @@ def steps_of(transformer: Any) -> list[Step]:
     if isinstance(transformer, Step):
         return [transformer]
     cls = type(transformer)
-    parent = next(kind for kind in cls.__mro__ if kind in _steps.registry)
+    parent = next(kind for kind in cls.__mro__ if kind in steps_by_class.registry)
     changed = any(getattr(cls, name, None) is not getattr(parent, name, None) for name in ("transform", "evaluate"))
     if changed and parent is not object:  # a subclass with another formula than its parent
         raise _unsupported(transformer)
-    return _steps(transformer)
+    return steps_by_class(transformer)
 
 
 @singledispatch
-def _steps(transformer: Any) -> list[Step]:
+def steps_by_class(transformer: Any) -> list[Step]:
     """Return the steps of a transformer by its class: here, of one without an entry of its own."""
     if isinstance(transformer, SelectorMixin):
         return [SelectColumns(transformer.get_support(indices=True))]
     if hasattr(type(transformer), "predictor_"):  # one of ours as a selector: its terms in the order of the candidates
-        steps = [step for one in _transformers_of_terms(transformer) for step in steps_of(one)]
+        steps = [step for one in flatten(transformer.fitted_terms_) for step in steps_of(one)]
         return [*steps, SelectColumns(np.argsort(transformer.fitted_terms_.chosen))]
     raise _unsupported(transformer)
 
 
-@_steps.register
+@steps_by_class.register
 def _(encoder: TableEncoder) -> list[Step]:
     if encoder.categories_:
         raise TypeError("TableEncoder must be the first step of a pipeline if it has categories, got it later.")
     return []
 
 
-@_steps.register
+@steps_by_class.register
 def _(imputer: SimpleImputer) -> list[Step]:
     """Missing values are filled by the schema: behind other steps there are none."""
     values = imputer.statistics_
@@ -209,7 +192,7 @@ def _(imputer: SimpleImputer) -> list[Step]:
     return [] if len(kept) == len(values) else [SelectColumns(kept)]
 
 
-@_steps.register
+@steps_by_class.register
 def _(function: preprocessing.FunctionTransformer) -> list[Step]:
     if function.func is not None:
         raise _unsupported(function)
@@ -219,42 +202,33 @@ def _(function: preprocessing.FunctionTransformer) -> list[Step]:
 # -- scalers
 
 
-@dataclass(frozen=True, eq=False)
-class Standardise(FormulaStep):
+class Standardise(FormulaStep, kind="standardise", axis="inputs", expression=STANDARDISED):
     """Subtract and divide: scikit-learn's StandardScaler, RobustScaler and MaxAbsScaler."""
 
-    kind: ClassVar[str] = "standardise"
-    expression: ClassVar[Any] = STANDARDISED
-    axis: ClassVar[str] = "inputs"
     center: Annotated[Floats, Reals(("inputs",))]
     scale: Annotated[Floats, Reals(("inputs",), nonzero=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class MinMaxScale(FormulaStep):
+class MinMaxScale(FormulaStep, kind="stretch", axis="inputs", expression=z * variable("factor") + variable("offset")):
     """Multiply and add: scikit-learn's MinMaxScaler."""
 
-    kind: ClassVar[str] = "stretch"
-    expression: ClassVar[Any] = z * variable("factor") + variable("offset")
-    axis: ClassVar[str] = "inputs"
     factor: Annotated[Floats, Reals(("inputs",))]
     offset: Annotated[Floats, Reals(("inputs",))]
 
 
-@dataclass(frozen=True, eq=False)
-class Clip(FormulaStep):
+CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))
+
+
+class Clip(FormulaStep, kind="clip", axis="inputs", expression=CLIPPED):
     """Restrict to an interval."""
 
-    kind: ClassVar[str] = "clip"
-    expression: ClassVar[Any] = np.minimum(np.maximum(z, variable("low")), variable("high"))
-    axis: ClassVar[str] = "inputs"
     low: Annotated[Floats, Reals(("inputs",))]
     high: Annotated[Floats, Reals(("inputs",))]
 
 
-@_steps.register(preprocessing.StandardScaler)
-@_steps.register(preprocessing.RobustScaler)
-@_steps.register(preprocessing.MaxAbsScaler)
+@steps_by_class.register(preprocessing.StandardScaler)
+@steps_by_class.register(preprocessing.RobustScaler)
+@steps_by_class.register(preprocessing.MaxAbsScaler)
 def _(scaler: Any) -> list[Step]:
     d = scaler.n_features_in_
     center = getattr(scaler, "mean_" if isinstance(scaler, preprocessing.StandardScaler) else "center_", None)
@@ -265,7 +239,7 @@ def _(scaler: Any) -> list[Step]:
     return [*steps, Clip(-np.ones(d), np.ones(d))] if getattr(scaler, "clip", False) else steps
 
 
-@_steps.register
+@steps_by_class.register
 def _(scaler: preprocessing.MinMaxScaler) -> list[Step]:
     steps: list[Step] = [MinMaxScale(scaler.scale_, scaler.min_)]
     low, high = (np.full(scaler.n_features_in_, float(end)) for end in scaler.feature_range)
@@ -275,12 +249,9 @@ def _(scaler: preprocessing.MinMaxScaler) -> list[Step]:
 # -- polynomials and unions of features
 
 
-@dataclass(frozen=True, eq=False)
-class Polynomial(FormulaStep):
+class Polynomial(FormulaStep, kind="powers", expression=power_product(z, variable("powers"))):
     """Products of powers: scikit-learn's PolynomialFeatures."""
 
-    kind: ClassVar[str] = "powers"
-    expression: ClassVar[Any] = power_product(z, variable("powers"))
     powers: Annotated[Indices, Integers(("terms", "inputs"))]
 
     def restrict(self, terms: Indices) -> tuple[Step, Indices]:
@@ -290,10 +261,10 @@ class Polynomial(FormulaStep):
         return Polynomial(powers[:, needed]), needed
 
 
-_steps.register(preprocessing.PolynomialFeatures, lambda polynomials: [Polynomial(polynomials.powers_)])
+steps_by_class.register(preprocessing.PolynomialFeatures, lambda polynomials: [Polynomial(polynomials.powers_)])
 
 
-@_steps.register
+@steps_by_class.register
 def _(union: FeatureUnion) -> list[Step]:
     branches = [list(flatten(one)) for _, one in union.transformer_list if not isinstance(one, str)]
     weights = union.transformer_weights
@@ -317,43 +288,33 @@ def _concatenate(chains: list[list[Step]], d: int, order: Indices | slice = EVER
 # -- bases -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Whiten(FormulaStep):
+class Whiten(FormulaStep, kind="rotate", expression=dot(z - variable("center"), variable("matrix"))):
     """`(z - center) matrix`: transforms a metric into the identity."""
 
-    kind: ClassVar[str] = "rotate"
-    expression: ClassVar[Any] = dot(z - variable("center"), variable("matrix"))
     center: Annotated[Floats, Reals(("inputs",))]
     matrix: Annotated[Floats, Reals(("inputs", "terms"))]
 
 
-@cache
-def _radial_expression(kernel: str) -> Expression:
-    return KERNELS[kernel].substitute(r2=SQUARED_DISTANCE)
-
-
-@dataclass(frozen=True, eq=False)
-class Radial(FormulaStep):
+class Radial(FormulaStep, kind="radial"):
     """Radial functions around centres, with a kernel of `RadialBasis` and a width for each input."""
 
-    kind: ClassVar[str] = "radial"
-    kernel: Annotated[str, Scalar(read_choice, (FILE_KERNELS,))]
+    kernel: Annotated[str, tuple(RADIAL)]
     widths: Annotated[Floats, Reals(("inputs",), positive=True)]
     centers: Annotated[Floats, Reals(("terms", "inputs"))]
 
     @property
     def expression(self) -> Expression:
         """The kernel of the squared distance."""
-        return _radial_expression(self.kernel)
+        return RADIAL[self.kernel]
 
     def evaluate(self, Z: Floats) -> Floats:
         """Evaluate by matrix products, as `RadialBasis` does: the expression would need n x terms x inputs numbers."""
         return kernel_design(Z, self.centers, self.widths, self.kernel).columns(EVERY)
 
 
-@_steps.register
+@steps_by_class.register
 def _(basis: bases.RadialBasis) -> list[Step]:
-    check_choice("kernel", basis.kernel, FILE_KERNELS, remedy="a kernel of one's own cannot be stored in a file")
+    check_choice("kernel", basis.kernel, RADIAL, remedy="a kernel of one's own cannot be stored in a file")
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
     if width.ndim < 2:
@@ -365,7 +326,7 @@ def _(basis: bases.RadialBasis) -> list[Step]:
     return [whiten, Radial(basis.kernel, np.ones(len(root)), whiten.evaluate(centers))]
 
 
-@_steps.register
+@steps_by_class.register
 def _(basis: bases.SmoothBasis) -> list[Step]:
     inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[linear]
@@ -377,15 +338,12 @@ def _(basis: bases.SmoothBasis) -> list[Step]:
     return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
 
 
-_steps.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
+steps_by_class.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
 
 
-@dataclass(frozen=True, eq=False)
-class Fourier(FormulaStep):
+class Fourier(FormulaStep, kind="waves", expression=WAVE):
     """Sines with a frequency and a phase, of `FourierBasis`."""
 
-    kind: ClassVar[str] = "waves"
-    expression: ClassVar[Any] = WAVE
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
     origins: Annotated[Floats, Reals(("terms",))]
     periods: Annotated[Floats, Reals(("terms",), positive=True)]
@@ -393,29 +351,26 @@ class Fourier(FormulaStep):
     phases: Annotated[Floats, Reals(("terms",))]
 
 
-@_steps.register
+@steps_by_class.register
 def _(basis: bases.FourierBasis) -> list[Step]:
     columns = basis.columns_
     return [Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
 
 
-@dataclass(frozen=True, eq=False)
-class Logistic(FormulaStep):
+class Logistic(FormulaStep, kind="logistic", expression=HIDDEN_UNIT):
     """Logistic hidden units, of `LogisticBasis`."""
 
-    kind: ClassVar[str] = "logistic"
-    expression: ClassVar[Any] = HIDDEN_UNIT
     directions: Annotated[Floats, Reals(("terms", "inputs"))]
     offsets: Annotated[Floats, Reals(("terms",))]
 
 
-_steps.register(bases.LogisticBasis, lambda basis: [Logistic(basis.directions_, basis.offsets_)])
+steps_by_class.register(bases.LogisticBasis, lambda basis: [Logistic(basis.directions_, basis.offsets_)])
 
 
-_steps.register(bases.LagBasis, lambda basis: [Lags(basis.columns_, basis.lags_)])
+steps_by_class.register(bases.LagBasis, lambda basis: [Lags(basis.columns_, basis.lags_)])
 
 
-_steps.register(
+steps_by_class.register(
     bases.UnionBasis,
     lambda basis: [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)],
 )

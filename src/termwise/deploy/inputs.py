@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from termwise._arrays import is_foreign, to_host
 from termwise._checks import check_table
 from termwise.basis.encoder import is_frame, is_missing, is_numeric, listing
-from termwise.deploy import document
+from termwise.deploy.document import Integers, Record, Sizes, invalid, plain_scalar, read, read_dict, read_scalars
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -28,7 +28,7 @@ MAX_NAMES = 20  # columns that an error lists
 
 
 @dataclass(frozen=True)
-class Input:
+class Input(Record):
     """An input of a model.
 
     Attributes
@@ -54,20 +54,18 @@ class Input:
         return {"name": self.name, "kind": self.kind, **kinds, "fill": self.fill}
 
     @classmethod
-    def from_plain(cls, data: Any, place: str) -> Input:
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Input:
         """Return the input that plain data describe."""
-        data = document.read_dict(data, place, ["name", "kind", "fill"], optional=["categories"])
-        name = document.read_type(data["name"], f"{place}.name", str)
-        kind = document.read_choice(data["kind"], f"{place}.kind", ["number", "category"])
-        if kind == "category":
-            data = document.read_dict(data, place, ["name", "kind", "categories", "fill"])
-            one = cls(name, kind, tuple(document.read_scalars(data["categories"], f"{place}.categories")))
-            if data["fill"] is not None and data["fill"] not in one.categories:  # type: ignore[operator]
-                raise document.invalid(f"{place}.fill", "one of the categories", data["fill"])
-            return replace(one, fill=data["fill"])
-        return cls(
-            name, kind, None, None if data["fill"] is None else document.read_number(data["fill"], f"{place}.fill")
-        )
+        data = read_dict(data, place, ["name", "kind", "fill"], optional=["categories"])
+        name, fill = read(str, data["name"], f"{place}.name", sizes), data["fill"]
+        kind = read(("number", "category"), data["kind"], f"{place}.kind", sizes)
+        if kind == "number":
+            return cls(name, kind, None, read(float | None, fill, f"{place}.fill", sizes))
+        data = read_dict(data, place, ["name", "kind", "categories", "fill"])
+        categories = tuple(read_scalars(data["categories"], f"{place}.categories", sizes))
+        if fill is not None and fill not in categories:
+            raise invalid(f"{place}.fill", "one of the categories", fill)
+        return cls(name, kind, categories, fill)
 
     def with_fill(self, value: Any) -> Input:
         """Return the same input with a replacement of missing values."""
@@ -127,24 +125,37 @@ class Input:
 
 
 @dataclass(frozen=True, eq=False)
-class InputSchema:
+class InputSchema(Record):
     """Encoding of a table: each number of a row is an input itself, or 1 where it is a certain category and else 0."""
 
-    inputs: tuple[Input, ...]
-    sources: Indices  # (m,), the input of each number
-    categories: Indices  # (m,), and the category; -1 for the input itself
+    inputs: Annotated[tuple[Input, ...], read_inputs]
+    columns: Annotated[Indices, Integers(("indices",), of="inputs")]  # (m,), the input of each number
+    categories: Annotated[Indices, list]  # (m,), and the category; -1 for the input itself
 
     @classmethod
-    def from_inputs(cls, inputs: tuple[Input, ...]) -> InputSchema:
-        """Encode all inputs, as `TableEncoder` does."""
-        blocks = [[-1] if one.categories is None else list(range(len(one.categories))) for one in inputs]
-        sources = np.repeat(np.arange(len(inputs)), [len(block) for block in blocks])
-        return cls(inputs, sources, np.array([code for block in blocks for code in block], dtype=np.intp))
+    def from_columns(
+        cls, names: Iterable[Any], categories: Mapping[str, Iterable[Any]], fills: Mapping[int, Any]
+    ) -> InputSchema:
+        """Encode all columns of a table, as `TableEncoder` does; categories are by name, fills by position."""
+        names = [str(name) for name in names]
+        repeated = [name for name, count in Counter(names).items() if count > 1]
+        if repeated:
+            raise ValueError(f"inputs must have different names to be stored, got {listing(repeated)} more than once.")
+        inputs, codes = [], []
+        for j, name in enumerate(names):
+            one = Input(name)
+            if categories.get(name) is not None:
+                kinds = tuple(plain_scalar(kind, f"categories of {name}") for kind in categories[name])
+                one = Input(name, "category", kinds)
+            inputs.append(one.with_fill(fills.get(j)))
+            codes.append([-1] if one.categories is None else list(range(len(one.categories))))
+        columns = np.repeat(np.arange(len(inputs)), [len(block) for block in codes])
+        return cls(tuple(inputs), columns, np.array([code for block in codes for code in block], dtype=np.intp))
 
     @cached_property
     def used(self) -> list[int]:
         """Inputs in use."""
-        return np.unique(self.sources).tolist()
+        return np.unique(self.columns).tolist()
 
     def with_fill(self, fill: Mapping[str, Any]) -> InputSchema:
         """Return the same schema with replacements of missing values of some inputs."""
@@ -154,75 +165,62 @@ class InputSchema:
                 raise ValueError(f"fill must name inputs of the model, got {name!r}: it has {listing(names)}.")
         return replace(self, inputs=tuple(o.with_fill(fill[o.name]) if o.name in fill else o for o in self.inputs))
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "inputs": [one.to_plain() for one in self.inputs],
-            "columns": self.sources.tolist(),
-            "categories": self.categories.tolist(),
-        }
-
     @classmethod
-    def from_plain(cls, data: dict[str, Any], place: str) -> InputSchema:
+    def from_plain(cls, data: dict[str, Any], place: str, sizes: Sizes) -> InputSchema:
         """Return the schema that plain data describe."""
-        listed = enumerate(document.read_type(data["inputs"], f"{place}.inputs", list))
-        inputs = tuple(Input.from_plain(one, f"{place}.inputs[{j}]") for j, one in listed)
-        if len({one.name for one in inputs}) < len(inputs) or not inputs:
-            raise document.invalid(
-                f"{place}.inputs", "one or more inputs of different names", [one.name for one in inputs]
-            )
-        sources = document.read_indices(data["columns"], f"{place}.columns", len(inputs))
-        codes = document.read_type(data["categories"], f"{place}.categories", list)
-        if len(codes) != len(sources):
-            raise document.invalid(f"{place}.categories", f"a list of {len(sources)} numbers", len(codes))
-        for i, (j, code) in enumerate(zip(sources, codes, strict=True)):
-            allowed = [-1] if inputs[j].categories is None else range(len(inputs[j].categories or ()))
+        schema = super().from_plain(data, place, sizes)
+        if len(schema.categories) != len(schema.columns):
+            raise invalid(f"{place}.categories", f"a list of {len(schema.columns)} numbers", len(schema.categories))
+        for i, (j, code) in enumerate(zip(schema.columns, schema.categories, strict=True)):
+            allowed = [-1] if schema.inputs[j].categories is None else range(len(schema.inputs[j].categories or ()))
             if type(code) is not int or code not in allowed:
-                raise document.invalid(
-                    f"{place}.categories[{i}]", f"a category of {inputs[j].name}, -1 for a number", code
-                )
-        return cls(inputs, sources, np.array(codes, dtype=np.intp))
+                what = f"a category of {schema.inputs[j].name}, -1 for a number"
+                raise invalid(f"{place}.categories[{i}]", what, code)
+        return replace(schema, categories=np.array(schema.categories, dtype=np.intp))
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
     def encode(self, X: Any, complete: bool = True) -> Floats:
         """Return the numbers of a table, row by row; NaN for missing ones if it need not be complete."""
-        if is_frame(X):
-            return self._assemble(self._frame_columns(X), X.shape[0], complete)
-        categorical = any(self.inputs[j].categories for j in self.used)
-        mixed = isinstance(X, list | tuple) and categorical
-        X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
-        X = X if sp.issparse(X) else np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != len(self.inputs):
-            names = [one.name for one in self.inputs]
-            more = " ..." * (len(names) > MAX_NAMES)
-            raise ValueError(
-                f"X must have {len(names)} columns, got shape {X.shape}: give {listing(names[:MAX_NAMES])}{more}, in "
-                "this order."
-            )
-        if sp.issparse(X):
-            dense = dict(zip(self.used, sp.csc_array(X)[:, self.used].toarray().T, strict=True))
-            return self._assemble(lambda j: with_missing(dense[j]), X.shape[0], complete)
-        filled = any(self.inputs[j].fill is not None for j in self.used)
-        if X.dtype.kind in "fiub" and not categorical and not filled:
-            Z = X[:, self.sources].astype(np.float64, copy=False)
-            if np.isfinite(Z).all():
-                return Z
-        return self._assemble(lambda j: with_missing(X[:, j]), X.shape[0], complete)
-
-    def _assemble(self, column: Callable[[int], Column], n: int, complete: bool) -> Floats:
-        """Return all numbers, each column encoded once."""
-        Z = np.empty((n, len(self.sources)))
-        for j in self.used:
-            one, places = self.inputs[j], np.flatnonzero(self.sources == j)
+        if not is_frame(X):
+            mixed = isinstance(X, list | tuple) and any(self.inputs[j].categories for j in self.used)
+            X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
+            X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
+            if X.ndim != 2 or X.shape[1] != len(self.inputs):
+                names = [one.name for one in self.inputs]
+                more = " ..." * (len(names) > MAX_NAMES)
+                raise ValueError(
+                    f"X must have {len(names)} columns, got shape {X.shape}: give {listing(names[:MAX_NAMES])}{more}, "
+                    "in this order."
+                )
+            plain = all(self.inputs[j].categories is None and self.inputs[j].fill is None for j in self.used)
+            if plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+                Z = X[:, self.columns].astype(np.float64, copy=False)
+                if np.isfinite(Z).all():
+                    return Z
+        columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
+        Z = np.empty((X.shape[0], len(self.columns)))
+        for j, (values, missing) in zip(self.used, columns, strict=True):
+            one, places = self.inputs[j], np.flatnonzero(self.columns == j)
             if one.categories is None:
-                Z[:, places] = one.to_numbers(*column(j), complete)[:, None]
+                Z[:, places] = one.to_numbers(values, missing, complete)[:, None]
             else:
-                Z[:, places] = one.to_codes(*column(j))[:, None] == self.categories[places]
+                Z[:, places] = one.to_codes(values, missing)[:, None] == self.categories[places]
         return Z
 
-    def _frame_columns(self, X: Any) -> Callable[[int], Column]:
-        """Return the columns of a frame by the number of an input: by name, or by position in a model without names."""
+    def _array_columns(self, X: Any) -> Iterator[Column]:
+        """Yield the columns of an array in use: their values, and which are missing."""
+        table = X if isinstance(X, np.ndarray) else X[:, self.used].toarray()
+        for i, j in enumerate(self.used):
+            values = table[:, j if table is X else i]
+            if values.dtype.kind == "O":
+                missing = [value is None or (isinstance(value, float) and value != value) for value in values]
+                yield values, np.array(missing)
+            else:
+                yield values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+
+    def _frame_columns(self, X: Any) -> Iterator[Column]:
+        """Yield the columns of a frame in use: by name, or by position in a model without names."""
         present = list(X.columns)
         absent = [self.inputs[j].name for j in self.used if self.inputs[j].name not in present]
         nameless = [one.name for one in self.inputs] == [f"x{j}" for j in range(len(self.inputs))]
@@ -235,36 +233,19 @@ class InputSchema:
         repeated = [name for name, count in Counter(present).items() if count > 1]
         if repeated:
             raise ValueError(f"X must have columns of different names, got {listing(repeated)} more than once.")
-
-        def column(j: int) -> Column:
+        for j in self.used:
             values = X[present[j] if by_position else self.inputs[j].name]
             missing = is_missing(values)
             numeric = not missing.any() and is_numeric(values) and self.inputs[j].categories is None
-            return np.asarray(values, dtype=np.float64 if numeric else object), missing
-
-        return column
+            yield np.asarray(values, dtype=np.float64 if numeric else object), missing
 
 
-def with_missing(values: NDArray) -> Column:
-    """Return the values of a column of an array, and which are missing."""
-    if values.dtype.kind != "O":
-        return values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-    return values, np.array([value is None or (isinstance(value, float) and value != value) for value in values])
-
-
-def describe_inputs(
-    names: Iterable[Any], categories: Mapping[str, Iterable[Any]], fills: Mapping[int, Any]
-) -> tuple[Input, ...]:
-    """Return the inputs of a model: their names, their categories by name, and fills by position."""
-    names = [str(name) for name in names]
-    if len(set(names)) < len(names):
-        repeated = [name for name, count in Counter(names).items() if count > 1]
-        raise ValueError(f"inputs must have different names to be stored, got {listing(repeated)} more than once.")
-    inputs = []
-    for j, name in enumerate(names):
-        kinds = categories.get(name)
-        values = (
-            None if kinds is None else tuple(document.plain_scalar(kind, f"categories of {name}") for kind in kinds)
-        )
-        inputs.append(Input(name, "number" if values is None else "category", values).with_fill(fills.get(j)))
-    return tuple(inputs)
+def read_inputs(data: Any, place: str, sizes: Sizes) -> tuple[Input, ...]:
+    """Return the inputs that plain data describe, and set their number."""
+    inputs = tuple(
+        Input.from_plain(one, f"{place}[{j}]", sizes) for j, one in enumerate(read(list, data, place, sizes))
+    )
+    if len({one.name for one in inputs}) < len(inputs) or not inputs:
+        raise invalid(place, "one or more inputs of different names", [one.name for one in inputs])
+    sizes["inputs"] = len(inputs)
+    return inputs

@@ -6,6 +6,7 @@ Graphs use operators of ONNX opset 17 and of `ai.onnx.ml` opset 3, which every o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,16 +19,8 @@ from termwise._checks import check_choice, import_optional
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
 from termwise.basis.expressions import Expression, evaluate
-from termwise.deploy.freeze import (
-    UnsupportedTransformer,
-    flatten,
-    freeze,
-    labels_of,
-    linear_of,
-    steps_of,
-    supported,
-)
-from termwise.deploy.inputs import Input, InputSchema, describe_inputs
+from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
+from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.program import Concatenate, FormulaStep, Labels, Lags, Linear, PairProducts, Program, as_float32
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
@@ -240,8 +233,8 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
     """
     fills = [np.nan if one.fill is None or one.categories is not None else one.fill for one in schema.inputs]
     if all(one.categories is None for one in schema.inputs):
-        z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.sources)
-        values = np.array(fills)[schema.sources]
+        z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.columns)
+        values = np.array(fills)[schema.columns]
         return z if np.isnan(values).all() else graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
     if len(names) != len(schema.inputs):
         raise ValueError(
@@ -250,7 +243,7 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
         )
     columns: dict[int, str] = {}
     parts = []
-    for j, category in zip(schema.sources.tolist(), schema.categories.tolist(), strict=True):
+    for j, category in zip(schema.columns.tolist(), schema.categories.tolist(), strict=True):
         one = schema.inputs[j]
         if j not in columns:
             columns[j] = names[j] if one.categories is None else _category_number(one, graph, names[j])
@@ -387,7 +380,7 @@ def register() -> None:
         skl2onnx.update_registered_converter(
             cls, f"Termwise{cls.__name__}", _set_shapes, _convert, parser=_parse, options={"zipmap": [False]}
         )
-    for cls in [*(kind for kind in supported() if issubclass(kind, Basis)), TableEncoder, ColumnSubset]:
+    for cls in [*(kind for kind in steps_by_class.registry if issubclass(kind, Basis)), TableEncoder, ColumnSubset]:
         skl2onnx.update_registered_converter(cls, f"Termwise{cls.__name__}", _set_shapes, _convert)
 
 
@@ -414,13 +407,13 @@ def _parse(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = 
     return operator.outputs
 
 
-def _labels(model: Any) -> Labels | None:
-    """Return the classes of a classifier, as skl2onnx has them: all whole numbers, or all strings."""
-    labels = labels_of(model)
+def _outputs_of(model: Any) -> tuple[Linear, Labels | None]:
+    """Return the weights of a model, and its classes as skl2onnx has them: all whole numbers, or all strings."""
+    linear, labels = outputs_of(model.fitted_terms_, model.fitted_terms_.names)
     if labels is None:
-        return None
+        return linear, None
     whole = all(isinstance(one, int) for one in labels.classes)  # or booleans
-    return Labels([int(one) if whole else str(one) for one in labels.classes], labels.sharpness)
+    return linear, replace(labels, classes=[int(one) if whole else str(one) for one in labels.classes])
 
 
 def _set_shapes(operator: Any) -> None:
@@ -429,10 +422,9 @@ def _set_shapes(operator: Any) -> None:
     if not hasattr(type(model), "predictor_"):
         outputs[0].type = _tensor(operator, len(model.get_feature_names_out()))
         return
-    model = list(flatten(model))[-1]
-    labels = _labels(model)
+    linear, labels = _outputs_of(list(flatten(model))[-1])
     if labels is None:
-        outputs[0].type = _tensor(operator, np.size(model.intercept_))
+        outputs[0].type = _tensor(operator, len(linear.intercept))
         return
     kind = "StringTensorType" if isinstance(labels.classes[0], str) else "Int64TensorType"
     outputs[0].type, outputs[1].type = _tensor(operator, kind=kind), _tensor(operator, len(labels.classes))
@@ -479,7 +471,7 @@ def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callab
     if isinstance(basis, TableEncoder):
         blocks = dict(basis.blocks())
         categories = {name: kinds for name, kinds in blocks.items() if kinds is not None}
-        return [encode(InputSchema.from_inputs(describe_inputs(blocks, categories, {})), graph, names)]
+        return [encode(InputSchema.from_columns(blocks, categories, {}), graph, names)]
     if isinstance(basis, ColumnSubset):
         return [graph.columns(converted(basis.transformer), basis.indices)]
     return [add_steps(steps_of(basis), graph, names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1))]
@@ -488,14 +480,14 @@ def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callab
 def _add_model(model: Any, graph: Graph, names: Sequence[str], converted: Callable[[Any], str]) -> list[str]:
     """Add a model: its terms by our own steps, or by skl2onnx where only it supports a transformer."""
     last = list(flatten(model))[-1]
-    terms, labels = names[0], _labels(last)
-    if last.n_terms_:
+    terms, (linear, labels) = names[0], _outputs_of(last)
+    if linear.names:
         try:
             program = freeze(model)
             terms = add_steps(program.steps, graph, encode(program.schema, graph, names))
         except UnsupportedTransformer:
             terms = converted(last.fitted_terms_.basis)
-    scores = add_outputs(linear_of(last), graph, terms)
+    scores = add_outputs(linear, graph, terms)
     if labels is None:
         return [scores]
     label = add_label(labels, graph, scores)

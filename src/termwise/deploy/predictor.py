@@ -250,7 +250,12 @@ class Predictor:
 
     def narrow(self) -> Predictor:
         """Return a copy with only the inputs used by its terms, in their order: for arrays and for exports."""
-        return replace(self, _program=self._program.without_unused_inputs())
+        program = self._program
+        used = program.schema.used or [0]  # one stays, as every table has a column
+        inputs = tuple(program.schema.inputs[j] for j in used)
+        schema = replace(program.schema, inputs=inputs, columns=np.searchsorted(used, program.schema.columns))
+        series = program.series if program.series in [one.name for one in inputs] else None
+        return replace(self, _program=replace(program, schema=schema, series=series))
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -344,15 +349,16 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
     >>> load_predictor(path)
     <Predictor: regression by 5 terms of x0>
     """
-    return document.read_document(path, _from_dict)
-
-
-def _from_dict(data: dict[str, Any]) -> Predictor:
-    """Return the predictor that a document with a valid header describes."""
-    document.read_dict(data, "the document", ["format", "version", "termwise", "predictor", "facts"])
-    document.read_type(data["termwise"], "termwise", str)
-    facts = None if data["facts"] is None else _plain_copy(data["facts"], "facts")
-    return Predictor(Program.from_plain(data["predictor"], "predictor"), facts)
+    data = document.read_document(path)
+    try:
+        document.read_dict(data, "the document", ["format", "version", "termwise", "predictor", "facts"])
+        document.read(str, data["termwise"], "termwise", {})
+        facts = None if data["facts"] is None else _plain_copy(data["facts"], "facts")
+        return Predictor(Program.from_plain(data["predictor"], "predictor"), facts)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is no valid model: {error}. The file was damaged or changed by hand: save the model again."
+        ) from None
 
 
 def _plain_copy(value: Any, place: str) -> Any:

@@ -11,16 +11,28 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise.basis.anova import SINGLE
-from termwise.basis.expressions import SUMS, evaluate
+from termwise.basis.expressions import SUMS, Expression, evaluate
 from termwise.basis.lag import lagged
-from termwise.deploy import document
-from termwise.deploy.document import Integers, Numbers, Reals, Record, Scalar, Sizes, Strings, invalid, specs
+from termwise.deploy.document import (
+    Integers,
+    Reals,
+    Record,
+    Sizes,
+    Strings,
+    Values,
+    invalid,
+    read,
+    read_dict,
+    read_scalars,
+    specs,
+    to_plain,
+)
 from termwise.deploy.inputs import InputSchema
 
 Floats = NDArray[np.float64]
@@ -29,14 +41,31 @@ Indices = NDArray[np.intp]
 STEPS: dict[str, type[Step]] = {}  # by their kinds, which model files name
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Step(Record, ABC):
-    """A function from rows of numbers to rows of numbers; subclasses with a `kind` can be stored in a file."""
+    """A function from rows of numbers to rows of numbers; subclasses are frozen dataclasses of its parameters.
 
-    kind: ClassVar[str]
+    Parameters
+    ----------
+    kind : str, default=""
+        Its name in files; without one a step cannot be stored.
+    axis : {"terms", "inputs", "singles"}, default="terms"
+        Axis of its arrays that is restricted with the terms, and along which an expression is evaluated.
+    expression : Expression, default=None
+        The formula of a `FormulaStep`.
+    """
 
-    def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):
-            STEPS[cls.kind] = cls
+    axis: ClassVar[str] = "terms"
+    expression: ClassVar[Any]
+
+    def __init_subclass__(cls, kind: str = "", axis: str = "", expression: Expression | None = None) -> None:
+        if kind:
+            STEPS[kind] = cls
+            cls.header = {"step": kind}
+        cls.axis = axis or cls.axis
+        if expression is not None:
+            cls.expression = expression
+        dataclass(frozen=True, eq=False)(cls)
 
     @property
     def n_inputs(self) -> int:
@@ -55,16 +84,21 @@ class Step(Record, ABC):
     def evaluate(self, Z: Floats) -> Floats:
         """Return its terms on rows of its inputs."""
 
-    @abstractmethod
     def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
         """Return a step with only these terms, in this order, and the columns it must be applied to.
 
-        None for the identity.
+        None for the identity. Here, the entries of its arrays along its axis are selected.
         """
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return plain data, the kind of step first."""
-        return {"step": self.kind, **super().to_plain()}
+        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Values)}
+        changed = {
+            name: np.take(getattr(self, name), terms, axis=each.index(self.axis))
+            for name, each in axes.items()
+            if self.axis in each
+        }
+        needed = terms if self.axis == "inputs" else np.arange(self.n_inputs)
+        if "columns" in changed:
+            needed, changed["columns"] = np.unique(changed["columns"], return_inverse=True)
+        return replace(self, **changed), needed  # type: ignore[type-var]
 
 
 class FormulaStep(Step):
@@ -73,9 +107,6 @@ class FormulaStep(Step):
     The variable `z` is the input in `columns`, if there is such a field, each input in turn inside a sum over inputs,
     and otherwise the input with the number of the term.
     """
-
-    expression: ClassVar[Any]  # an Expression
-    axis: ClassVar[str] = "terms"  # along which the expression is evaluated
 
     def is_per_term(self, name: str) -> bool:
         """Whether a parameter has an entry, or a row, for every term."""
@@ -110,27 +141,10 @@ class FormulaStep(Step):
         values = Z[:, None] if self.sums else Z if columns is None else Z[:, columns]
         return evaluate(self.expression, {"z": values, **self.parameters})
 
-    def restrict(self, terms: Indices) -> tuple[Step, Indices]:
-        """Restrict the parameters, and the columns where those are given."""
-        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Numbers)}
-        changed = {
-            name: np.take(getattr(self, name), terms, axis=each.index(self.axis))
-            for name, each in axes.items()
-            if self.axis in each
-        }
-        needed = terms if self.axis == "inputs" else np.arange(self.n_inputs)
-        if "columns" in changed:
-            needed, changed["columns"] = np.unique(changed["columns"], return_inverse=True)
-        return replace(self, **changed), needed  # type: ignore[type-var]
 
-
-@dataclass(frozen=True, eq=False)
-class PairProducts(FormulaStep):
+class PairProducts(FormulaStep, kind="anova", axis="singles", expression=SINGLE):
     """Products of one or two functions of single inputs, of `AnovaBasis`."""
 
-    kind: ClassVar[str] = "anova"
-    expression: ClassVar[Any] = SINGLE
-    axis: ClassVar[str] = "singles"
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
     places: Annotated[Floats, Reals(("singles",))]
     units: Annotated[Floats, Reals(("singles",), positive=True)]
@@ -144,16 +158,15 @@ class PairProducts(FormulaStep):
         singles = np.column_stack([super().evaluate(Z), np.ones(len(Z))])
         return singles[:, self.first] * singles[:, self.second]
 
-    def restrict(self, terms: Indices) -> tuple[Step, Indices]:
+    def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
         """Restrict it to some products and the single functions in them."""
         both = np.append(self.first[terms], self.second[terms])
         used = np.unique(both[both >= 0])
-        kept, needed = super().restrict(used)
+        singles, needed = super().restrict(used)
         first, second = np.split(np.where(both < 0, -1, np.searchsorted(used, both)), 2)
-        return replace(kept, first=first, second=second), needed  # type: ignore[type-var]
+        return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
 
 
-@dataclass(frozen=True, eq=False)
 class SelectColumns(Step):
     """Some columns unchanged; pruning removes it, so that it has no kind in files."""
 
@@ -168,11 +181,9 @@ class SelectColumns(Step):
         return None, self.columns[terms]
 
 
-@dataclass(frozen=True, eq=False)
-class Lags(Step):
+class Lags(Step, kind="lags"):
     """Columns of earlier rows: row t holds `z[t - lag]`, with the first row repeated before it."""
 
-    kind: ClassVar[str] = "lags"
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
     lags: Annotated[Indices, Integers(("terms",))]
 
@@ -192,49 +203,30 @@ class Lags(Step):
             )
         return past
 
-    def restrict(self, terms: Indices) -> tuple[Lags, Indices]:
-        """Restrict it to some lags."""
-        needed, columns = np.unique(self.columns[terms], return_inverse=True)
-        return Lags(columns, self.lags[terms]), needed
-
 
 @dataclass(frozen=True, eq=False)
 class Branch(Record):
     """A chain of steps applied to some columns."""
 
-    columns: Indices
-    steps: tuple[Step, ...]
+    columns: Annotated[Indices, Integers(("indices",), of="inputs")]
+    steps: Annotated[tuple[Step, ...], read_steps]
 
     @property
     def n_terms(self) -> int:
         """Number of columns of its result."""
         return self.steps[-1].n_terms if self.steps else len(self.columns)
 
-    @classmethod
-    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
-        """Return the branch that plain data describe."""
-        data = document.read_dict(data, place, ["columns", "steps"])
-        columns = document.read_indices(data["columns"], f"{place}.columns", sizes["inputs"])
-        return cls(columns, read_steps(data["steps"], f"{place}.steps", len(columns)))
 
-
-@dataclass(frozen=True, eq=False)
-class Concatenate(Step):
+class Concatenate(Step, kind="beside"):
     """The terms of several branches side by side, of `UnionBasis` and of the widths of `SmoothBasis`."""
 
-    kind: ClassVar[str] = "beside"
-    parts: tuple[Branch, ...]
-    order: Indices  # column of each term among those of all branches
+    parts: Annotated[tuple[Branch, ...], read_branches]
+    order: Annotated[Indices, Integers(("terms",), of="branches")]  # of the terms among those of all branches
 
     @property
     def n_inputs(self) -> int:
         """Number of columns it is applied to, at least."""
         return max((int(part.columns.max(initial=-1)) + 1 for part in self.parts), default=0)
-
-    @property
-    def n_terms(self) -> int:
-        """Number of columns of its result."""
-        return len(self.order)
 
     def evaluate(self, Z: Floats) -> Floats:
         """Evaluate all branches."""
@@ -254,15 +246,6 @@ class Concatenate(Step):
         needed = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *(part.columns for part in parts)]))
         parts = [replace(part, columns=np.searchsorted(needed, part.columns)) for part in parts]
         return Concatenate(tuple(parts), order), needed
-
-    @classmethod
-    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
-        """Return the step that plain data describe."""
-        data = document.read_dict(data, place, ["parts", "order"])
-        listed = enumerate(document.read_type(data["parts"], f"{place}.parts", list))
-        parts = tuple(Branch.from_plain(part, f"{place}.parts[{i}]", dict(sizes)) for i, part in listed)
-        total = sum(part.n_terms for part in parts)
-        return cls(parts, document.read_indices(data["order"], f"{place}.order", total))
 
 
 # -- chains of steps ---------------------------------------------------------------------------------------------------
@@ -284,10 +267,11 @@ def prune(steps: tuple[Step, ...], terms: Indices) -> tuple[tuple[Step, ...], In
     return tuple(reversed(kept)), terms
 
 
-def read_steps(data: Any, place: str, n_inputs: int) -> tuple[Step, ...]:
-    """Return the chain that plain data describe, applied to some number of columns."""
+def read_steps(data: Any, place: str, sizes: Sizes) -> tuple[Step, ...]:
+    """Return the chain that plain data describe, applied to as many columns as there are indices of columns."""
     steps: list[Step] = []
-    for i, one in enumerate(document.read_type(data, place, list)):
+    n_inputs = sizes["indices"]
+    for i, one in enumerate(read(list, data, place, sizes)):
         at = f"{place}[{i}]"
         kind = one.get("step") if isinstance(one, dict) else one
         if not isinstance(kind, str) or kind not in STEPS:
@@ -298,6 +282,15 @@ def read_steps(data: Any, place: str, n_inputs: int) -> tuple[Step, ...]:
             raise ValueError(f"{at} must use all {n_inputs} columns it is given, got only {steps[-1].n_inputs} in use")
         n_inputs = steps[-1].n_terms
     return tuple(steps)
+
+
+def read_branches(data: Any, place: str, sizes: Sizes) -> tuple[Branch, ...]:
+    """Return the branches that plain data describe, and set the number of their terms."""
+    known = {"inputs": sizes["inputs"]}
+    listed = enumerate(read(list, data, place, sizes))
+    branches = tuple(Branch.from_plain(one, f"{place}[{i}]", known) for i, one in listed)
+    sizes["branches"] = sum(branch.n_terms for branch in branches)
+    return branches
 
 
 def check_lags(steps: tuple[Step, ...], place: str, allowed: int = 1) -> None:
@@ -327,31 +320,28 @@ def as_float32(values: Any) -> NDArray[np.float32]:
 class Linear(Record):
     """`W g + intercept`: the linear combination of the terms."""
 
-    names: Annotated[tuple[str, ...], Strings("terms")]
+    names: Annotated[tuple[str, ...], Strings(("terms",))]
     weights: Annotated[Floats, Reals(("outputs", "terms"))]
     intercept: Annotated[Floats, Reals(("outputs",))]
-    one_output: Annotated[bool, Scalar(document.read_type, (bool,))]  # whether the targets were a vector
+    one_output: bool  # whether the targets were a vector
 
 
 @dataclass(frozen=True, eq=False)
 class Labels(Record):
     """Classes: the second one where a single output is not negative, otherwise that of the largest output."""
 
-    classes: list[Any]
+    classes: Annotated[list[Any], read_scalars]
     sharpness: float | None  # inverse temperature of the softmax; None: no probabilities
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
         """Return the labels that plain data describe."""
-        data = document.read_dict(data, place, ["classes", "sharpness"])
-        classes = document.read_scalars(data["classes"], f"{place}.classes")
-        outputs = sizes["outputs"]
-        if len(classes) < 2 or outputs != (1 if len(classes) == 2 else len(classes)):
-            raise invalid(f"{place}.classes", f"classes for {outputs} output{'s' * (outputs > 1)}", classes)
-        sharpness = None if data["sharpness"] is None else document.read_number(data["sharpness"], f"{place}.sharpness")
-        if sharpness is not None and sharpness <= 0:
-            raise invalid(f"{place}.sharpness", "greater than zero", sharpness)
-        return cls(classes, sharpness)
+        labels, outputs = super().from_plain(data, place, sizes), sizes["outputs"]
+        if len(labels.classes) < 2 or outputs != (1 if len(labels.classes) == 2 else len(labels.classes)):
+            raise invalid(f"{place}.classes", f"classes for {outputs} output{'s' * (outputs > 1)}", labels.classes)
+        if labels.sharpness is not None and labels.sharpness <= 0:
+            raise invalid(f"{place}.sharpness", "greater than zero", labels.sharpness)
+        return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,40 +364,27 @@ class Program:
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
         return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
 
-    def without_unused_inputs(self) -> Program:
-        """Return the same model without inputs that its terms do not use; one stays, as every table has a column."""
-        used = self.schema.used or [0]
-        inputs = tuple(self.schema.inputs[j] for j in used)
-        schema = replace(self.schema, inputs=inputs, sources=np.searchsorted(used, self.schema.sources))
-        return replace(self, schema=schema, series=self.series if self.series in [one.name for one in inputs] else None)
-
     def to_plain(self) -> dict[str, Any]:
-        """Return plain data: strings, numbers, lists and dicts."""
-        return {
-            **self.schema.to_plain(),
-            "steps": document.to_plain(self.steps),
-            "linear": self.linear.to_plain(),
-            "labels": None if self.labels is None else self.labels.to_plain(),
-            "series": self.series,
-        }
+        """Return plain data: strings, numbers, lists and dicts; the entries of the schema are among its own."""
+        entries = {name: to_plain(getattr(self, name)) for name in ("steps", "linear", "labels", "series")}
+        return {**self.schema.to_plain(), **entries}
 
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
-        data = document.read_dict(
-            data, place, ["inputs", "columns", "categories", "steps", "linear", "labels", "series"]
-        )
-        schema = InputSchema.from_plain(data, place)
-        steps = read_steps(data["steps"], f"{place}.steps", len(schema.sources))
+        data = read_dict(data, place, ["inputs", "columns", "categories", "steps", "linear", "labels", "series"])
+        schema = InputSchema.from_plain({name: data[name] for name in ("inputs", "columns", "categories")}, place, {})
+        n_terms = len(schema.columns)
+        steps = read_steps(data["steps"], f"{place}.steps", {"indices": n_terms})
         check_lags(steps, f"{place}.steps")
-        n_terms = steps[-1].n_terms if steps else len(schema.sources)
+        n_terms = steps[-1].n_terms if steps else n_terms
         linear = Linear.from_plain(data["linear"], f"{place}.linear", {"terms": n_terms})
         n_outputs = len(linear.intercept)
         if n_outputs < 1 or (linear.one_output and n_outputs > 1):
             raise ValueError(f"{place}.linear.intercept must have one output per target, got {n_outputs}")
-        labels = data["labels"]
-        labels = None if labels is None else Labels.from_plain(labels, f"{place}.labels", {"outputs": n_outputs})
-        series = data["series"]
+        labels, series = data["labels"], data["series"]
+        if labels is not None:
+            labels = Labels.from_plain(labels, f"{place}.labels", {"outputs": n_outputs})
         if series is not None:
-            series = document.read_choice(series, f"{place}.series", [one.name for one in schema.inputs])
+            read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
         return cls(schema, steps, linear, labels, series)

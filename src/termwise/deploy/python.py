@@ -25,7 +25,7 @@ def source(program: Program) -> str:
     listed = "".join(f"    {name}\n" for name in terms) or "    none: the prediction is constant\n"
     title = f"A model written by termwise: {what} from {len(schema.inputs)} inputs."
     inputs = "".join(f"    {(one.name, one.categories, one.fill)!r},\n" for one in schema.inputs)
-    columns = _table("_columns", np.column_stack([schema.sources, schema.categories]))
+    columns = _table("_columns", np.column_stack([schema.columns, schema.categories]))
     lags = [isinstance(step, Lags) for step in program.steps]
     names = [f"_step_{i + 1}" for i in range(len(program.steps))]
     steps = [write(step, name) for step, name in zip(program.steps, names, strict=True)]
