@@ -152,7 +152,9 @@ def score(G, Y, chosen, j, rule, alpha, intercept, penalty, beta=1e-6):
     if rule == "norm":
         return g @ plain @ g
     s = g @ plain @ g
-    return (np.sum((g @ plain @ Y) ** 2) / s + beta * np.log(s)) / np.sum(Y**2)
+    if rule == "d_optimal":
+        return (np.sum((g @ plain @ Y) ** 2) / s + beta * np.log(s)) / np.sum(Y**2)
+    raise ValueError(f"no formula for the rule {rule!r}: add it here")
 
 
 def forward(G, y, rule, alpha, steps, intercept=True, penalty="weights", tie=1e-9, usable=1e-10):
@@ -546,7 +548,11 @@ def objective(G, Y, S, rule, alpha, intercept=True, beta=1e-6):
         return n * np.sum((P @ Y) ** 2) / np.trace(P) ** 2
     H = H - H.mean(axis=0) if intercept else H
     volume = np.linalg.slogdet(H.T @ H + alpha * np.eye(len(S)))[1]
-    return -volume if rule == "norm" else np.sum(Y * (P @ Y)) - beta * volume
+    if rule == "norm":
+        return -volume
+    if rule == "d_optimal":
+        return np.sum(Y * (P @ Y)) - beta * volume
+    raise ValueError(f"no formula for the rule {rule!r}: add it here")
 
 
 def swapped(G, y, rule, alpha, chosen, fixed=0, intercept=True, beta=1e-6, tie=1e-9, usable=1e-10):

@@ -277,7 +277,7 @@ def test_average_effects_are_averages(table):
     X, y = table
     model = TermwiseRegressor(dictionary="smooth").fit(X, y)
     facts = diagnostics.facts(model, X, y)
-    assert "take all inputs together" in facts["no_effects"]
+    assert "whose inputs are not known term by term" in facts["no_effects"]
     by_name = {effect["inputs"][0]: effect for effect in facts["effects"]}
     some = X.iloc[np.unique(np.linspace(0, 159, 150).astype(int))]  # averages are over 150 samples
     for name, effect in by_name.items():

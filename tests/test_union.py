@@ -14,6 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from termwise.diagnostics import facts
+from termwise.report import render
 
 from termwise import (
     AnovaBasis,
@@ -33,8 +35,6 @@ from termwise import (
 )
 from termwise.basis import Basis, TableEncoder
 from termwise.deploy.predictor import load_predictor
-from termwise.diagnostics import facts
-from termwise.report import render
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(90, 3))
@@ -325,7 +325,7 @@ def test_effects_of_a_table_of_a_union_within_a_union():
 )
 def test_functions_of_all_inputs_are_named_and_averaged(other, culprit, tmp_path):
     model = BasisRidge(UnionBasis([AnovaBasis(order=1), other])).fit(FRAME, y)
-    with pytest.raises(ValueError, match=f"got terms of {culprit}, which take all inputs together"):
+    with pytest.raises(ValueError, match=f"got terms of {culprit}, whose inputs are not known term by term"):
         ShapeDisplay.from_estimator(model)
     found = facts(model, FRAME, y)
     assert {effect["kind"] for effect in found["effects"]} == {"average"}

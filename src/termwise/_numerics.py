@@ -38,7 +38,7 @@ SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for roun
 # -- selection ---------------------------------------------------------------------------------------------------------
 
 TIE_TOLERANCE = 1e-10  # relative difference below which two scores are equal: ties go to the lower index
-DEPENDENT_COLUMN = 1e-10  # a column keeping less of its square beside the others depends on them
+DEPENDENT_COLUMN = 1e-10  # of its squared norm: a column with a smaller residual beside the others depends on them
 DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about seven digits
 CONSTANT_COLUMN = 1e-12  # a column varying by less than this share of its mean is constant but for rounding
 REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass
@@ -55,8 +55,10 @@ REESTIMATED_ALPHA_RANGE = 1e15  # factor around the mean squared column that a r
 EXACT_FIT_NOISE = 1e-14  # of |y|^2, added to the error of local ridge so that an exact fit still prunes terms
 EVIDENCE_NOISE = 1e-29  # of |y|^2, likewise for LROLS, whose updates divide by the noise variance
 PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties the dual form loses digits
-GAMMA_RATIO_MIN = 1e-10  # of the largest gamma, Hagiwara 2011: smaller components swing far out between the samples
-QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr A.11: a smaller slope is rounding, and GCV has no minimum
+GAMMA_RATIO_MIN = (
+    1e-10  # of the largest gamma, Hagiwara 2011: smaller components oscillate strongly between the samples
+)
+QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr, appendix A.11: a smaller slope is rounding, and GCV has no minimum
 
 # -- recipe ------------------------------------------------------------------------------------------------------------
 ERROR_DIGITS = 12  # digits of a cross-validated error (share of the variance) that two summation orders agree on

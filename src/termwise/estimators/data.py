@@ -1,4 +1,4 @@
-"""The edge: validated data and the design matrix of an estimator, from arrays of any library, frames, sparse matrices
+"""Input validation and construction of the design matrix, from arrays of any library, frames, sparse matrices
 and files.
 """
 
@@ -29,7 +29,8 @@ from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Rows, Solution
+from termwise.linalg.least_squares import Problem, Rows, Solution, solve_penalised
+from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.path import SelectionPath
 
 FLOATS = [np.float64, np.float32]
@@ -252,6 +253,19 @@ def path_problem(path: SelectionPath, k: int, intercept: bool) -> Problem:
     Y, rows = training.Y, Rows(training.sample_weight, intercept)
     G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
     return Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
+
+
+def solve_path(path: SelectionPath, k: int, intercept: bool, refit: str | None) -> tuple[Problem, Solution, float]:
+    """Solve for the weights of the first k terms of a path; return the problem, its solution and the penalty.
+
+    The penalty is that of the path, or the minimiser of the criterion `refit`.
+    """
+    problem, alpha = path_problem(path, k, intercept), path.steps[k].alpha
+    if refit is not None and k:
+        alpha = best_alpha(Spectrum(problem), refit)
+    if np.isinf(alpha):  # no penalty generalises: the weights are zero
+        return problem, Spectrum(problem).solution(np.inf), alpha
+    return problem, solve_penalised(problem, np.arange(k), np.full(k, alpha)), alpha
 
 
 def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:

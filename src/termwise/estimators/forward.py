@@ -17,12 +17,11 @@ from sklearn.utils.validation import validate_data
 from termwise._arrays import densify
 from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
-from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, path_problem, read
+from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read, solve_path
 from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import measure, solve_orthogonal, solve_penalised
-from termwise.linalg.spectrum import Spectrum, best_alpha
+from termwise.linalg.least_squares import measure, solve_orthogonal
 from termwise.selection.engine import Settings
 from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.selection.rules import Rule
@@ -76,17 +75,10 @@ def truncate_path(
     estimator: Any, path: SelectionPath, k: int, candidates: Candidates
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms of a path."""
-    problem = path_problem(path, k, estimator.fit_intercept)
-    rows, alpha = problem.rows, path.steps[k].alpha
-    if estimator.refit_alpha is not None and k:
-        alpha = best_alpha(Spectrum(problem), estimator.refit_alpha)
-    if np.isinf(alpha):  # no penalty generalises: the weights are zero
-        solution = Spectrum(problem).solution(np.inf)
-    elif estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
+    problem, solution, alpha = solve_path(path, k, estimator.fit_intercept, estimator.refit_alpha)
+    if estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
         solution = solve_orthogonal(problem, alpha)
-    else:
-        solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
-    residuals = None
+    rows, residuals = problem.rows, None
     if isinstance(path.training().rows, CondensedRows):  # on a cluster: only the sum of squared residuals is computed
         loo = np.sqrt(path.steps[k].loo * rows.n)
         solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))

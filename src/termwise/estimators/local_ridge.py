@@ -1,4 +1,4 @@
-"""Local ridge regression: one penalty per term, each set to its exact GCV optimum, Orr sections 6.3, 6.4 and A.11.
+"""Local ridge regression: one penalty per term, each set to its exact GCV optimum, Orr sections 6.3, 6.4 and appendix A.11.
 
 Removing term j from the model and adding it again with another penalty are rank-one updates. With
 `v = P_j h_j`, `s = h_j' v` and `den = alpha_j + s` (6.10),
@@ -43,7 +43,7 @@ DEPENDENT = (
 
 
 def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: float) -> float:
-    """Penalty of one term that minimises GCV, all others fixed (Orr A.11).
+    """Penalty of one term that minimises GCV, all others fixed (Orr, appendix A.11).
 
     As a function of `den = alpha_j + s`, GCV is `n (a den^2 - 2 b den + c) / (freedom den - vv)^2`. Its only
     stationary point is right of the pole and a minimum if `slope > 0`; else it is left of the pole, GCV decreases

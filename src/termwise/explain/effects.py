@@ -213,8 +213,8 @@ def columns_of(basis: Any, columns: NDArray[np.intp]) -> NDArray[np.intp]:
     if not few:
         raise ValueError(
             "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
-            f"{type(basis).__name__}, which take all inputs together: the effect of single inputs cannot be "
-            "separated. See averages over the other inputs with scikit-learn's PartialDependenceDisplay."
+            f"{type(basis).__name__}, whose inputs are not known term by term: the effects of single inputs cannot be "
+            "separated. Use scikit-learn's PartialDependenceDisplay for averages over the other inputs."
         )
     gaussian = np.append(np.flatnonzero(basis.relevance_), [-1, -1])[:2]  # the same for all Gaussians
     return np.where(basis.columns_[:, None] < 0, gaussian, columns_of(None, basis.columns_))

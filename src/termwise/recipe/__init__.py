@@ -18,12 +18,11 @@ from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import InputStatistics
 from termwise.basis.encoder import is_frame
 from termwise.estimators import CallbackSupportMixin, SelectorModel, class_scores, step_callback, with_callbacks
-from termwise.estimators.data import check_design, design_data, read
+from termwise.estimators.data import check_design, design_data, read, solve_path
 from termwise.estimators.forward import path_callback
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
-from termwise.linalg.least_squares import Problem, Rows, measure, solve_penalised
-from termwise.linalg.spectrum import Spectrum, best_alpha
+from termwise.linalg.least_squares import measure
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.choice import RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
@@ -42,16 +41,9 @@ def cut_recipe(
     Fitted to the data, the terms have the penalty with the least leave-one-out error; fitted to a first stage, which
     is free of noise, that of the path.
     """
-    data, alpha = path.training(), path.steps[k].alpha
-    rows = Rows(data.sample_weight, True)
+    problem, solution, alpha = solve_path(path, k, intercept=True, refit="loo" if stage is None else None)
+    data, rows = path.training(), problem.rows
     root = np.sqrt(rows.sample_weight)[:, None]
-    problem = Problem(data.columns(k), data.Y, rows, data.G_mean[:k], data.Y_mean, owned=True)
-    if stage is None and k:
-        alpha = best_alpha(Spectrum(problem), "loo")
-    if np.isinf(alpha):  # no penalty generalises: the weights are zero
-        solution = Spectrum(problem).solution(np.inf)
-    else:
-        solution = solve_penalised(problem, np.arange(k), np.full(k, alpha))
     targets = data.Y / root + data.Y_mean
     if stage is not None:
         targets, scores = stage.targets, leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]

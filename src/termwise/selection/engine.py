@@ -109,7 +109,7 @@ class Settings:
     precompute: Any = "auto"
     fit_intercept: bool = True
     block_rows: int | None = None
-    min_norm: float = 0.0  # a candidate whose rest beside the chosen ones has no larger square is excluded
+    min_norm: float = 0.0  # candidates with a residual squared norm of at most this are excluded
     refine: str | None = None
 
     def check(self) -> None:
