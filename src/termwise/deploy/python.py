@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, FormulaStep, Lags, PairProducts, Program
+from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, Step
 
 
 def source(program: Program) -> str:
@@ -95,7 +95,7 @@ class ExpressionWriter(SourceWriter):
     }
     constant = changing = "{name} = {value}"
 
-    def __init__(self, step: FormulaStep, name: str) -> None:
+    def __init__(self, step: Step, name: str) -> None:
         super().__init__()
         self.step, self.name, self.tables = step, name, step.tables
 
