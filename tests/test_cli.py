@@ -23,8 +23,9 @@ from typer.testing import CliRunner
 import termwise
 import termwise.__main__
 from termwise import load_predictor
-from termwise.cli import app
+from termwise.cli import Language, app
 from termwise.cli.console import Console, StepCounter, UsageError, handle_errors
+from termwise.deploy.predictor import EXPORTS
 
 
 def run(*arguments, **options):
@@ -483,6 +484,10 @@ def test_report(folder, model, classifier, tmp_path, monkeypatch):
         result
     )
     assert "50.0% agree" in words(invoke("predict", classifier, tmp_path / "t.csv", "-o", tmp_path / "p.csv"))
+
+
+def test_formats_of_export_are_those_of_a_predictor():
+    assert set(Language) == set(EXPORTS)
 
 
 def test_export(model, tmp_path):

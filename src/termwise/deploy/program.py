@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform
+from typing import Annotated, Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from termwise.deploy.document import (
     read_dict,
     read_scalars,
     specs,
-    to_plain,
 )
 from termwise.deploy.inputs import InputSchema
 
@@ -320,16 +319,6 @@ class Labels(Record):
     classes: Annotated[list[Any], read_scalars]
     sharpness: float | None  # inverse temperature of the softmax; None: no probabilities
 
-    @classmethod
-    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
-        """Return the labels that plain data describe."""
-        labels, outputs = super().from_plain(data, place, sizes), sizes["outputs"]
-        if len(labels.classes) < 2 or outputs != (1 if len(labels.classes) == 2 else len(labels.classes)):
-            raise invalid(f"{place}.classes", f"classes for {outputs} output{'s' * (outputs > 1)}", labels.classes)
-        if labels.sharpness is not None and labels.sharpness <= 0:
-            raise invalid(f"{place}.sharpness", "greater than zero", labels.sharpness)
-        return labels
-
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -351,11 +340,6 @@ class Program:
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
         return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return plain data: strings, numbers, lists and dicts; the entries of the schema are among its own."""
-        entries = {name: to_plain(getattr(self, name)) for name in ("steps", "linear", "labels", "series")}
-        return {**to_plain(self.schema), **entries}
-
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
@@ -371,7 +355,12 @@ class Program:
             raise ValueError(f"{place}.linear.intercept must have one output per target, got {n_outputs}")
         labels, series = data["labels"], data["series"]
         if labels is not None:
-            labels = Labels.from_plain(labels, f"{place}.labels", {"outputs": n_outputs})
+            labels = Labels.from_plain(labels, f"{place}.labels", {})
+            if len(labels.classes) < 2 or n_outputs != (1 if len(labels.classes) == 2 else len(labels.classes)):
+                needed = f"classes for {n_outputs} output{'s' * (n_outputs > 1)}"
+                raise invalid(f"{place}.labels.classes", needed, labels.classes)
+            if labels.sharpness is not None and labels.sharpness <= 0:
+                raise invalid(f"{place}.labels.sharpness", "greater than zero", labels.sharpness)
         if series is not None:
             read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
         return cls(schema, steps, linear, labels, series)
