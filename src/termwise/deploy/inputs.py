@@ -69,24 +69,24 @@ class Input(Record):
         Numbers must be finite if the column must be complete; categories must always be.
         """
         if self.categories is None:
-            objects = values[~missing] if values.dtype.kind not in "fiub" else np.empty(0)
-            strings = [value for value in objects if not isinstance(value, Real | Decimal)]
-            if strings:
-                raise ValueError(
-                    f"{self.name} must hold numbers, got {strings[0]!r}: convert the column, or fit with it as a "
-                    "category."
-                )
+            for value in values[~missing] if values.dtype.kind not in "fiub" else ():
+                if not isinstance(value, Real | Decimal):
+                    raise ValueError(
+                        f"{self.name} must hold numbers, got {value!r}: convert the column, or fit with it as a "
+                        "category."
+                    )
             numbers = np.full(len(values), np.nan)
             numbers[~missing] = values[~missing].astype(np.float64)
             if self.fill is not None:
                 numbers[np.isnan(numbers)] = self.fill
-            what, rows = "NaN, null or infinity", np.flatnonzero(~np.isfinite(numbers) & complete)
+            what, invalid_rows = "NaN, null or infinity", ~np.isfinite(numbers) if complete else None
         else:
-            what, rows = "missing values", np.flatnonzero(missing & (self.fill is None))
+            what, invalid_rows = "missing values", missing if self.fill is None else None
             values = np.where(missing, self.fill, values) if missing.any() else values
             position = {category: i for i, category in enumerate(self.categories)}
             numbers = np.array([position.get(value, -1) for value in values], dtype=np.float64)
-        if len(rows):
+        if invalid_rows is not None and invalid_rows.any():
+            rows = np.flatnonzero(invalid_rows)
             raise ValueError(
                 f"{self.name} must be complete, got {what} in {len(rows)} row{'s' * (len(rows) > 1)}, first in row "
                 f"{rows[0]}: fill or drop those rows, or use with_fill({{{self.name!r}: value}})."
@@ -195,7 +195,10 @@ class InputSchema(Record):
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
         Z = np.empty((X.shape[0], len(self.columns)))
         for j, (values, missing) in zip(self.used, columns, strict=True):
-            numbers, places = self.inputs[j].to_numbers(values, missing, complete)[:, None], self.columns == j
+            numbers, places = (
+                self.inputs[j].to_numbers(values, missing, complete)[:, None],
+                np.flatnonzero(self.columns == j),
+            )
             Z[:, places] = numbers if self.inputs[j].categories is None else numbers == self.categories[places]
         return Z
 
