@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 import termwise
 import termwise.__main__
 from termwise import load_predictor
-from termwise.cli import Console, StepCounter, UsageError, app, handle_errors
+from termwise.cli import Console, Language, StepCounter, UsageError, app, handle_errors
+from termwise.deploy.predictor import EXPORTS
 
 
 def run(*arguments, **options):
@@ -482,6 +483,10 @@ def test_report(folder, model, classifier, tmp_path, monkeypatch):
         result
     )
     assert "50.0% agree" in words(invoke("predict", classifier, tmp_path / "t.csv", "-o", tmp_path / "p.csv"))
+
+
+def test_formats_of_export_are_those_of_a_predictor():
+    assert set(Language) == set(EXPORTS)
 
 
 def test_export(model, tmp_path):

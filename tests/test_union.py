@@ -249,7 +249,7 @@ def test_only_what_the_model_needs_is_frozen(tmp_path):
     predictor = model.fit(table, 3 * table[:, 3]).at(1).predictor_
     (step,) = predictor._program.steps
     assert len(step.parts) == 1
-    assert predictor._program.schema.sources.tolist() == [3]
+    assert predictor._program.schema.columns.tolist() == [3]
     predictor.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load_predictor(tmp_path / "model.json").predict(table), predictor.predict(table))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from termwise._checks import check_choice
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, FormulaStep, Lags, PairProducts, Program, as_float32
+from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, Step, as_float32
 
 LINE_LENGTH = 116
 
@@ -77,7 +77,12 @@ def source(program: Program, dtype: str = "float64", name: str = "model") -> str
         "    g[i] = sum + @intercept[i];",
         "}",
     ]
-    prototypes = _prototypes(program, c)
+    prototypes = [f"int {name}_predict(const {c.real} *x, {c.real} *y)"]
+    if program.labels is not None:
+        prototypes = [f"int {name}_predict(const {c.real} *x, int *label)"]
+        prototypes += [f"int {name}_decision_function(const {c.real} *x, {c.real} *y)"]
+        proba = [f"int {name}_predict_proba(const {c.real} *x, {c.real} *p)"]
+        prototypes += proba if program.labels.sharpness is not None else []
     parts = [
         _input(program, c),
         *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),
@@ -114,7 +119,7 @@ class ExpressionWriter(SourceWriter):
     constant = "const $real {name} = {value};"
     changing = "$real {name} = {value};"
 
-    def __init__(self, step: FormulaStep, c: Dialect) -> None:
+    def __init__(self, step: Step, c: Dialect) -> None:
         super().__init__()
         self.step, self.c, self.tables = step, c, step.tables
 
@@ -266,18 +271,6 @@ def _predictions(program: Program, c: Dialect, heads: list[str]) -> str:
         *(_function(head, [*start, *softmax, "return 0;"]) for head in heads[2:]),
     ]
     return "\n".join(functions)
-
-
-def _prototypes(program: Program, c: Dialect) -> list[str]:
-    """Return the prototypes of the public functions."""
-    if program.labels is None:
-        return [f"int {c.name}_predict(const {c.real} *x, {c.real} *y)"]
-    prototypes = [
-        f"int {c.name}_predict(const {c.real} *x, int *label)",
-        f"int {c.name}_decision_function(const {c.real} *x, {c.real} *y)",
-    ]
-    proba = f"int {c.name}_predict_proba(const {c.real} *x, {c.real} *p)"
-    return prototypes + [proba] * (program.labels.sharpness is not None)
 
 
 def _comment(program: Program, heads: list[str]) -> str:

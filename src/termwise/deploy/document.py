@@ -155,7 +155,9 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Record):
-        return value.to_plain()
+        entries = {name: to_plain(getattr(value, name)) for name in specs(type(value))}
+        absent = [name for name in value.optional if entries[name] is None]
+        return {**value.header, **{name: entries[name] for name in entries if name not in absent}}
     return [to_plain(one) for one in value] if isinstance(value, tuple | list) else value
 
 
@@ -171,6 +173,7 @@ class Record:
     """A frozen dataclass whose fields declare, in the annotations of their types, how they are read from plain data."""
 
     header: ClassVar[dict[str, str]] = {}  # entries of the document in front of the fields
+    optional: ClassVar[tuple[str, ...]] = ()  # fields without an entry if they are None
     known_sizes: ClassVar[Sizes] = {}  # of axes whose lengths do not depend on the data
 
     def __post_init__(self) -> None:
@@ -181,10 +184,6 @@ class Record:
                 value = np.array(value, dtype=np.float64 if value.dtype.kind == "f" else np.intp, order="C")
                 value.setflags(write=False)
                 object.__setattr__(self, one.name, value)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return plain data: a dict of strings, numbers and lists."""
-        return {**self.header, **{name: to_plain(getattr(self, name)) for name in specs(type(self))}}
 
     def axis_lengths(self) -> Sizes:
         """Return the length of each axis."""

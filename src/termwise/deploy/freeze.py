@@ -33,7 +33,6 @@ from termwise.deploy.program import (
     Branch,
     Concatenate,
     Floats,
-    FormulaStep,
     Indices,
     Labels,
     Lags,
@@ -202,14 +201,14 @@ def _(function: preprocessing.FunctionTransformer) -> list[Step]:
 # -- scalers
 
 
-class Standardise(FormulaStep, kind="standardise", axis="inputs", expression=STANDARDISED):
+class Standardise(Step, kind="standardise", axis="inputs", expression=STANDARDISED):
     """Subtract and divide: scikit-learn's StandardScaler, RobustScaler and MaxAbsScaler."""
 
     center: Annotated[Floats, Reals(("inputs",))]
     scale: Annotated[Floats, Reals(("inputs",), nonzero=True)]
 
 
-class MinMaxScale(FormulaStep, kind="stretch", axis="inputs", expression=z * variable("factor") + variable("offset")):
+class MinMaxScale(Step, kind="stretch", axis="inputs", expression=z * variable("factor") + variable("offset")):
     """Multiply and add: scikit-learn's MinMaxScaler."""
 
     factor: Annotated[Floats, Reals(("inputs",))]
@@ -219,7 +218,7 @@ class MinMaxScale(FormulaStep, kind="stretch", axis="inputs", expression=z * var
 CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))
 
 
-class Clip(FormulaStep, kind="clip", axis="inputs", expression=CLIPPED):
+class Clip(Step, kind="clip", axis="inputs", expression=CLIPPED):
     """Restrict to an interval."""
 
     low: Annotated[Floats, Reals(("inputs",))]
@@ -229,27 +228,27 @@ class Clip(FormulaStep, kind="clip", axis="inputs", expression=CLIPPED):
 @steps_by_class.register(preprocessing.StandardScaler)
 @steps_by_class.register(preprocessing.RobustScaler)
 @steps_by_class.register(preprocessing.MaxAbsScaler)
+@steps_by_class.register(preprocessing.MinMaxScaler)
 def _(scaler: Any) -> list[Step]:
-    d = scaler.n_features_in_
-    center = getattr(scaler, "mean_" if isinstance(scaler, preprocessing.StandardScaler) else "center_", None)
-    if isinstance(scaler, preprocessing.StandardScaler) and not scaler.with_mean:
-        center = None
-    center, scale = np.zeros(d) if center is None else center, np.ones(d) if scaler.scale_ is None else scaler.scale_
-    steps: list[Step] = [Standardise(np.asarray(center, dtype=np.float64), np.asarray(scale, dtype=np.float64))]
-    return [*steps, Clip(-np.ones(d), np.ones(d))] if getattr(scaler, "clip", False) else steps
-
-
-@steps_by_class.register
-def _(scaler: preprocessing.MinMaxScaler) -> list[Step]:
-    steps: list[Step] = [MinMaxScale(scaler.scale_, scaler.min_)]
-    low, high = (np.full(scaler.n_features_in_, float(end)) for end in scaler.feature_range)
-    return [*steps, Clip(low, high)] if scaler.clip else steps
+    d, bounds = scaler.n_features_in_, getattr(scaler, "feature_range", (-1, 1))
+    steps: list[Step] = []
+    if isinstance(scaler, preprocessing.MinMaxScaler):
+        steps = [MinMaxScale(scaler.scale_, scaler.min_)]
+    else:
+        standard = isinstance(scaler, preprocessing.StandardScaler)
+        center = getattr(scaler, "mean_" if standard else "center_", None)
+        center = np.zeros(d) if center is None or (standard and not scaler.with_mean) else center
+        scale = np.ones(d) if scaler.scale_ is None else scaler.scale_
+        steps = [Standardise(np.asarray(center, dtype=np.float64), np.asarray(scale, dtype=np.float64))]
+    if getattr(scaler, "clip", False):
+        steps.append(Clip(*(np.full(d, float(end)) for end in bounds)))
+    return steps
 
 
 # -- polynomials and unions of features
 
 
-class Polynomial(FormulaStep, kind="powers", expression=power_product(z, variable("powers"))):
+class Polynomial(Step, kind="powers", expression=power_product(z, variable("powers"))):
     """Products of powers: scikit-learn's PolynomialFeatures."""
 
     powers: Annotated[Indices, Integers(("terms", "inputs"))]
@@ -288,14 +287,14 @@ def _concatenate(chains: list[list[Step]], d: int, order: Indices | slice = EVER
 # -- bases -------------------------------------------------------------------------------------------------------------
 
 
-class Whiten(FormulaStep, kind="rotate", expression=dot(z - variable("center"), variable("matrix"))):
+class Whiten(Step, kind="rotate", expression=dot(z - variable("center"), variable("matrix"))):
     """`(z - center) matrix`: transforms a metric into the identity."""
 
     center: Annotated[Floats, Reals(("inputs",))]
     matrix: Annotated[Floats, Reals(("inputs", "terms"))]
 
 
-class Radial(FormulaStep, kind="radial"):
+class Radial(Step, kind="radial"):
     """Radial functions around centres, with a kernel of `RadialBasis` and a width for each input."""
 
     kernel: Annotated[str, tuple(RADIAL)]
@@ -341,7 +340,7 @@ def _(basis: bases.SmoothBasis) -> list[Step]:
 steps_by_class.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
 
 
-class Fourier(FormulaStep, kind="waves", expression=WAVE):
+class Fourier(Step, kind="waves", expression=WAVE):
     """Sines with a frequency and a phase, of `FourierBasis`."""
 
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
@@ -357,7 +356,7 @@ def _(basis: bases.FourierBasis) -> list[Step]:
     return [Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
 
 
-class Logistic(FormulaStep, kind="logistic", expression=HIDDEN_UNIT):
+class Logistic(Step, kind="logistic", expression=HIDDEN_UNIT):
     """Logistic hidden units, of `LogisticBasis`."""
 
     directions: Annotated[Floats, Reals(("terms", "inputs"))]

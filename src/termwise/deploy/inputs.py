@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,11 +47,7 @@ class Input(Record):
     kind: str = "number"
     categories: tuple[Any, ...] | None = None
     fill: Any = None
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return plain data."""
-        kinds = {} if self.categories is None else {"categories": list(self.categories)}
-        return {"name": self.name, "kind": self.kind, **kinds, "fill": self.fill}
+    optional: ClassVar[tuple[str, ...]] = ("categories",)
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Input:
@@ -67,70 +63,51 @@ class Input(Record):
             raise invalid(f"{place}.fill", "one of the categories", fill)
         return cls(name, kind, categories, fill)
 
-    def with_fill(self, value: Any) -> Input:
-        """Return the same input with a replacement of missing values."""
-        value = value.item() if isinstance(value, np.generic) else value
-        if self.categories is not None:
-            if value is not None and value not in self.categories:
-                raise ValueError(
-                    f"fill of {self.name} must be one of its categories, got {value!r}: they are "
-                    f"{listing(self.categories)}."
-                )
-        elif value is not None and (not isinstance(value, Real) or not np.isfinite(float(value))):
-            raise ValueError(
-                f"fill of {self.name} must be a finite number, got {value!r}: the column holds numbers; its mean or "
-                "median will do."
-            )
-        return replace(self, fill=float(value) if self.categories is None and value is not None else value)
-
     def to_numbers(self, values: NDArray, missing: NDArray[np.bool_], complete: bool) -> Floats:
-        """Return a column of numbers with missing ones filled; all must be finite if it must be complete."""
-        if values.dtype.kind not in "fiub":
-            strings = [value for value in values[~missing] if not isinstance(value, Real | Decimal)]
-            if strings:
-                raise ValueError(
-                    f"{self.name} must hold numbers, got {strings[0]!r}: convert the column, or fit with it as a "
-                    "category."
-                )
-        numbers = np.full(len(values), np.nan)
-        numbers[~missing] = values[~missing].astype(np.float64)
-        if self.fill is not None:
-            numbers[np.isnan(numbers)] = self.fill
-        if complete and not np.isfinite(numbers).all():
-            self._raise_missing("NaN, null or infinity", np.flatnonzero(~np.isfinite(numbers)))
-        return numbers
+        """Return a column as numbers or as positions of categories, with missing values filled.
 
-    def to_codes(self, values: NDArray, missing: NDArray[np.bool_]) -> Indices:
-        """Return the number of the category of each value, with missing ones filled."""
-        assert self.categories is not None
-        if missing.any() and self.fill is None:
-            self._raise_missing("missing values", np.flatnonzero(missing))
-        number = {category: i for i, category in enumerate(self.categories)}
-        values = np.where(missing, self.fill, values) if missing.any() else values
-        codes = np.array([number.get(value, -1) for value in values], dtype=np.intp)
-        if (codes < 0).any():
-            unknown = list(dict.fromkeys(repr(value) for value in values[codes < 0].tolist()))
+        Numbers must be finite if the column must be complete; categories must always be.
+        """
+        if self.categories is None:
+            for value in values[~missing] if values.dtype.kind not in "fiub" else ():
+                if not isinstance(value, Real | Decimal):
+                    raise ValueError(
+                        f"{self.name} must hold numbers, got {value!r}: convert the column, or fit with it as a "
+                        "category."
+                    )
+            numbers = np.full(len(values), np.nan)
+            numbers[~missing] = values[~missing].astype(np.float64)
+            if self.fill is not None:
+                numbers[np.isnan(numbers)] = self.fill
+            what, invalid_rows = "NaN, null or infinity", ~np.isfinite(numbers) if complete else None
+        else:
+            what, invalid_rows = "missing values", missing if self.fill is None else None
+            values = np.where(missing, self.fill, values) if missing.any() else values
+            position = {category: i for i, category in enumerate(self.categories)}
+            numbers = np.array([position.get(value, -1) for value in values], dtype=np.float64)
+        if invalid_rows is not None and invalid_rows.any():
+            rows = np.flatnonzero(invalid_rows)
+            raise ValueError(
+                f"{self.name} must be complete, got {what} in {len(rows)} row{'s' * (len(rows) > 1)}, first in row "
+                f"{rows[0]}: fill or drop those rows, or use with_fill({{{self.name!r}: value}})."
+            )
+        if self.categories is not None and (numbers < 0).any():
+            unknown = list(dict.fromkeys(repr(value) for value in values[numbers < 0].tolist()))
             more = f" and {len(unknown) - MAX_LISTED} more" * (len(unknown) > MAX_LISTED)
             raise ValueError(
                 f"{self.name} must hold categories the model was fitted with, got {listing(unknown[:MAX_LISTED])}"
                 f"{more}: those are {listing(map(repr, self.categories))}. Drop those rows, or fit again with them."
             )
-        return codes
-
-    def _raise_missing(self, what: str, rows: Indices) -> None:
-        raise ValueError(
-            f"{self.name} must be complete, got {what} in {len(rows)} row{'s' * (len(rows) > 1)}, first in row "
-            f"{rows[0]}: fill or drop those rows, or use with_fill({{{self.name!r}: value}})."
-        )
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
 class InputSchema(Record):
     """Encoding of a table: each number of a row is an input itself, or 1 where it is a certain category and else 0."""
 
-    inputs: Annotated[tuple[Input, ...], read_inputs]
-    columns: Annotated[Indices, Integers(("indices",), of="inputs")]  # (m,), the input of each number
-    categories: Annotated[Indices, list]  # (m,), and the category; -1 for the input itself
+    inputs: tuple[Input, ...]
+    columns: Indices  # (m,), the input of each number
+    categories: Indices  # (m,), and the category; -1 for the input itself
 
     @classmethod
     def from_columns(
@@ -143,14 +120,13 @@ class InputSchema(Record):
             raise ValueError(f"inputs must have different names to be stored, got {listing(repeated)} more than once.")
         inputs, codes = [], []
         for j, name in enumerate(names):
-            one = Input(name)
-            if categories.get(name) is not None:
-                kinds = tuple(plain_scalar(kind, f"categories of {name}") for kind in categories[name])
-                one = Input(name, "category", kinds)
-            inputs.append(one.with_fill(fills.get(j)))
-            codes.append([-1] if one.categories is None else list(range(len(one.categories))))
-        columns = np.repeat(np.arange(len(inputs)), [len(block) for block in codes])
-        return cls(tuple(inputs), columns, np.array([code for block in codes for code in block], dtype=np.intp))
+            kinds = categories.get(name)
+            if kinds is not None:
+                kinds = tuple(plain_scalar(kind, f"categories of {name}") for kind in kinds)
+            inputs.append(Input(name, "number" if kinds is None else "category", kinds))
+            codes += [(j, -1)] if kinds is None else [(j, code) for code in range(len(kinds))]
+        columns, numbers = np.array(codes, dtype=np.intp).reshape(-1, 2).T
+        return cls(tuple(inputs), columns, numbers).with_fill({names[j]: value for j, value in fills.items()})
 
     @cached_property
     def used(self) -> list[int]:
@@ -159,24 +135,42 @@ class InputSchema(Record):
 
     def with_fill(self, fill: Mapping[str, Any]) -> InputSchema:
         """Return the same schema with replacements of missing values of some inputs."""
-        names = [one.name for one in self.inputs]
-        for name in fill:
-            if name not in names:
-                raise ValueError(f"fill must name inputs of the model, got {name!r}: it has {listing(names)}.")
-        return replace(self, inputs=tuple(o.with_fill(fill[o.name]) if o.name in fill else o for o in self.inputs))
+        inputs = {one.name: one for one in self.inputs}
+        for name, value in fill.items():
+            if name not in inputs:
+                raise ValueError(f"fill must name inputs of the model, got {name!r}: it has {listing(inputs)}.")
+            value = value.item() if isinstance(value, np.generic) else value
+            categories = inputs[name].categories
+            if value is not None and categories is not None and value not in categories:
+                raise ValueError(
+                    f"fill of {name} must be one of its categories, got {value!r}: they are {listing(categories)}."
+                )
+            if value is not None and categories is None:
+                if not isinstance(value, Real) or not np.isfinite(float(value)):
+                    raise ValueError(
+                        f"fill of {name} must be a finite number, got {value!r}: the column holds numbers; its mean or "
+                        "median will do."
+                    )
+                value = float(value)
+            inputs[name] = replace(inputs[name], fill=value)
+        return replace(self, inputs=tuple(inputs.values()))
 
     @classmethod
     def from_plain(cls, data: dict[str, Any], place: str, sizes: Sizes) -> InputSchema:
         """Return the schema that plain data describe."""
-        schema = super().from_plain(data, place, sizes)
-        if len(schema.categories) != len(schema.columns):
-            raise invalid(f"{place}.categories", f"a list of {len(schema.columns)} numbers", len(schema.categories))
-        for i, (j, code) in enumerate(zip(schema.columns, schema.categories, strict=True)):
-            allowed = [-1] if schema.inputs[j].categories is None else range(len(schema.inputs[j].categories or ()))
-            if type(code) is not int or code not in allowed:
-                what = f"a category of {schema.inputs[j].name}, -1 for a number"
-                raise invalid(f"{place}.categories[{i}]", what, code)
-        return replace(schema, categories=np.array(schema.categories, dtype=np.intp))
+        listed = enumerate(read(list, data["inputs"], f"{place}.inputs", sizes))
+        inputs = tuple(Input.from_plain(one, f"{place}.inputs[{j}]", sizes) for j, one in listed)
+        if len({one.name for one in inputs}) < len(inputs) or not inputs:
+            raise invalid(f"{place}.inputs", "one or more inputs of different names", [one.name for one in inputs])
+        indices = Integers(("indices",), of="inputs")
+        columns = indices(data["columns"], f"{place}.columns", {"inputs": len(inputs)})
+        codes = read(list, data["categories"], f"{place}.categories", sizes)
+        if len(codes) != len(columns):
+            raise invalid(f"{place}.categories", f"a list of {len(columns)} numbers", len(codes))
+        for i, (one, code) in enumerate(zip([inputs[j] for j in columns], codes, strict=True)):
+            if type(code) is not int or code not in ([-1] if one.categories is None else range(len(one.categories))):
+                raise invalid(f"{place}.categories[{i}]", f"a category of {one.name}, -1 for a number", code)
+        return cls(inputs, columns, np.array(codes, dtype=np.intp))
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
@@ -201,11 +195,11 @@ class InputSchema(Record):
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
         Z = np.empty((X.shape[0], len(self.columns)))
         for j, (values, missing) in zip(self.used, columns, strict=True):
-            one, places = self.inputs[j], np.flatnonzero(self.columns == j)
-            if one.categories is None:
-                Z[:, places] = one.to_numbers(values, missing, complete)[:, None]
-            else:
-                Z[:, places] = one.to_codes(values, missing)[:, None] == self.categories[places]
+            numbers, places = (
+                self.inputs[j].to_numbers(values, missing, complete)[:, None],
+                np.flatnonzero(self.columns == j),
+            )
+            Z[:, places] = numbers if self.inputs[j].categories is None else numbers == self.categories[places]
         return Z
 
     def _array_columns(self, X: Any) -> Iterator[Column]:
@@ -238,14 +232,3 @@ class InputSchema(Record):
             missing = is_missing(values)
             numeric = not missing.any() and is_numeric(values) and self.inputs[j].categories is None
             yield np.asarray(values, dtype=np.float64 if numeric else object), missing
-
-
-def read_inputs(data: Any, place: str, sizes: Sizes) -> tuple[Input, ...]:
-    """Return the inputs that plain data describe, and set their number."""
-    inputs = tuple(
-        Input.from_plain(one, f"{place}[{j}]", sizes) for j, one in enumerate(read(list, data, place, sizes))
-    )
-    if len({one.name for one in inputs}) < len(inputs) or not inputs:
-        raise invalid(place, "one or more inputs of different names", [one.name for one in inputs])
-    sizes["inputs"] = len(inputs)
-    return inputs

@@ -21,7 +21,7 @@ from termwise.basis.base import ColumnSubset
 from termwise.basis.expressions import Expression, evaluate
 from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
 from termwise.deploy.inputs import Input, InputSchema
-from termwise.deploy.program import Concatenate, FormulaStep, Labels, Lags, Linear, PairProducts, Program, as_float32
+from termwise.deploy.program import Concatenate, Labels, Lags, Linear, PairProducts, Program, Step, as_float32
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 ML = "ai.onnx.ml"
@@ -173,7 +173,7 @@ def add_steps(steps: Sequence[Any], graph: Graph, z: str) -> str:
     return z
 
 
-def add_expression(expression: Expression, step: FormulaStep, graph: Graph, z: str) -> str:
+def add_expression(expression: Expression, step: Step, graph: Graph, z: str) -> str:
     """Add the nodes of an expression, of which `z` is the input, and return the name of its value.
 
     Parts without the input are constants. A sum of squares has an axis of its own for the inputs: differences are exact
@@ -304,10 +304,12 @@ def add_label(labels: Labels, graph: Graph, scores: str) -> str:
     return graph.node("Gather", graph.constant(np.array(labels.classes)), number)
 
 
-def add_probabilities(labels: Labels, graph: Graph, scores: str) -> str:
-    """Add the probability of each class."""
+def add_class_columns(labels: Labels, graph: Graph, scores: str) -> str:
+    """Add a column per class: its probability or, where there are none, its score."""
     if len(labels.classes) == 2:
         scores = graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
+    if labels.sharpness is None:
+        return scores
     return graph.node("Softmax", graph.node("Mul", scores, graph.constant(labels.sharpness)), axis=1)
 
 
@@ -322,7 +324,7 @@ def _add_predictions(program: Program, graph: Graph, scores: str) -> list[tuple[
     kind = graph.cast(np.array(labels.classes)).dtype
     outputs: list[Any] = [(graph.node("Identity", add_label(labels, graph, scores), name="label"), kind, [None])]
     if labels.sharpness is not None:
-        name = graph.node("Identity", add_probabilities(labels, graph, scores), name="probabilities")
+        name = graph.node("Identity", add_class_columns(labels, graph, scores), name="probabilities")
         outputs.append((name, graph.dtype, [None, len(labels.classes)]))
     return [*outputs, (graph.node("Identity", value, name="scores"), graph.dtype, shape)]
 
@@ -490,8 +492,4 @@ def _add_model(model: Any, graph: Graph, names: Sequence[str], converted: Callab
     scores = add_outputs(linear, graph, terms)
     if labels is None:
         return [scores]
-    label = add_label(labels, graph, scores)
-    if labels.sharpness is not None:
-        return [label, add_probabilities(labels, graph, scores)]
-    two = len(labels.classes) == 2
-    return [label, graph.node("Concat", graph.node("Neg", scores), scores, axis=1) if two else scores]
+    return [add_label(labels, graph, scores), add_class_columns(labels, graph, scores)]

@@ -261,11 +261,13 @@ class Predictor:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data, the content of its file."""
+        names = ("steps", "linear", "labels", "series")
+        parts = {name: document.to_plain(getattr(self._program, name)) for name in names}
         return {
             "format": document.FORMAT,
             "version": document.VERSION,
             "termwise": version("termwise"),
-            "predictor": self._program.to_plain(),
+            "predictor": {**document.to_plain(self._program.schema), **parts},
             "facts": self.facts,
         }
 

@@ -1,23 +1,22 @@
 """A fitted model as plain data: encode a table, apply a chain of steps, combine the terms linearly, assign labels.
 
-A step maps a matrix Z of shape (n, inputs) to one of shape (n, terms). Nearly all are a `FormulaStep`, a record of
-parameters and the expression of a basis function; the other ones select, lag, multiply or concatenate columns. An
-export format implements these few kinds of steps, and thereby every basis.
+A step maps a matrix Z of shape (n, inputs) to one of shape (n, terms). Nearly all are a record of parameters and the
+expression of a basis function; the other ones select, lag, multiply or concatenate columns. An export format implements
+these few kinds of steps, and thereby every basis.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform
+from typing import Annotated, Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise.basis.anova import SINGLE
-from termwise.basis.expressions import SUMS, Expression, evaluate
+from termwise.basis.expressions import SUMS, Expression, evaluate, z
 from termwise.basis.lag import lagged
 from termwise.deploy.document import (
     Integers,
@@ -31,7 +30,6 @@ from termwise.deploy.document import (
     read_dict,
     read_scalars,
     specs,
-    to_plain,
 )
 from termwise.deploy.inputs import InputSchema
 
@@ -42,8 +40,12 @@ STEPS: dict[str, type[Step]] = {}  # by their kinds, which model files name
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Step(Record, ABC):
+class Step(Record):
     """A function from rows of numbers to rows of numbers; subclasses are frozen dataclasses of its parameters.
+
+    Its terms are all values of one expression, with parameters along the axis of the terms or of the inputs, unless it
+    overrides `evaluate`. The variable `z` is the input in `columns`, if there is such a field, each input in turn
+    inside a sum over inputs, and otherwise the input with the number of the term.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ class Step(Record, ABC):
     axis : {"terms", "inputs", "singles"}, default="terms"
         Axis of its arrays that is restricted with the terms, and along which an expression is evaluated.
     expression : Expression, default=None
-        The formula of a `FormulaStep`.
+        Its formula.
     """
 
     axis: ClassVar[str] = "terms"
@@ -79,34 +81,6 @@ class Step(Record, ABC):
         """Number of columns of its result."""
         lengths = self.axis_lengths()
         return lengths["terms" if "terms" in lengths else "inputs"]
-
-    @abstractmethod
-    def evaluate(self, Z: Floats) -> Floats:
-        """Return its terms on rows of its inputs."""
-
-    def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
-        """Return a step with only these terms, in this order, and the columns it must be applied to.
-
-        None for the identity. Here, the entries of its arrays along its axis are selected.
-        """
-        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Values)}
-        changed = {
-            name: np.take(getattr(self, name), terms, axis=each.index(self.axis))
-            for name, each in axes.items()
-            if self.axis in each
-        }
-        needed = terms if self.axis == "inputs" else np.arange(self.n_inputs)
-        if "columns" in changed:
-            needed, changed["columns"] = np.unique(changed["columns"], return_inverse=True)
-        return replace(self, **changed), needed  # type: ignore[type-var]
-
-
-class FormulaStep(Step):
-    """Terms that are all values of one expression, with parameters along the axis of the terms or of the inputs.
-
-    The variable `z` is the input in `columns`, if there is such a field, each input in turn inside a sum over inputs,
-    and otherwise the input with the number of the term.
-    """
 
     def is_per_term(self, name: str) -> bool:
         """Whether a parameter has an entry, or a row, for every term."""
@@ -136,13 +110,29 @@ class FormulaStep(Step):
         return {name: value[:, None] if name in column else value for name, value in tables.items()}
 
     def evaluate(self, Z: Floats) -> Floats:
-        """Evaluate the expression."""
+        """Return its terms on rows of its inputs: here, the values of the expression."""
         columns = self.tables.get("columns")
         values = Z[:, None] if self.sums else Z if columns is None else Z[:, columns]
         return evaluate(self.expression, {"z": values, **self.parameters})
 
+    def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
+        """Return a step with only these terms, in this order, and the columns it must be applied to.
 
-class PairProducts(FormulaStep, kind="anova", axis="singles", expression=SINGLE):
+        None for the identity. Here, the entries of its arrays along its axis are selected.
+        """
+        axes = {name: spec.axes for name, spec in specs(type(self)).items() if isinstance(spec, Values)}
+        changed = {
+            name: np.take(getattr(self, name), terms, axis=each.index(self.axis))
+            for name, each in axes.items()
+            if self.axis in each
+        }
+        needed = terms if self.axis == "inputs" else np.arange(self.n_inputs)
+        if "columns" in changed:
+            needed, changed["columns"] = np.unique(changed["columns"], return_inverse=True)
+        return replace(self, **changed), needed  # type: ignore[type-var]
+
+
+class PairProducts(Step, kind="anova", axis="singles", expression=SINGLE):
     """Products of one or two functions of single inputs, of `AnovaBasis`."""
 
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
@@ -167,14 +157,10 @@ class PairProducts(FormulaStep, kind="anova", axis="singles", expression=SINGLE)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
 
 
-class SelectColumns(Step):
+class SelectColumns(Step, expression=z):
     """Some columns unchanged; pruning removes it, so that it has no kind in files."""
 
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
-
-    def evaluate(self, Z: Floats) -> Floats:
-        """Select the columns."""
-        return Z[:, self.columns]
 
     def restrict(self, terms: Indices) -> tuple[None, Indices]:
         """Return the identity on the right columns."""
@@ -333,16 +319,6 @@ class Labels(Record):
     classes: Annotated[list[Any], read_scalars]
     sharpness: float | None  # inverse temperature of the softmax; None: no probabilities
 
-    @classmethod
-    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
-        """Return the labels that plain data describe."""
-        labels, outputs = super().from_plain(data, place, sizes), sizes["outputs"]
-        if len(labels.classes) < 2 or outputs != (1 if len(labels.classes) == 2 else len(labels.classes)):
-            raise invalid(f"{place}.classes", f"classes for {outputs} output{'s' * (outputs > 1)}", labels.classes)
-        if labels.sharpness is not None and labels.sharpness <= 0:
-            raise invalid(f"{place}.sharpness", "greater than zero", labels.sharpness)
-        return labels
-
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -364,11 +340,6 @@ class Program:
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
         return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return plain data: strings, numbers, lists and dicts; the entries of the schema are among its own."""
-        entries = {name: to_plain(getattr(self, name)) for name in ("steps", "linear", "labels", "series")}
-        return {**self.schema.to_plain(), **entries}
-
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
@@ -384,7 +355,12 @@ class Program:
             raise ValueError(f"{place}.linear.intercept must have one output per target, got {n_outputs}")
         labels, series = data["labels"], data["series"]
         if labels is not None:
-            labels = Labels.from_plain(labels, f"{place}.labels", {"outputs": n_outputs})
+            labels = Labels.from_plain(labels, f"{place}.labels", {})
+            if len(labels.classes) < 2 or n_outputs != (1 if len(labels.classes) == 2 else len(labels.classes)):
+                needed = f"classes for {n_outputs} output{'s' * (n_outputs > 1)}"
+                raise invalid(f"{place}.labels.classes", needed, labels.classes)
+            if labels.sharpness is not None and labels.sharpness <= 0:
+                raise invalid(f"{place}.labels.sharpness", "greater than zero", labels.sharpness)
         if series is not None:
             read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
         return cls(schema, steps, linear, labels, series)

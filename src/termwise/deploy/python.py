@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, FormulaStep, Lags, PairProducts, Program
+from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, Step
 
 
 def source(program: Program) -> str:
@@ -95,19 +95,17 @@ class ExpressionWriter(SourceWriter):
     }
     constant = changing = "{name} = {value}"
 
-    def __init__(self, step: FormulaStep, name: str) -> None:
+    def __init__(self, step: Step, name: str) -> None:
         super().__init__()
         self.step, self.name, self.tables = step, name, step.tables
+        rows = [n for n, table in self.tables.items() if table.ndim == 2 or not step.is_per_term(n)]
+        self.per_input = {"z", *rows}  # variables with a value for every input
 
     def variable(self, name: str) -> str:
         """Write the name of the current entry of a table or of z."""
         if name == "z" and not self.inside:
             return "z[columns]" if "columns" in self.tables else "z_k"
-        return f"{name}_j" if self.inside and self._varies_inside(name) else name
-
-    def _varies_inside(self, name: str) -> bool:
-        """Whether a variable has a value for every input."""
-        return name == "z" or self.tables[name].ndim == 2 or not self.step.is_per_term(name)
+        return f"{name}_j" if self.inside and name in self.per_input else name
 
     def number(self, value: float) -> str:
         """Write a constant."""
@@ -115,7 +113,7 @@ class ExpressionWriter(SourceWriter):
 
     def loop(self, names: list[str], body: list[str]) -> list[str]:
         """Write a loop over the inputs and their parameters; rows of matrices are named by the loop over terms."""
-        names = [n for n in names if self._varies_inside(n)]
+        names = [n for n in names if n in self.per_input]
         rows = [n if n == "z" or self.tables[n].ndim == 2 else f"{self.name}_{n}" for n in names]
         return self._zip([f"{n}_j" for n in names], rows, body)
 
