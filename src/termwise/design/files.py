@@ -399,30 +399,23 @@ class BlockReader:
         """Read block i, check it in the first pass and cache columns."""
         block = next(self._blocks)
         if not self.checked:
-            self._check(block, i)
+            with np.errstate(over="ignore", invalid="ignore"):  # only where the sum is not finite can a number be so
+                bad = block[:0] if np.isfinite(block.sum()) else np.argwhere(~np.isfinite(block))
+            if len(bad):
+                (row, j), source = bad[0], self.source
+                column = repr(source.names[j]) if source.names else str(source._columns[j])
+                place = self.offsets[i] + row
+                place = place if source._used is None else np.flatnonzero(source._used)[place]
+                raise ValueError(
+                    f"{source.name} must hold finite numbers, got {block[row, j]} in row {place}, column {column}: "
+                    "leave out or fill in such rows first."
+                )
             self.checked = i + 1 == len(self.lengths)
         wanted = np.flatnonzero((self.owners >= 0) & ~self.filled[:, i])
         if len(wanted):
             self.cache[wanted, self.offsets[i] : self.offsets[i + 1]] = block[:, self.owners[wanted]].T
             self.filled[wanted, i] = True
         return block
-
-    def _check(self, block: NDArray, i: int) -> None:
-        """Raise on a missing or infinite number; only where the sum of the block is not finite can there be one."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(block.sum()):
-                return
-        bad = np.argwhere(~np.isfinite(block))
-        if len(bad):
-            row, j = bad[0]
-            names = self.source.names
-            column = repr(names[j]) if names else str(self.source._columns[j])
-            used = self.source._used
-            place = self.offsets[i] + row if used is None else np.flatnonzero(used)[self.offsets[i] + row]
-            raise ValueError(
-                f"{self.source.name} must hold finite numbers, got {block[row, j]} in row {place}, column {column}: "
-                "leave out or fill in such rows first."
-            )
 
 
 class FileBlock(Dense):

@@ -84,32 +84,28 @@ def split_chunks(X: Any, y: Any, sample_weight: Any) -> Chunks:
     chunks, sizes = row_chunks(X)
     if sizes is None and not all(part is None or is_dask(part) for part in (y, sample_weight)):
         sizes = tuple(Chunks(chunks, [], []).gather("X", n_rows))
+    total, parts = sum(sizes or ()), list[Any]()
     if sample_weight is not None and not is_dask(sample_weight):
-        assert sizes is not None
-        sample_weight = read_counts(sample_weight, sum(sizes))
-    parts = [_split_like(name, part, chunks, sizes) for name, part in (("y", y), ("sample_weight", sample_weight))]
+        sample_weight = read_counts(sample_weight, total)
+    for name, part in (("y", y), ("sample_weight", sample_weight)):
+        if part is None:
+            parts.append([None] * len(chunks))
+        elif not is_dask(part):
+            part = np.asarray(part)
+            check_consistent_length(range(total), part)
+            parts.append(np.split(part, np.cumsum(sizes or ())[:-1]))
+        else:
+            found, lengths = row_chunks(part)
+            if lengths is not None and sizes is not None:
+                check_consistent_length(range(total), range(sum(lengths)))
+                found, _ = row_chunks(part.rechunk({0: sizes}))
+            if len(found) != len(chunks):
+                raise ValueError(
+                    f"{name} must have as many chunks of rows as X where their lengths are not known, got {len(found)} "
+                    f"for {len(chunks)}: take both from one data frame, or use to_dask_array(lengths=True)."
+                )
+            parts.append(found)
     return Chunks(chunks, *parts)
-
-
-def _split_like(name: str, part: Any, like: list[Any], sizes: tuple[int, ...] | None) -> Sequence[Any]:
-    """Split targets or weights as X is split."""
-    if part is None:
-        return [None] * len(like)
-    if not is_dask(part):
-        part = np.asarray(part)
-        assert sizes is not None
-        check_consistent_length(range(sum(sizes)), part)
-        return np.split(part, np.cumsum(sizes)[:-1])
-    chunks, own = row_chunks(part)
-    if own is not None and sizes is not None:
-        check_consistent_length(range(sum(sizes)), range(sum(own)))
-        chunks, _ = row_chunks(part.rechunk({0: sizes}))
-    if len(chunks) != len(like):
-        raise ValueError(
-            f"{name} must have as many chunks of rows as X where their lengths are not known, got {len(chunks)} for "
-            f"{len(like)}: take both from one data frame, or use to_dask_array(lengths=True)."
-        )
-    return chunks
 
 
 def n_rows(X: Any) -> int:

@@ -236,9 +236,8 @@ class PathBuilder:
         self.n_forced += choice.index in self.forced
         if self.settings.alpha == "reestimate":
             state.set_alpha(reestimated_alpha(state))
-            path._weights[len(path) + 1] = state.training().weights(
-                len(state.chosen)
-            )  # the factor they come from will be replaced
+            k = len(state.chosen)
+            path._weights[k] = state.training().weights(k)  # the factor they come from will be replaced
         if not forced_left and len(path) + 1 < self.limit:
             self.rule.prepare(state)
         self.record(choice, reduction)
