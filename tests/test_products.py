@@ -8,7 +8,7 @@ import pytest
 from termwise import AnovaBasis, ForwardRegressor, TermwiseRegressor, forward_path
 from termwise.basis import anova
 from termwise.design import EVERY, Dense
-from termwise.design.products import ProductDesign
+from termwise.design.computed import ProductDesign
 
 
 def problem(rng, n=70, d=4, dtype=np.float64):

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import termwise._arrays
 import termwise._memory
-import termwise.design.kernel
+import termwise.design.computed
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
 from termwise.basis import KERNELS
 from termwise.design import Dense, Sparse
@@ -78,8 +78,8 @@ DESIGNS = [dense, short, sparse, on_samples, on_points, far_away, some_rows, mas
 @pytest.fixture(params=[1, 3], ids=["one_thread", "three_threads"])
 def tiles(request, monkeypatch):
     """Tiles so small that there are many of them."""
-    monkeypatch.setattr(termwise.design.kernel, "TILE_SIDE", 8)
-    monkeypatch.setattr(termwise.design.kernel, "blas_threads", lambda: request.param)
+    monkeypatch.setattr(termwise.design.computed, "TILE_SIDE", 8)
+    monkeypatch.setattr(termwise.design.computed, "blas_threads", lambda: request.param)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -171,9 +171,9 @@ def test_threads_are_those_of_blas(rng):
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(2, "blas"):
-        assert termwise.design.kernel.blas_threads() == 2
+        assert termwise.design.computed.blas_threads() == 2
     with threadpool_limits(1, "blas"):
-        assert termwise.design.kernel.blas_threads() == 1
+        assert termwise.design.computed.blas_threads() == 1
 
 
 # -- choices -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from termwise._checks import check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import Basis, InputStatistics
 from termwise.basis.expressions import evaluate, variable, where, z
-from termwise.design.products import ProductDesign
+from termwise.design.computed import ProductDesign
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -21,7 +21,7 @@ from termwise._memory import budget
 from termwise.basis.base import Basis, check_positive
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
 from termwise.design import EVERY
-from termwise.design.kernel import KernelDesign
+from termwise.design.computed import KernelDesign
 
 r2 = variable("r2")
 SQUARED_DISTANCE = sum_squares((z - variable("centers")) / variable("widths"))  # r2, for a width per input

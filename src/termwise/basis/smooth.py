@@ -26,7 +26,7 @@ from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise.basis.base import STANDARDISED, Basis, InputStatistics
 from termwise.basis.expressions import evaluate
 from termwise.basis.radial import RadialBasis, median_distance, median_factor
-from termwise.design.kernel import one_thread
+from termwise.design.computed import one_thread
 
 Floats = NDArray[np.float64]
 
