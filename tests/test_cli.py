@@ -501,6 +501,7 @@ def test_export(model, tmp_path):
     assert "to must be one of" in words(result)
 
 
+@pytest.mark.slow
 def test_demo(tmp_path):
     result = invoke("demo", "--folder", tmp_path / "demo")
     assert result.exit_code == 0, result.output

@@ -55,7 +55,17 @@ def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
     return re.findall(rf"```({'|'.join(languages)})\n(.*?)```", read(page), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+SLOW_PAGES = ("docs/export.md", "docs/methods/flagship.md", "docs/scaling.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in SLOW_PAGES else ())
+        for page in PAGES
+        if blocks(page, "python")
+    ],
+)
 def test_blocks_of_pages_run(page, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some blocks write files
     monkeypatch.setattr("typer.launch", lambda *_: 0)

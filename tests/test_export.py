@@ -163,7 +163,9 @@ def coded(case):
 
 
 @needs_gcc
-@pytest.mark.parametrize(("dtype", "share"), [("float64", EXACT), ("float32", SHORT)])
+@pytest.mark.parametrize(
+    ("dtype", "share"), [("float64", EXACT), pytest.param("float32", SHORT, marks=pytest.mark.slow)]
+)
 def test_c(dtype, share, tmp_path):
     chosen = list(all_cases())[:: 1 if dtype == "float64" else 3]
     sources = [c.source(case.predictor._program, dtype, f"m{i}") for i, case in enumerate(chosen)]

@@ -56,6 +56,7 @@ def test_example_5_3_criteria_choose_near_the_best_penalty():
     assert all(value < 1.5 for name, value in median.items() if name != "uev")
 
 
+@pytest.mark.slow
 def test_example_6_5():
     """50 noisy samples of sin(12 x), 50 Gaussians of radius 0.05, 100 draws."""
     alphas, starts, ends, pruned, differ = [], [], [], [], 0

@@ -581,7 +581,7 @@ DAMAGES = [
     (put("facts", {"a": {"b": [1, 10**400]}}), None),
     (
         put("predictor", "labels", {"classes": ["a"], "sharpness": None}),
-        r"labels\.classes must be classes for 1 output",
+        r"predictor\.labels\.classes must be classes for 1 output",
     ),
     (put("predictor", "labels", {"classes": ["a", "a"], "sharpness": None}), r"must be a list of distinct values"),
     (put("predictor", "labels", {"classes": ["a", None], "sharpness": None}), r"classes\[1\] must be a finite number"),
