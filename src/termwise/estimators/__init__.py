@@ -222,8 +222,7 @@ class TermModel(BaseEstimator):
 
     def _design(self, X: Any) -> Array:
         """Validate inputs and return the columns of the chosen terms."""
-        check_is_fitted(self)
-        terms = self.fitted_terms_
+        terms = self._fitted()
         basis = terms.candidates.basis
         G = terms.design(check_inputs(self, X, basis, reset=False))  # also without terms: a basis validates X
         if basis is None:
@@ -290,7 +289,8 @@ class TermModel(BaseEstimator):
         return Predictor.from_estimator(self)
 
     def _fitted(self) -> FittedTerms:
-        check_is_fitted(self)
+        if not hasattr(self, "fitted_terms_"):  # much cheaper than the check itself, for predictions of single rows
+            check_is_fitted(self)
         return self.fitted_terms_
 
     @available_if(lambda model: hasattr(model, "_cut"))
