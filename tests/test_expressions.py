@@ -20,7 +20,7 @@ from termwise.deploy import c, onnx, python
 from termwise.deploy.document import Integers, Reals
 from termwise.deploy.freeze import Radial
 from termwise.deploy.inputs import InputSchema
-from termwise.deploy.program import STEPS, Concatenate, Lags, Linear, Program, Step
+from termwise.deploy.program import STEPS, Concatenate, Lags, Linear, Program, ProgramStep
 
 a, b, t = variable("a"), variable("b"), variable("t")
 ELEMENTWISE = {  # in z, with a parameter per term
@@ -47,7 +47,7 @@ SUMS = {  # with parameters per term, per input and per both
 }
 
 
-class Elementwise(Step):
+class Elementwise(ProgramStep):
     formula: Expression
     columns: Annotated[np.ndarray, Integers(("terms",), of="inputs")]
     a: Annotated[np.ndarray, Reals(("terms",))]
@@ -58,7 +58,7 @@ class Elementwise(Step):
         return self.formula
 
 
-class Summed(Step):
+class Summed(ProgramStep):
     formula: Expression
     a: Annotated[np.ndarray, Reals(("terms",))]
     w: Annotated[np.ndarray, Reals(("inputs",))]
@@ -164,7 +164,7 @@ def test_radial_functions_by_matrix_products_equal_their_expression():
     assert {step.kernel for step in radial} == set(KERNELS)
     for step in radial:
         near = step.centers.mean(axis=0) + np.random.default_rng(0).normal(size=(9, step.n_inputs)) * step.widths
-        np.testing.assert_allclose(Step.evaluate(step, near), step.evaluate(near), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(ProgramStep.evaluate(step, near), step.evaluate(near), rtol=1e-10, atol=1e-12)
 
 
 def test_kernels_of_tiles_need_no_temporary():

@@ -29,7 +29,7 @@ from termwise import (
 )
 from termwise._arrays import evenly
 from termwise.linalg.criteria import misclassified
-from termwise.linalg.least_squares import Rows, pose
+from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.choice import RecipeOptions, choose_size, choose_size_for_labels, choose_trial, eliminate
@@ -641,7 +641,7 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
     stage, G = model.first_stage_, model.basis_.transform(X)
     H = oracles.standardised(G, counts)
     data = model.path_.training()
-    scores = leave_one_out_scores(stage, Rows(counts.astype(float), True), data.Z, data.Y, data.Y_mean)
+    scores = leave_one_out_scores(stage, WeightedRows(counts.astype(float), True), data.Z, data.Y, data.Y_mean)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for k in range(4):
         few, all_, targets = oracles.repeat(counts, G[:, model.path_.terms[:k]], H, Y)

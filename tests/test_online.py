@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder
 
 from termwise import BasisRidge, OnlineRidge, RadialBasis
-from termwise.estimators.online import Samples
+from termwise.estimators.online import SampleStore
 from termwise.linalg.factor_updates import Factor
 
 
@@ -277,7 +277,7 @@ def test_a_removal_that_would_lose_digits_is_refused(rng):
 
 
 def test_storage_is_reused():
-    samples = Samples(1, 1)
+    samples = SampleStore(1, 1)
     for i in range(1000):
         samples.add([i], np.array([[i]]), np.array([[i]]), np.ones(1))
         if i >= 10:

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from test_flagship import FixedPredictions, with_settings
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
-from termwise.linalg.least_squares import Problem, Rows, solve_penalised
+from termwise.linalg.least_squares import Problem, WeightedRows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.cross_validation import Folds, Trial, cross_validate, ensemble_paths, group_folds, stack
 from termwise.recipe.settings import RecipeSettings
@@ -188,7 +188,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     X = rng.normal(size=(32, 3))
     Y = X[:, [0]] * X[:, [1]] + X[:, 1 : 1 + outputs] + 0.5 * rng.normal(size=(32, outputs))
     counts = rng.integers(1, 4, size=32) if weighted else np.ones(32, dtype=int)
-    rows = Rows(counts.astype(float), True)
+    rows = WeightedRows(counts.astype(float), True)
     bases = [AnovaBasis(n_centers=1), SmoothBasis(width=("median", 0.7))]
     parts = [basis.fit_transform(X) for basis in bases]
     G = np.hstack(parts)

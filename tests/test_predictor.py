@@ -47,7 +47,7 @@ from termwise.deploy import document
 from termwise.deploy.document import to_json
 from termwise.deploy.freeze import Radial, Standardise
 from termwise.deploy.inputs import InputSchema
-from termwise.deploy.program import STEPS, Branch, Concatenate, Labels, Linear, Program
+from termwise.deploy.program import STEPS, Branch, ClassLabels, Concatenate, Linear, Program
 
 pytestmark = pytest.mark.xdist_group("frozen")
 CLASSES = [c for c in vars(termwise._public).values() if isinstance(c, type) and issubclass(c, BaseEstimator)]
@@ -428,7 +428,7 @@ def programs(draw):
     beside = Concatenate((Branch(np.arange(d), (radial,)), Branch(np.arange(d), (straight,))), np.arange(k + d)[::-1])
     linear = Linear(tuple(draw(texts) for _ in range(k + d)), numbers(q, k + d), numbers(q), q == 1)
     classes = draw(st.lists(st.one_of(texts, st.integers()), min_size=q, max_size=q, unique=True)) if q > 2 else None
-    labels = None if classes is None else Labels(classes, draw(st.one_of(st.none(), positive)))
+    labels = None if classes is None else ClassLabels(classes, draw(st.one_of(st.none(), positive)))
     names = draw(st.lists(texts, min_size=d, max_size=d, unique=True))
     schema = InputSchema.from_columns(names, {}, {0: draw(st.one_of(st.none(), finite))})
     return Program(schema, (scale, beside), linear, labels)

@@ -26,7 +26,7 @@ from termwise._numerics import ROOT_GAP_MIN
 from termwise.estimators.prefilter import filter_labels, gaussians_of_all_widths, particle_swarm, steady_minimum
 from termwise.linalg.criteria import misclassified
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
-from termwise.linalg.least_squares import Rows, pose
+from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.two_stage import leave_one_out_scores
 
 
@@ -140,7 +140,7 @@ def test_rows_that_count_for_less_than_one_are_left_out_as_a_whole(lambda_2, rng
     assert one.violations(t, lambda_2) == pytest.approx(counts[~kept].sum() / counts.sum())
     stage = FilteredSignal([one], np.array([t]), np.array([lambda_2]), y[:, None], counts)
     path = forward_path(G, stage.signal, rule="sse", alpha=0, max_terms=2, fit_intercept=False, sample_weight=counts)
-    scores = two_stage_scores(stage, path, Rows(counts, False))
+    scores = two_stage_scores(stage, path, WeightedRows(counts, False))
     m, terms = one.active(t), G[:, path.terms] * root[:, None]
     expected = oracles.two_stage_leave_one_out(terms, H[:, :m], labels, one.sign[:m], t, lambda_2, False)
     np.testing.assert_allclose(scores[2, :, 0], expected / root, rtol=1e-8, atol=1e-10)
@@ -338,7 +338,7 @@ def test_leave_one_out_over_both_stages_equals_refits(intercept, lambda_2, weigh
     model = PrefilterClassifier(RadialBasis(width=1.5), lambda_2=lambda_2, fit_intercept=intercept, max_terms=4)
     model.fit(X, y, sample_weight=counts)
     stage, G = model.first_stage_, RadialBasis(width=1.5).fit_transform(X)
-    scores = two_stage_scores(stage, model.path_, Rows(counts.astype(float), intercept))
+    scores = two_stage_scores(stage, model.path_, WeightedRows(counts.astype(float), intercept))
     assert scores.shape == (len(model.path_) + 1, n, 1 if classes == 2 else classes)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for j, (one, t) in enumerate(zip(stage.filters, stage.t, strict=True)):
@@ -365,7 +365,7 @@ def test_samples_that_a_term_sits_on_alone_are_predicted_by_the_mean():
         one = filtered(G, y, intercept)
         stage = FilteredSignal([one], np.array([one.size[-1] / 2]), np.zeros(1), y[:, None], np.ones(20))
         path = forward_path(G, stage.signal[:, 0], rule="sse", alpha=0, fit_intercept=intercept)
-        scores = two_stage_scores(stage, path, Rows(np.ones(20), intercept))
+        scores = two_stage_scores(stage, path, WeightedRows(np.ones(20), intercept))
         taken = path.terms.tolist().index(3) + 1
         np.testing.assert_allclose(scores[taken:, 7, 0], stage.level[0], rtol=1e-9, atol=1e-12)
 

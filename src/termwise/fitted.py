@@ -31,14 +31,14 @@ from termwise._arrays import (
 )
 from termwise.basis.base import restrict
 from termwise.design.files import RowFile
-from termwise.linalg.least_squares import Rows, Solution, jackknife_plus, noise_variance
+from termwise.linalg.least_squares import Solution, WeightedRows, jackknife_plus, noise_variance
 
 
 @dataclass(frozen=True)
 class FitStatistics:
     """The solution on the training rows and its criteria."""
 
-    rows: Rows
+    rows: WeightedRows
     solution: Solution
     G_mean: Array  # (k,), means of the chosen columns
     criteria: dict[str, float]

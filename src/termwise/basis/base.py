@@ -241,7 +241,8 @@ def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) ->
 
 def is_streamable(basis: Any) -> bool:
     """Whether a transformer, or the last one of a pipeline, has a design matrix that need not be stored."""
-    return hasattr(basis[-1] if isinstance(basis, Pipeline) else basis, "design")
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return isinstance(last, Basis) and hasattr(last, "design")
 
 
 def design_matrix(basis: Any, X: Any) -> Any:

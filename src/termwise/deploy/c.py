@@ -17,13 +17,13 @@ import numpy as np
 
 from termwise._checks import check_choice
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, Step, as_float32
+from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, ProgramStep, as_float32
 
 LINE_LENGTH = 116
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CNames:
     """The type of numbers, and the prefix of all names in the file."""
 
     real: str
@@ -68,7 +68,7 @@ def source(program: Program, dtype: str = "float64", name: str = "model") -> str
     check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII)):
         raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
-    c = Dialect("double" if dtype == "float64" else "float", name)
+    c = CNames("double" if dtype == "float64" else "float", name)
     q, k = program.linear.weights.shape
     linear = [
         f"for (int i = 0; i < {q}; ++i) {{",
@@ -119,7 +119,7 @@ class ExpressionWriter(SourceWriter):
     constant = "const $real {name} = {value};"
     changing = "$real {name} = {value};"
 
-    def __init__(self, step: Step, c: Dialect) -> None:
+    def __init__(self, step: ProgramStep, c: CNames) -> None:
         super().__init__()
         self.step, self.c, self.tables = step, c, step.tables
 
@@ -147,7 +147,7 @@ class ExpressionWriter(SourceWriter):
         return [f"for (int k = 0; k < {count}; ++k) {{", *(f"    {line}" for line in body), "}"]
 
 
-def write(step: Any, c: Dialect, name: str) -> str:
+def write(step: Any, c: CNames, name: str) -> str:
     """Return a step as a function from numbers z to numbers g."""
     match step:
         case PairProducts():
@@ -169,7 +169,7 @@ def write(step: Any, c: Dialect, name: str) -> str:
     return c.step(name, ExpressionWriter(step, c).all_values("g", step.n_terms), **step.tables)
 
 
-def _concatenate(step: Concatenate, c: Dialect, name: str) -> str:
+def _concatenate(step: Concatenate, c: CNames, name: str) -> str:
     """Write the steps of all branches, and the function that calls them."""
     inner, lines = [], [f"$real all[{sum(part.n_terms for part in step.parts) or 1}];"]
     start = 0
@@ -190,7 +190,7 @@ def _concatenate(step: Concatenate, c: Dialect, name: str) -> str:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def _input(program: Program, c: Dialect) -> str:
+def _input(program: Program, c: CNames) -> str:
     """Write the encoding of inputs x as numbers z: returns 0, or the number, from 1, of a missing input."""
     schema, fills = program.schema, []
     for one in schema.inputs:
@@ -213,7 +213,7 @@ def _input(program: Program, c: Dialect) -> str:
     return f"{tables}\n{_function(head, ['(void)x;', '(void)z;', *loop, 'return 0;'])}"
 
 
-def _outputs(program: Program, c: Dialect) -> str:
+def _outputs(program: Program, c: CNames) -> str:
     """Write the function that applies the chain of steps to inputs; steps before lags to every row of a window."""
     sizes = [len(program.schema.columns), *(step.n_terms for step in program.steps)]
     arrays = [f"$real z{i}[{size}];" if size else f"$real z{i}[1] = {{0}};" for i, size in enumerate(sizes)]
@@ -242,7 +242,7 @@ def _function(head: str, lines: Iterable[str]) -> str:
     return f"{head}\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
 
 
-def _predictions(program: Program, c: Dialect, heads: list[str]) -> str:
+def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
     """Write the public functions with these prototypes."""
     labels, q = program.labels, len(program.linear.intercept)
     outputs = [f"return {c.name}_outputs(x, y);"]

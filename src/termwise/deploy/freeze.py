@@ -31,16 +31,16 @@ from termwise.deploy.document import Integers, Reals, plain_scalar
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import (
     Branch,
+    ClassLabels,
     Concatenate,
     Floats,
     Indices,
-    Labels,
     Lags,
     Linear,
     PairProducts,
     Program,
+    ProgramStep,
     SelectColumns,
-    Step,
     check_lags,
     prune,
 )
@@ -65,7 +65,7 @@ def freeze(estimator: Any) -> Program:
     names = _term_names(model, chain)
     chain += flatten(terms)
     schema, chain = _input_schema(estimator, model, chain)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ProgramStep, ...] = ()
     series = None
     for one in chain:
         if isinstance(one, LagBasis) and all(step.axis == "inputs" for step in steps):  # of single columns
@@ -122,13 +122,13 @@ def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
     return tuple(map(str, names[terms.chosen] if terms.basis is None else terms.basis.get_feature_names_out(names)))
 
 
-def outputs_of(terms: FittedTerms, names: Sequence[str]) -> tuple[Linear, Labels | None]:
+def outputs_of(terms: FittedTerms, names: Sequence[str]) -> tuple[Linear, ClassLabels | None]:
     """Return the weights of a model, its terms having these names, and the classes of a classifier."""
     linear = Linear(tuple(names), to_host(terms.weights).T, to_host(terms.intercept), terms.one_output)
     labels = terms.candidates.labels
     if labels is None:
         return linear, None
-    return linear, Labels([plain_scalar(label, "classes") for label in labels.classes], labels.slope)
+    return linear, ClassLabels([plain_scalar(label, "classes") for label in labels.classes], labels.slope)
 
 
 # -- transformers ------------------------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ def _unsupported(transformer: Any) -> UnsupportedTransformer:
     )
 
 
-def steps_of(transformer: Any) -> list[Step]:
+def steps_of(transformer: Any) -> list[ProgramStep]:
     """Return a fitted transformer as steps."""
-    if isinstance(transformer, Step):
+    if isinstance(transformer, ProgramStep):
         return [transformer]
     cls = type(transformer)
     parent = next(kind for kind in cls.__mro__ if kind in steps_by_class.registry)
@@ -160,7 +160,7 @@ def steps_of(transformer: Any) -> list[Step]:
 
 
 @singledispatch
-def steps_by_class(transformer: Any) -> list[Step]:
+def steps_by_class(transformer: Any) -> list[ProgramStep]:
     """Return the steps of a transformer by its class: here, of one without an entry of its own."""
     if isinstance(transformer, SelectorMixin):
         return [SelectColumns(transformer.get_support(indices=True))]
@@ -171,14 +171,14 @@ def steps_by_class(transformer: Any) -> list[Step]:
 
 
 @steps_by_class.register
-def _(encoder: TableEncoder) -> list[Step]:
+def _(encoder: TableEncoder) -> list[ProgramStep]:
     if encoder.categories_:
         raise TypeError("TableEncoder must be the first step of a pipeline if it has categories, got it later.")
     return []
 
 
 @steps_by_class.register
-def _(imputer: SimpleImputer) -> list[Step]:
+def _(imputer: SimpleImputer) -> list[ProgramStep]:
     """Missing values are filled by the schema: behind other steps there are none."""
     values = imputer.statistics_
     numeric = np.asarray(values).dtype.kind == "f" and isinstance(imputer.missing_values, float)
@@ -192,7 +192,7 @@ def _(imputer: SimpleImputer) -> list[Step]:
 
 
 @steps_by_class.register
-def _(function: preprocessing.FunctionTransformer) -> list[Step]:
+def _(function: preprocessing.FunctionTransformer) -> list[ProgramStep]:
     if function.func is not None:
         raise _unsupported(function)
     return []
@@ -201,14 +201,14 @@ def _(function: preprocessing.FunctionTransformer) -> list[Step]:
 # -- scalers
 
 
-class Standardise(Step, kind="standardise", axis="inputs", expression=STANDARDISED):
+class Standardise(ProgramStep, kind="standardise", axis="inputs", expression=STANDARDISED):
     """Subtract and divide: scikit-learn's StandardScaler, RobustScaler and MaxAbsScaler."""
 
     center: Annotated[Floats, Reals(("inputs",))]
     scale: Annotated[Floats, Reals(("inputs",), nonzero=True)]
 
 
-class MinMaxScale(Step, kind="stretch", axis="inputs", expression=z * variable("factor") + variable("offset")):
+class MinMaxScale(ProgramStep, kind="stretch", axis="inputs", expression=z * variable("factor") + variable("offset")):
     """Multiply and add: scikit-learn's MinMaxScaler."""
 
     factor: Annotated[Floats, Reals(("inputs",))]
@@ -218,7 +218,7 @@ class MinMaxScale(Step, kind="stretch", axis="inputs", expression=z * variable("
 CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))
 
 
-class Clip(Step, kind="clip", axis="inputs", expression=CLIPPED):
+class Clip(ProgramStep, kind="clip", axis="inputs", expression=CLIPPED):
     """Restrict to an interval."""
 
     low: Annotated[Floats, Reals(("inputs",))]
@@ -229,9 +229,9 @@ class Clip(Step, kind="clip", axis="inputs", expression=CLIPPED):
 @steps_by_class.register(preprocessing.RobustScaler)
 @steps_by_class.register(preprocessing.MaxAbsScaler)
 @steps_by_class.register(preprocessing.MinMaxScaler)
-def _(scaler: Any) -> list[Step]:
+def _(scaler: Any) -> list[ProgramStep]:
     d, bounds = scaler.n_features_in_, getattr(scaler, "feature_range", (-1, 1))
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     if isinstance(scaler, preprocessing.MinMaxScaler):
         steps = [MinMaxScale(scaler.scale_, scaler.min_)]
     else:
@@ -248,12 +248,12 @@ def _(scaler: Any) -> list[Step]:
 # -- polynomials and unions of features
 
 
-class Polynomial(Step, kind="powers", expression=power_product(z, variable("powers"))):
+class Polynomial(ProgramStep, kind="powers", expression=power_product(z, variable("powers"))):
     """Products of powers: scikit-learn's PolynomialFeatures."""
 
     powers: Annotated[Indices, Integers(("terms", "inputs"))]
 
-    def restrict(self, terms: Indices) -> tuple[Step, Indices]:
+    def restrict(self, terms: Indices) -> tuple[ProgramStep, Indices]:
         """Restrict it to some products and the columns in them."""
         powers = self.powers[terms]
         needed = np.flatnonzero(powers.any(axis=0))
@@ -264,7 +264,7 @@ steps_by_class.register(preprocessing.PolynomialFeatures, lambda polynomials: [P
 
 
 @steps_by_class.register
-def _(union: FeatureUnion) -> list[Step]:
+def _(union: FeatureUnion) -> list[ProgramStep]:
     branches = [list(flatten(one)) for _, one in union.transformer_list if not isinstance(one, str)]
     weights = union.transformer_weights
     if weights is not None or any(isinstance(one, SimpleImputer) for branch in branches for one in branch):
@@ -278,7 +278,7 @@ def _(union: FeatureUnion) -> list[Step]:
     return [_concatenate([[step for one in branch for step in steps_of(one)] for branch in branches], d)]
 
 
-def _concatenate(chains: list[list[Step]], d: int, order: Indices | slice = EVERY) -> Concatenate:
+def _concatenate(chains: list[list[ProgramStep]], d: int, order: Indices | slice = EVERY) -> Concatenate:
     """Concatenate chains that are all applied to the same d columns; of their terms, some or all in an order."""
     parts = tuple(Branch(np.arange(d), tuple(chain)) for chain in chains)
     return Concatenate(parts, np.arange(sum(part.n_terms for part in parts))[order])
@@ -287,14 +287,14 @@ def _concatenate(chains: list[list[Step]], d: int, order: Indices | slice = EVER
 # -- bases -------------------------------------------------------------------------------------------------------------
 
 
-class Whiten(Step, kind="rotate", expression=dot(z - variable("center"), variable("matrix"))):
+class Whiten(ProgramStep, kind="rotate", expression=dot(z - variable("center"), variable("matrix"))):
     """`(z - center) matrix`: transforms a metric into the identity."""
 
     center: Annotated[Floats, Reals(("inputs",))]
     matrix: Annotated[Floats, Reals(("inputs", "terms"))]
 
 
-class Radial(Step, kind="radial"):
+class Radial(ProgramStep, kind="radial"):
     """Radial functions around centres, with a kernel of `RadialBasis` and a width for each input."""
 
     kernel: Annotated[str, tuple(RADIAL)]
@@ -312,7 +312,7 @@ class Radial(Step, kind="radial"):
 
 
 @steps_by_class.register
-def _(basis: bases.RadialBasis) -> list[Step]:
+def _(basis: bases.RadialBasis) -> list[ProgramStep]:
     check_choice("kernel", basis.kernel, RADIAL, remedy="a kernel of one's own cannot be stored in a file")
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
@@ -326,7 +326,7 @@ def _(basis: bases.RadialBasis) -> list[Step]:
 
 
 @steps_by_class.register
-def _(basis: bases.SmoothBasis) -> list[Step]:
+def _(basis: bases.SmoothBasis) -> list[ProgramStep]:
     inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[linear]
     parts = [Branch(columns, (Standardise(basis.means_[columns], basis.deviations_[columns]),))]
@@ -340,7 +340,7 @@ def _(basis: bases.SmoothBasis) -> list[Step]:
 steps_by_class.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
 
 
-class Fourier(Step, kind="waves", expression=WAVE):
+class Fourier(ProgramStep, kind="waves", expression=WAVE):
     """Sines with a frequency and a phase, of `FourierBasis`."""
 
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
@@ -351,12 +351,12 @@ class Fourier(Step, kind="waves", expression=WAVE):
 
 
 @steps_by_class.register
-def _(basis: bases.FourierBasis) -> list[Step]:
+def _(basis: bases.FourierBasis) -> list[ProgramStep]:
     columns = basis.columns_
     return [Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
 
 
-class Logistic(Step, kind="logistic", expression=HIDDEN_UNIT):
+class Logistic(ProgramStep, kind="logistic", expression=HIDDEN_UNIT):
     """Logistic hidden units, of `LogisticBasis`."""
 
     directions: Annotated[Floats, Reals(("terms", "inputs"))]

@@ -21,7 +21,16 @@ from termwise.basis.base import ColumnSubset
 from termwise.basis.expressions import Expression, evaluate
 from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
 from termwise.deploy.inputs import Input, InputSchema
-from termwise.deploy.program import Concatenate, Labels, Lags, Linear, PairProducts, Program, Step, as_float32
+from termwise.deploy.program import (
+    ClassLabels,
+    Concatenate,
+    Lags,
+    Linear,
+    PairProducts,
+    Program,
+    ProgramStep,
+    as_float32,
+)
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 ML = "ai.onnx.ml"
@@ -173,7 +182,7 @@ def add_steps(steps: Sequence[Any], graph: Graph, z: str) -> str:
     return z
 
 
-def add_expression(expression: Expression, step: Step, graph: Graph, z: str) -> str:
+def add_expression(expression: Expression, step: ProgramStep, graph: Graph, z: str) -> str:
     """Add the nodes of an expression, of which `z` is the input, and return the name of its value.
 
     Parts without the input are constants. A sum of squares has an axis of its own for the inputs: differences are exact
@@ -293,7 +302,7 @@ def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
     return graph.node("Expand", intercept, rows)
 
 
-def add_label(labels: Labels, graph: Graph, scores: str) -> str:
+def add_label(labels: ClassLabels, graph: Graph, scores: str) -> str:
     """Add the class of each row, (n,)."""
     if len(labels.classes) == 2:
         second = graph.node("GreaterOrEqual", scores, graph.constant(0.0))
@@ -304,7 +313,7 @@ def add_label(labels: Labels, graph: Graph, scores: str) -> str:
     return graph.node("Gather", graph.constant(np.array(labels.classes)), number)
 
 
-def add_class_columns(labels: Labels, graph: Graph, scores: str) -> str:
+def add_class_columns(labels: ClassLabels, graph: Graph, scores: str) -> str:
     """Add a column per class: its probability or, where there are none, its score."""
     if len(labels.classes) == 2:
         scores = graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
@@ -409,7 +418,7 @@ def _parse(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = 
     return operator.outputs
 
 
-def _outputs_of(model: Any) -> tuple[Linear, Labels | None]:
+def _outputs_of(model: Any) -> tuple[Linear, ClassLabels | None]:
     """Return the weights of a model, and its classes as skl2onnx has them: all whole numbers, or all strings."""
     linear, labels = outputs_of(model.fitted_terms_, model.fitted_terms_.names)
     if labels is None:

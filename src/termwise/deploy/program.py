@@ -36,11 +36,11 @@ from termwise.deploy.inputs import InputSchema
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-STEPS: dict[str, type[Step]] = {}  # by their kinds, which model files name
+STEPS: dict[str, type[ProgramStep]] = {}  # by their kinds, which model files name
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Step(Record):
+class ProgramStep(Record):
     """A function from rows of numbers to rows of numbers; subclasses are frozen dataclasses of its parameters.
 
     Its terms are all values of one expression, with parameters along the axis of the terms or of the inputs, unless it
@@ -115,7 +115,7 @@ class Step(Record):
         values = Z[:, None] if self.sums else Z if columns is None else Z[:, columns]
         return evaluate(self.expression, {"z": values, **self.parameters})
 
-    def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
+    def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
         """Return a step with only these terms, in this order, and the columns it must be applied to.
 
         None for the identity. Here, the entries of its arrays along its axis are selected.
@@ -132,7 +132,7 @@ class Step(Record):
         return replace(self, **changed), needed  # type: ignore[type-var]
 
 
-class PairProducts(Step, kind="anova", axis="singles", expression=SINGLE):
+class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE):
     """Products of one or two functions of single inputs, of `AnovaBasis`."""
 
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
@@ -148,7 +148,7 @@ class PairProducts(Step, kind="anova", axis="singles", expression=SINGLE):
         singles = np.column_stack([super().evaluate(Z), np.ones(len(Z))])
         return singles[:, self.first] * singles[:, self.second]
 
-    def restrict(self, terms: Indices) -> tuple[Step | None, Indices]:
+    def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
         """Restrict it to some products and the single functions in them."""
         both = np.append(self.first[terms], self.second[terms])
         used = np.unique(both[both >= 0])
@@ -157,7 +157,7 @@ class PairProducts(Step, kind="anova", axis="singles", expression=SINGLE):
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
 
 
-class SelectColumns(Step, expression=z):
+class SelectColumns(ProgramStep, expression=z):
     """Some columns unchanged; pruning removes it, so that it has no kind in files."""
 
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
@@ -167,7 +167,7 @@ class SelectColumns(Step, expression=z):
         return None, self.columns[terms]
 
 
-class Lags(Step, kind="lags"):
+class Lags(ProgramStep, kind="lags"):
     """Columns of earlier rows: row t holds `z[t - lag]`, with the first row repeated before it."""
 
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
@@ -195,7 +195,7 @@ class Branch(Record):
     """A chain of steps applied to some columns."""
 
     columns: Annotated[Indices, Integers(("indices",), of="inputs")]
-    steps: Annotated[tuple[Step, ...], read_steps]
+    steps: Annotated[tuple[ProgramStep, ...], read_steps]
 
     @property
     def n_terms(self) -> int:
@@ -203,7 +203,7 @@ class Branch(Record):
         return self.steps[-1].n_terms if self.steps else len(self.columns)
 
 
-class Concatenate(Step, kind="beside"):
+class Concatenate(ProgramStep, kind="beside"):
     """The terms of several branches side by side, of `UnionBasis` and of the widths of `SmoothBasis`."""
 
     parts: Annotated[tuple[Branch, ...], read_branches]
@@ -237,25 +237,25 @@ class Concatenate(Step, kind="beside"):
 # -- chains of steps ---------------------------------------------------------------------------------------------------
 
 
-def apply(steps: tuple[Step, ...], Z: Floats) -> Floats:
+def apply(steps: tuple[ProgramStep, ...], Z: Floats) -> Floats:
     """Apply a chain of steps to rows."""
     for step in steps:
         Z = step.evaluate(Z)
     return Z
 
 
-def prune(steps: tuple[Step, ...], terms: Indices) -> tuple[tuple[Step, ...], Indices]:
+def prune(steps: tuple[ProgramStep, ...], terms: Indices) -> tuple[tuple[ProgramStep, ...], Indices]:
     """Restrict a chain to what some of its terms need; return also the columns it must be applied to."""
-    kept: list[Step] = []
+    kept: list[ProgramStep] = []
     for step in reversed(steps):
         smaller, terms = step.restrict(terms)
         kept += [] if smaller is None else [smaller]
     return tuple(reversed(kept)), terms
 
 
-def read_steps(data: Any, place: str, sizes: Sizes) -> tuple[Step, ...]:
+def read_steps(data: Any, place: str, sizes: Sizes) -> tuple[ProgramStep, ...]:
     """Return the chain that plain data describe, applied to as many columns as there are indices of columns."""
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     n_inputs = sizes["indices"]
     for i, one in enumerate(read(list, data, place, sizes)):
         at = f"{place}[{i}]"
@@ -279,7 +279,7 @@ def read_branches(data: Any, place: str, sizes: Sizes) -> tuple[Branch, ...]:
     return branches
 
 
-def check_lags(steps: tuple[Step, ...], place: str, allowed: int = 1) -> None:
+def check_lags(steps: tuple[ProgramStep, ...], place: str, allowed: int = 1) -> None:
     """Raise unless at most one step of a chain refers to earlier rows, and none inside branches."""
     if sum(isinstance(step, Lags) for step in steps) > allowed:
         raise ValueError(f"{place} must have one step of lags at most, and none beside others, got more")
@@ -313,7 +313,7 @@ class Linear(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels(Record):
+class ClassLabels(Record):
     """Classes: the second one where a single output is not negative, otherwise that of the largest output."""
 
     classes: Annotated[list[Any], read_scalars]
@@ -325,9 +325,9 @@ class Program:
     """A fitted model, and nothing that its predictions do not need."""
 
     schema: InputSchema
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     linear: Linear
-    labels: Labels | None
+    labels: ClassLabels | None
     series: str | None = None  # the predicted input of a model of past values
 
     @property
@@ -355,7 +355,7 @@ class Program:
             raise ValueError(f"{place}.linear.intercept must have one output per target, got {n_outputs}")
         labels, series = data["labels"], data["series"]
         if labels is not None:
-            labels = Labels.from_plain(labels, f"{place}.labels", {})
+            labels = ClassLabels.from_plain(labels, f"{place}.labels", {})
             if len(labels.classes) < 2 or n_outputs != (1 if len(labels.classes) == 2 else len(labels.classes)):
                 needed = f"classes for {n_outputs} output{'s' * (n_outputs > 1)}"
                 raise invalid(f"{place}.labels.classes", needed, labels.classes)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, Step
+from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, ProgramStep
 
 
 def source(program: Program) -> str:
@@ -95,7 +95,7 @@ class ExpressionWriter(SourceWriter):
     }
     constant = changing = "{name} = {value}"
 
-    def __init__(self, step: Step, name: str) -> None:
+    def __init__(self, step: ProgramStep, name: str) -> None:
         super().__init__()
         self.step, self.name, self.tables = step, name, step.tables
         rows = [n for n, table in self.tables.items() if table.ndim == 2 or not step.is_per_term(n)]

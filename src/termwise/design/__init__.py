@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from termwise._arrays import (
     Array,
-    Rows,
+    RowIndex,
     as_float64,
     as_type,
     at,
@@ -43,7 +43,7 @@ class Design(ABC):
         """`G' u` for u of shape (n,) or (n, m), in G's own precision."""
 
     @abstractmethod
-    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+    def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of the columns given by their indices or a slice, as a new array."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Dense(Design):
         """`G' u`: the pass over the data."""
         return as_float64(self.G.T @ as_type(u, self.G.dtype))
 
-    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+    def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns."""
         sliced = isinstance(rows, slice)
         found = at(self.G[rows, :], chosen, axis=1) if sliced else at(at(self.G, chosen, axis=1), rows)
@@ -126,7 +126,7 @@ class Sparse(Design):
         """`G' u`."""
         return np.asarray(self.G.T @ u.astype(self.dtype, copy=False), dtype=np.float64)
 
-    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+    def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns, as a dense array."""
         G = self.G[:, chosen]
         G = G if isinstance(rows, slice) and rows == EVERY else G[rows]

@@ -32,7 +32,7 @@ from threadpoolctl import ThreadpoolController
 
 from termwise._arrays import (
     Array,
-    Rows,
+    RowIndex,
     as_float64,
     as_type,
     at,
@@ -89,7 +89,7 @@ class KernelDesign(Design):
         """`G' u`, tile by tile."""
         return self._sweep(u)
 
-    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+    def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some functions."""
         left, right = at(self._left, rows), at(self._right, chosen)
         G = empty((left.shape[0], right.shape[0]), left)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, Rows
+from termwise._arrays import Array, RowIndex
 from termwise._checks import check_indices, import_optional
 from termwise._memory import budget
 from termwise.design import EVERY, Dense
@@ -431,7 +431,7 @@ class FileBlock(Dense):
         """The rows."""
         return self.reader.block(self.number)
 
-    def columns(self, chosen: Array, rows: Rows = EVERY) -> Array:
+    def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns, without reading where all of them are cached."""
         cached = self.reader.columns(self.number, chosen)
         return super().columns(chosen, rows) if cached is None else cached[rows]

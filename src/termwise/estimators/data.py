@@ -29,7 +29,7 @@ from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Rows, Solution, solve_penalised
+from termwise.linalg.least_squares import Problem, Solution, WeightedRows, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.path import SelectionPath
 
@@ -250,7 +250,7 @@ def design_data(G: Any, basis: Any, data: Data) -> DesignData:
 def path_problem(path: SelectionPath, k: int, intercept: bool) -> Problem:
     """Return the least-squares problem of the first k terms of a path."""
     training = path.training()
-    Y, rows = training.Y, Rows(training.sample_weight, intercept)
+    Y, rows = training.Y, WeightedRows(training.sample_weight, intercept)
     G_mean, Y_mean = from_host(training.G_mean[:k], Y), from_host(training.Y_mean, Y)
     return Problem(training.columns(k), Y, rows, G_mean, Y_mean, owned=True)
 

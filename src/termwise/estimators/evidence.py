@@ -39,7 +39,7 @@ from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import fit_design, read
 from termwise.execution import select_terms
-from termwise.linalg.least_squares import Problem, Rows, measure, solve_orthogonal
+from termwise.linalg.least_squares import Problem, WeightedRows, measure, solve_orthogonal
 from termwise.selection.engine import STOPPED, Settings, grow
 from termwise.selection.nested import fetch_in_memory
 from termwise.selection.rules import CostRule
@@ -319,7 +319,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         path = select_terms(design.G, design.Y, design.weights, settings, one_output, lambda path: after_step())
         training = path.training()
         Z, R, Y, k = training.Z, training.R, training.Y, len(path)
-        rows = Rows(training.sample_weight, self.fit_intercept)
+        rows = WeightedRows(training.sample_weight, self.fit_intercept)
         rest = float(np.sum((Y - Z @ (Z.T @ Y)) ** 2) + EVIDENCE_NOISE * np.sum(design.weights @ design.Y**2))
         terms = Terms(np.arange(k), np.full(k, self.alpha), R, Z.T @ Y, rest, rows.n - self.fit_intercept)
         if k and path.stop_reason != STOPPED:

@@ -30,8 +30,13 @@ BASIS_ROWS = 10_000  # rows of Dask data that a basis is fitted to
 PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
 
-def fit_forward(estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bool = False) -> Any:
-    """Fit a forward estimator: grow the path where the data are, then truncate it at the size the criterion chooses."""
+def fit_forward(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bool = False
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Grow the path of a forward estimator where the data are, and truncate it at the size the criterion chooses.
+
+    Returns the fitted terms and the other fitted attributes.
+    """
     parameters = estimator.get_params(deep=False)
     settings = Settings(
         **{field.name: parameters[field.name] for field in fields(Settings) if field.name in parameters}
@@ -55,7 +60,8 @@ def fit_forward(estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bo
         size = max(path.choose(estimator.criterion), min(len(included), len(path)))
     terms, attributes = truncate_path(estimator, path, size, candidates)
     terms = terms if design is None else design.complete(terms)
-    return estimator._store(terms, path_=path, stop_reason_=path.stop_reason, n_swaps_=path.n_swaps, **attributes)
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps}
+    return terms, attributes
 
 
 def path_callback(verbose: int, after_step: Callable[[], bool]) -> Callable[[SelectionPath], bool]:
@@ -301,7 +307,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
         """
-        return fit_forward(self, X, y, sample_weight)
+        terms, attributes = fit_forward(self, X, y, sample_weight)
+        return self._store(terms, **attributes)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return truncate_path(self, path, k, terms.candidates)
@@ -389,7 +396,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
         """
-        return fit_forward(self, X, y, sample_weight, classify=True)
+        terms, attributes = fit_forward(self, X, y, sample_weight, classify=True)
+        return self._store(terms, **attributes)
 
     _cut = ForwardRegressor._cut
     _summary_lines = ForwardRegressor._summary_lines

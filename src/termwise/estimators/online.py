@@ -113,7 +113,7 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         chosen = np.arange(p) if self.terms is None else check_indices("terms", self.terms, p, what="term")
         if not len(chosen) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
-        samples = Samples(p, q) if self.keep_samples else None
+        samples = SampleStore(p, q) if self.keep_samples else None
         state = OnlineState(design.candidates, chosen, q, float(self.alpha), int(self.fit_intercept), samples)
         state.add(data.X, as_columns(data.y), design.whole, data.weights)
         return self._store(state.fitted_terms(), _state=state, n_samples_=state.n_samples)
@@ -236,7 +236,7 @@ class OnlineState:
         n_outputs: int,
         alpha: float,
         intercept: int,
-        samples: Samples | None,
+        samples: SampleStore | None,
     ) -> None:
         self.candidates, self.chosen, self.q = candidates, chosen, n_outputs
         self.alpha, self.intercept, self.samples, self.n_samples = alpha, intercept, samples, 0
@@ -304,14 +304,14 @@ class OnlineState:
         residuals = solution.loo / np.sqrt(weights)[:, None]
         return FitStatistics(problem.rows, solution, problem.G_mean, measure(problem.rows, solution), "gcv", residuals)
 
-    def require_samples(self, purpose: str) -> Samples:
+    def require_samples(self, purpose: str) -> SampleStore:
         """Return the samples, or raise if they were not kept."""
         if self.samples is None:
             raise ValueError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
         return self.samples
 
 
-class Samples:
+class SampleStore:
     """A growing table of design rows, targets and weights, in order of arrival, with O(1) removal by value."""
 
     def __init__(self, p: int, q: int) -> None:

@@ -22,7 +22,7 @@ from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
-from termwise.linalg.least_squares import Rows, measure, pose, solve_penalised
+from termwise.linalg.least_squares import WeightedRows, measure, pose, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
@@ -375,7 +375,7 @@ def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool)
     """
     if not len(path):
         return 0
-    rows = Rows(stage.sample_weight, intercept)
+    rows = WeightedRows(stage.sample_weight, intercept)
     n, share = rows.n, rows.sample_weight / rows.n
     training = path.training()
     scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[1:, ...]

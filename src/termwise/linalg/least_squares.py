@@ -42,7 +42,7 @@ from termwise.linalg.criteria import CRITERIA, uev
 
 
 @dataclass(frozen=True)
-class Rows:
+class WeightedRows:
     """Frequency weights of the samples, and whether the model has an intercept."""
 
     sample_weight: Array
@@ -69,7 +69,7 @@ class Problem:
 
     G: Array
     Y: Array
-    rows: Rows
+    rows: WeightedRows
     G_mean: Array
     Y_mean: Array
     owned: bool
@@ -79,7 +79,7 @@ def pose(G: Array, Y: Array, sample_weight: Array, intercept: bool) -> Problem:
     """Centre the columns and scale the rows."""
     given, weighted = G, bool(np.any(to_host(sample_weight) != 1))
     G, Y = as_float64(G), as_float64(Y)
-    rows = Rows(from_host(sample_weight, G), intercept)
+    rows = WeightedRows(from_host(sample_weight, G), intercept)
     G_mean, Y_mean = zeros((G.shape[1],), G), zeros((Y.shape[1],), G)
     if intercept:
         G_mean, Y_mean = ((rows.sample_weight @ M) / rows.n for M in (G, Y))
@@ -167,14 +167,14 @@ def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
     return namespace(gap).where(saturated[:, None], Y, residual / put(gap, saturated, 1.0)[:, None])
 
 
-def measure(rows: Rows, solution: Solution) -> dict[str, float]:
+def measure(rows: WeightedRows, solution: Solution) -> dict[str, float]:
     """All criteria of a solution, averaged over the outputs."""
     sse = solution.sse.mean()
     loo_sse = total(solution.loo**2) / len(solution.sse)
     return {name: float(f(sse, rows.n - solution.freedom, rows.n, loo_sse)) for name, f in CRITERIA.items()}
 
 
-def noise_variance(rows: Rows, solution: Solution) -> NDArray[np.float64]:
+def noise_variance(rows: WeightedRows, solution: Solution) -> NDArray[np.float64]:
     """Unbiased estimate of the noise of each output, Orr (4.9).
 
     Where no degrees of freedom are left, the leave-one-out error is used instead.

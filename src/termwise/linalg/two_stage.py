@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from termwise._arrays import Array, namespace, put, row_products, running_sums, zeros
 from termwise._numerics import LEVERAGE_GAP_MIN
-from termwise.linalg.least_squares import Rows
+from termwise.linalg.least_squares import WeightedRows
 
 
 class Change(NamedTuple):
@@ -41,7 +41,7 @@ class Stage(Protocol):
         """Change of output j of the signal when a sample is left out."""
 
 
-def leave_one_out_scores(stage: Stage, rows: Rows, Z: Array, Y: Array, Y_mean: Array) -> Array:
+def leave_one_out_scores(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mean: Array) -> Array:
     """Leave-one-out predictions by both stages with the first 0 to k terms of a path, (k + 1, n, q).
 
     Terms and penalties of the first stage are held fixed. Stage two projects the signal on its orthogonal columns Z;

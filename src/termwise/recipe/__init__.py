@@ -80,8 +80,11 @@ def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: t
     return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
 
-def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Fit a flagship estimator: choose a model by cross-validation, select its terms on all samples, and solve."""
+def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[FittedTerms, dict[str, Any]]:
+    """Choose a model by cross-validation, select its terms on all samples, and solve.
+
+    Returns the fitted terms and the other fitted attributes.
+    """
     settings, verbose, labels = estimator.recipe_settings, estimator.verbose, is_classifier(estimator)
     options = RecipeOptions(
         estimator.size, estimator.dictionary, estimator.target, estimator.max_terms, estimator.random_state, labels
@@ -108,8 +111,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
     attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
-    estimator._store(design.complete(terms), **attributes)
-    return estimator
+    return design.complete(terms), attributes
 
 
 def describe_choice(estimator: Any) -> list[str]:
@@ -295,7 +297,8 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
         """
-        return fit_recipe(self, X, y, sample_weight)
+        terms, attributes = fit_recipe(self, X, y, sample_weight)
+        return self._store(terms, **attributes)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
@@ -387,7 +390,8 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
         """
-        return fit_recipe(self, X, y, sample_weight)
+        terms, attributes = fit_recipe(self, X, y, sample_weight)
+        return self._store(terms, **attributes)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)

@@ -20,7 +20,7 @@ from termwise.basis import Basis, TableEncoder, UnionBasis
 from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
 from termwise.execution import select_terms
-from termwise.linalg.least_squares import Rows
+from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
@@ -253,7 +253,7 @@ def fit_ensemble(
     table = encoder.transform(X) if is_frame(X) else X
     fitted = {name: clone(basis).fit(table, Y) for name, basis in choice.bases.items()}
     candidates = {name: design_matrix(basis, table) for name, basis in fitted.items()}
-    stage, terms = EnsembleTarget.fit(choice.members, candidates, Y, Rows(sample_weight, True), alpha)
+    stage, terms = EnsembleTarget.fit(choice.members, candidates, Y, WeightedRows(sample_weight, True), alpha)
     taken = [basis.take(terms[name]) for name, basis in fitted.items()]
     basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
     basis = basis.take(different_rows(basis.transform(table).T))  # dictionaries have functions in common

@@ -26,7 +26,7 @@ from scipy.optimize import nnls
 
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.design import EVERY, Design
-from termwise.linalg.least_squares import Problem, Rows, Solution, leave_one_out, pose
+from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave_one_out, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
 from termwise.selection.nested import NestedModels, nested_paths
@@ -46,7 +46,7 @@ class RidgeTarget:
     signal: Floats  # (n, q), fitted values
     residual: Floats  # (n, q), leave-one-out
     V: Floats  # (n, r), rows not scaled
-    rows: Rows
+    rows: WeightedRows
     alpha: float
 
     @classmethod
@@ -113,7 +113,7 @@ class MemberFit:
     ridge: RidgeTarget | None
 
     @classmethod
-    def from_path(cls, model: NestedModels, targets: Floats, rows: Rows, ridge: RidgeTarget | None) -> Self:
+    def from_path(cls, model: NestedModels, targets: Floats, rows: WeightedRows, ridge: RidgeTarget | None) -> Self:
         """Use all terms of a path.
 
         Without sample i the ridge fit is less by `d`, and the member predicts `s_i` for it: its fit is the one it would
@@ -145,7 +145,7 @@ class EnsembleTarget:
 
     @classmethod
     def fit(
-        cls, members: Sequence[Member], candidates: Mapping[str, Any], Y: Floats, rows: Rows, alpha: float
+        cls, members: Sequence[Member], candidates: Mapping[str, Any], Y: Floats, rows: WeightedRows, alpha: float
     ) -> tuple[Self, dict[str, Indices]]:
         """Fit every member to the candidates of its dictionary; return also the terms used of each dictionary."""
         ridges: dict[str, RidgeTarget] = {}

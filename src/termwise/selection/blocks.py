@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import (
     Array,
-    Rows,
+    RowIndex,
     as_float64,
     as_type,
     at,
@@ -267,7 +267,7 @@ class RowBlock:
         """`G_b' u` for scaled rows u of shape (n_b,) or (n_b, m)."""
         return self.G.products(self.scale(u))
 
-    def columns(self, chosen: Any, rows: Rows = EVERY) -> Array:
+    def columns(self, chosen: Any, rows: RowIndex = EVERY) -> Array:
         """Some rows of some scaled columns, as a new array."""
         G = self.G.columns(chosen, rows)
         return G if self.root is None else G * at(self.root, rows)[:, None]

@@ -127,7 +127,7 @@ class Settings:
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
         check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
-        check_number("min_norm", self.min_norm, low=0, remedy="0 lets in every column that is not a combination")
+        check_number("min_norm", self.min_norm, low=0, remedy="0 admits every linearly independent column")
         if self.precompute != "auto":
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
 
@@ -326,8 +326,8 @@ def exchange_terms(
     the squared error or the regularised cost for "sse" and "cost", whose scores are drops from the same level; by
     `det(G_S'G_S + alpha I)` for "norm", which a term multiplies by `alpha + s`; and for "d_optimal", if alpha is zero,
     by the drop of the squared error plus beta times the logarithm of that determinant. Each exchange improves this
-    objective, so that they come to an end. The first term is moved to the end before it is removed, so that a round
-    leaves all of them in their places.
+    objective, so that they come to an end; for a custom rule whose scores order no such objective, after `max_rounds`.
+    The first term is moved to the end before it is removed, so that a round leaves all of them in their places.
     """
     exchanges: list[tuple[int, int]] = []
     size, unchanged = len(state.chosen) - fixed, 0

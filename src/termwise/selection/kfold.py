@@ -12,7 +12,7 @@ formula leaves the residuals
     a - gamma w,    gamma = (c - a'v_F) / (den - v_F'w)
 
 Gamma is the candidate's weight in the fit without the fold, and `den - v_F'w` is `den` without the fold: when that is
-nothing beside `w'w`, the other folds do not determine the weight and the error is infinite. With `f = W'A_F'r_F` and
+negligible relative to `w'w`, the other folds do not determine the weight and the error is infinite. With `f = W'A_F'r_F` and
 `e = W'A_F'v_F`, and since `P_FF^-2 = I + A_F W diag((1 + 1/gap) / gap) W'A_F'`,
 
     a'v = r'v + f'(e / gap)    v'w = v'v + e'(e / gap)    w'w = v'v + e'(e (1 + 1/gap) / gap), a'a and a'w alike:
@@ -37,7 +37,7 @@ from termwise.selection.rules import Choice, Rule
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 TILE_ROWS = 512  # rows of a tile; its columns are as many as the cache takes
 MAX_RESULT_ENTRIES = 1 << 20  # that a block returns at a time
@@ -121,7 +121,7 @@ def left_out_errors(state: State, folds: range, batches: list[slice]) -> Iterato
 
 
 @mutates
-def set_folds(block: RowBlock, labels: Rows, count: int) -> int:
+def set_folds(block: RowBlock, labels: Indices, count: int) -> int:
     """Store the rows of each fold in a block."""
     order = np.argsort(labels, kind="stable")
     block.folds = np.split(order, np.searchsorted(labels[order], np.arange(1, count)))
@@ -157,7 +157,7 @@ def candidate_products(block: RowBlock, folds: range, L: Floats, T: Array, batch
 # -- folds -------------------------------------------------------------------------------------------------------------
 
 
-def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Rows:
+def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Indices:
     """Return the fold of each of n rows, for `cv` a number of folds, a splitter or pairs (train, test).
 
     A number means contiguous folds, as in scikit-learn's `KFold(cv)`. The closed form leaves out a fold and keeps all

@@ -227,7 +227,7 @@ class GcvRule(ClosedForm):
 
 
 class NormRule(ClosedForm):
-    """Largest rest of the column beside the chosen ones, whatever y is: pivoted Gram-Schmidt."""
+    """Largest squared norm of the column orthogonalised against the chosen ones, independent of y: Gram-Schmidt."""
 
     name = "norm"
 
