@@ -12,8 +12,8 @@ formula leaves the residuals
     a - gamma w,    gamma = (c - a'v_F) / (den - v_F'w)
 
 Gamma is the candidate's weight in the fit without the fold, and `den - v_F'w` is `den` without the fold: when that is
-negligible relative to `w'w`, the other folds do not determine the weight and the error is infinite. With `f = W'A_F'r_F` and
-`e = W'A_F'v_F`, and since `P_FF^-2 = I + A_F W diag((1 + 1/gap) / gap) W'A_F'`,
+negligible relative to `w'w`, the other folds do not determine the weight and the error is infinite. With
+`f = W'A_F'r_F` and `e = W'A_F'v_F`, and since `P_FF^-2 = I + A_F W diag((1 + 1/gap) / gap) W'A_F'`,
 
     a'v = r'v + f'(e / gap)    v'w = v'v + e'(e / gap)    w'w = v'v + e'(e (1 + 1/gap) / gap), a'a and a'w alike:
 
@@ -47,7 +47,7 @@ class KFoldRule(Rule):
     """Smallest K-fold squared error after adding the candidate; `folds` holds the fold of every row over all blocks."""
 
     name = "kfold"
-    end = "no candidate is left whose weight can be told without each of the folds"
+    end = "no candidate is left whose weight is identified when any fold is left out"
 
     def __init__(self, folds: NDArray[np.integer], tile_rows: int = TILE_ROWS) -> None:
         names, self.labels = np.unique(folds, return_inverse=True)

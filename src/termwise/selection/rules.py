@@ -227,7 +227,7 @@ class GcvRule(ClosedForm):
 
 
 class NormRule(ClosedForm):
-    """Largest squared norm of the column orthogonalised against the chosen ones, independent of y: Gram-Schmidt."""
+    """Largest squared norm of the column orthogonalised against the chosen ones: pivoted Gram-Schmidt."""
 
     name = "norm"
 
