@@ -192,7 +192,7 @@ def test_a_candidate_the_other_folds_do_not_see_is_never_taken_without_a_penalty
     rule = KFoldRule(folds)
     assert sorted(terms(select(rule, state, 2))) == [0, 2]
     assert rule.choose(state) is None
-    assert "without each of the folds" in rule.end
+    assert "when any fold is left out" in rule.end
 
 
 def test_a_model_a_fold_cannot_be_left_out_of_ends_the_path(rng):

@@ -66,8 +66,8 @@ def forward_path(
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
         What the next term is chosen by: the exact leave-one-out error, the drop of the regularised cost or of the
         squared error, GCV, the exact K-fold error, the number of leave-one-out misclassifications (of targets -1 and
-        +1), error reduction with D-optimality, or the residual norm of the column. Or a rule of one's own, an instance of
-        a subclass of `termwise.selection.Rule`.
+        +1), error reduction with D-optimality, or the residual norm of the column. Or a custom rule, an instance of a
+        subclass of `termwise.selection.Rule`.
     alpha : float or "reestimate", default=1e-6
         The penalty; "reestimate" re-estimates it by GCV after each term (Orr 7.2).
     penalty : {"weights", "orthogonal"}, default="weights"
