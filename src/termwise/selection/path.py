@@ -259,8 +259,7 @@ def check_criterion(criterion: Any) -> str | None:
     """Return the name of a criterion for the size, or None; raise unless there is such a criterion."""
     if criterion == "tcr_effective":
         warnings.warn(
-            "criterion='tcr_effective' is deprecated and means 'tcr': estimating how many candidates are effectively "
-            "different did not improve predictions. Use criterion='tcr'.",
+            "criterion='tcr_effective' is deprecated and means 'tcr': use 'tcr', or 'loo' to keep more terms.",
             FutureWarning,
             stacklevel=3,
         )
