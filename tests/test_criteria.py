@@ -82,8 +82,8 @@ def test_the_deprecated_tcr_effective_is_tcr(rng):
         path = forward_path(G, y, criterion="tcr_effective", patience=3)
     expected = forward_path(G, y, criterion="tcr", patience=3)
     assert path.terms.tolist() == expected.terms.tolist()
-    with pytest.warns(FutureWarning, match="Use criterion='tcr'"):
+    with pytest.warns(FutureWarning, match="use 'tcr'"):
         assert path.choose("tcr_effective") == expected.choose("tcr")
-    with pytest.warns(FutureWarning, match="Use criterion='tcr'"):
+    with pytest.warns(FutureWarning, match="use 'tcr'"):
         model = ForwardRegressor(criterion="tcr_effective").fit(G, y)
     assert model.n_terms_ == ForwardRegressor().fit(G, y).n_terms_
