@@ -362,7 +362,7 @@ def test_greedy_order_takes_the_lower_index_of_equals():
         ({"alpha": "gcv"}, TypeError, r"alpha must be a finite number > 0, got 'gcv'"),
         ({"max_iter": -1}, ValueError, r"max_iter must be a whole number >= 0, got -1: 0 keeps all terms"),
         ({"max_iter": 2.5}, ValueError, r"max_iter must be a whole number >= 0, got 2\.5"),
-        ({"min_norm": -1}, ValueError, r"min_norm must be a finite number >= 0, got -1: 0 admits every linearly independent column"),
+        ({"min_norm": -1}, ValueError, r"min_norm must be a finite number >= 0, got -1: 0 admits every linearly"),
         ({"tol": -1}, ValueError, r"tol must be a finite number >= 0, got -1: 1e-3 leaves a thousandth of"),
         ({"reselect": 1}, ValueError, r"reselect must be True or False, got 1: True chooses among the terms"),
         ({"max_terms": 0}, ValueError, r"max_terms must be a whole number >= 1, got 0: None sets no limit\."),
