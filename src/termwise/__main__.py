@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -18,9 +19,17 @@ def main() -> None:
             import_optional("rich", "cli", "The command line")
         except ImportError as error:
             sys.exit(str(error))
-    from termwise.cli import app
+    from termwise.cli import EXIT_INTERRUPTED, app
 
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if end.code != EXIT_INTERRUPTED:
+            raise
+        # Threads of the interrupted fit may still compute: finalising the interpreter under them can abort the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":
