@@ -359,22 +359,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     streams = any_library = True
     calibrates = True
 
-    def __init__(
-        self,
-        size: str | int = "small",
-        *,
-        dictionary: str = "auto",
-        target: str = "auto",
-        max_terms: int = 150,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.size = size
-        self.dictionary = dictionary
-        self.target = target
-        self.max_terms = max_terms
-        self.random_state = random_state
-        self.verbose = verbose
+    __init__ = TermwiseRegressor.__init__  # the same parameters
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -393,8 +378,5 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         terms, attributes = fit_recipe(self, X, y, sample_weight)
         return self._store(terms, **attributes)
 
-    def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
-
-    def _summary_lines(self) -> list[str]:
-        return describe_choice(self)
+    _cut = TermwiseRegressor._cut
+    _summary_lines = TermwiseRegressor._summary_lines
