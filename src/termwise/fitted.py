@@ -90,6 +90,20 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class FoldModels:
+    """The models of a cross-validation that repeats the selection of terms in every fold."""
+
+    models: tuple[FittedTerms, ...]  # one per fold, for prediction only
+    fold: NDArray[np.intp]  # (m,), the model that was fitted without the sample
+    residuals: NDArray[np.float64]  # (m, q), out of fold
+    sample_weight: NDArray[np.float64]  # (m,)
+
+    def outputs(self, X: Any) -> NDArray[np.float64]:
+        """Outputs of every model for validated inputs, (K, n, q)."""
+        return np.stack([as_columns(to_host(model.outputs(model.design(X)))) for model in self.models])
+
+
+@dataclass(frozen=True)
 class FittedTerms:
     """The chosen terms of a set of candidates with their weights; inputs are trusted to be validated."""
 
@@ -98,6 +112,7 @@ class FittedTerms:
     weights: Array  # (k, q)
     intercept: Array  # (q,)
     statistics_or_solve: FitStatistics | Callable[[], FitStatistics] | None = None  # None: for prediction only
+    fold_models: FoldModels | None = None
 
     @classmethod
     def from_solution(
