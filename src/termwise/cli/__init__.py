@@ -189,21 +189,27 @@ def fit(
     size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="Number of terms.")] = None,
     drop: Annotated[Columns, typer.Option(metavar="COL", help="Column to exclude from the inputs; repeatable.")] = None,
     category: Annotated[Columns, typer.Option(metavar="COL", help="Numeric column to encode as categories.")] = None,
-    time: Annotated[str | None, typer.Option(metavar="COL", help="Sort the rows by it, hold out the last.")] = None,
+    time: Annotated[str | None, typer.Option(metavar="COL", help="Sort the rows by it, score the last.")] = None,
     lags: Annotated[int, typer.Option(min=1, help="Past values with --basis lag.")] = 10,
     impute: Annotated[bool, typer.Option("--impute", help="Impute the median or the most frequent category.")] = False,
-    hold_out: Annotated[float, typer.Option(help="Fraction of the rows held out for the score.")] = 0.2,
-    no_hold_out: Annotated[bool, typer.Option("--no-hold-out", help="Hold out no rows.")] = False,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Hold out this share of the rows: fit to the others, score on these."),
+    ] = None,
+    no_hold_out: Annotated[bool, typer.Option("--no-hold-out", help="Fit only: no refits, no baselines.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Report to write, too.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of held-out rows and folds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of folds and held-out rows.")] = 0,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Fit a small model to a table and score it on held-out rows.
+    """Fit a small model to a table and estimate its error.
 
-    Numeric and categorical columns and missing values are detected and reported. The score is computed on held-out rows
-    (a fifth by default), beside those of baselines; the model that is saved is fitted to all rows.
+    Numeric and categorical columns and missing values are detected and reported. The model is fitted to all rows, and
+    the score is that of the procedure: cross-validation in which the selection of the terms is repeated in every fold,
+    beside baselines on the same folds. With --hold-out 0.2 the model is fitted to the other rows, and the score is that
+    of this very model on the rows held out. Rows in the order of time (--time, --basis lag) are always predicted from
+    rows before them.
     An existing MODEL is replaced only with --force; other commands replace their output, and none its input.
 
     Examples
@@ -214,18 +220,18 @@ def fit(
 
         termwise fit sensor.csv -t temperature --time when --basis lag --lags 24 -o model.json
 
-        termwise fit iris.csv -t species --json | jq .scores.held_out
+        termwise fit iris.csv -t species --json | jq .score
     """
     from termwise.cli.fit import FitOptions, run_fit
 
-    if not 0 < hold_out < 1:
+    if hold_out is not None and not 0 < hold_out < 1:
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
     if size not in (None, "small", "accurate") and not (size.isdecimal() and int(size) > 0):
         raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
-                         tuple(category or ()), time, impute, None if no_hold_out else hold_out, report, out,
-                         force)  # fmt: skip
+                         tuple(category or ()), time, impute, None if no_hold_out else hold_out, not no_hold_out,
+                         report, out, force)  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 

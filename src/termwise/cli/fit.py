@@ -1,4 +1,4 @@
-"""`termwise fit`: read a table, choose the estimator, score it on held-out rows, fit, print and save."""
+"""`termwise fit`: read a table, choose the estimator, fit and score it, print and save."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
+from sklearn.base import clone
+from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -20,11 +21,13 @@ from termwise.cli import Console, UsageError
 from termwise.cli.tables import read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
 from termwise.deploy.document import write_atomically
+from termwise.explain.scores import quoted_score
 from termwise.recipe import dictionaries
 
 pd = import_optional("pandas", "cli", "The command line")
 
-MIN_ROWS_TO_HOLD_OUT = 20
+MIN_ROWS_TO_SCORE = 20
+N_TIME_FOLDS = 5  # of rows in the order of time: blocks of the last half, each predicted from the rows before it
 MAX_TERMS_SHOWN = 15
 MAX_OUTPUTS_SHOWN = 4  # columns of weights
 MAX_CENTERS = 500  # radial functions on a table with more rows
@@ -51,7 +54,8 @@ class FitOptions:
     category: tuple[str, ...] = ()
     time: str | None = None
     impute: bool = False
-    hold_out: float | None = 0.2
+    hold_out: float | None = None
+    score: bool = True
     report: Path | None = None
     out: Path | None = None
     force: bool = False
@@ -66,7 +70,8 @@ class FitOptions:
                 values = value if isinstance(value, tuple) else (value,)
                 words += [word for each in values for word in (f"--{option.name}", str(each))]
         words += ["--impute"] * self.impute
-        words += ["--no-hold-out"] if self.hold_out is None else ["--hold-out", f"{self.hold_out:g}"]
+        words += [] if self.hold_out is None else ["--hold-out", f"{self.hold_out:g}"]
+        words += [] if self.score else ["--no-hold-out"]
         words += [] if self.out is None else ["-o", str(self.out)]
         return shlex.join(words)
 
@@ -80,16 +85,22 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     sizes = f"{counted(n, 'row')}, {counted(task.X.shape[1], 'input')}"
     console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
     notes = [*task.notes, *preprocessing_notes(task, options)]
-    held_out, baselines = score_held_out(task, options, console, notes)
-    fill = fill_values(task.X)
+    train, test = split(task, options, notes)
+    fill = fill_values(task.X.iloc[train])
     X = task.X.fillna(fill)
-    y = pd.Series(task.y, name=task.target)
-    model = make_estimator(options, task.kind, X)
-    weights = {"sample_weight": (np.arange(n) >= options.lags).astype(float)} if series else {}  # 0: no past
-    with console.step(f"fitting all {n} rows", model, notes):
-        model.fit(X, task.y, **weights)
+    X_train, y_train = X.iloc[train].reset_index(drop=True), pd.Series(task.y[train], name=task.target)
+    model = make_estimator(options, task.kind, X_train)
+    weights = {"sample_weight": (train >= options.lags).astype(float)} if series else {}  # 0: no past
+    with console.step(f"fitting {len(train)} rows", model, notes):
+        model.fit(X_train, y_train.to_numpy(), **weights)
+    scores: dict[str, Any] = {}
+    if options.score and n < MIN_ROWS_TO_SCORE:
+        notes.append(f"no baselines and no cross-validation of them: fewer than {MIN_ROWS_TO_SCORE} rows")
+    elif options.score:
+        with console.step("scoring the held-out rows" if len(test) else "cross-validating", notes=notes):
+            scores = score_fit(model, X, task, test, options)
     with console.step("collecting diagnostics", notes=notes):
-        facts = tw.diagnostics.facts(model, X, y, held_out=held_out, baselines=baselines, reproduce=options.command,
+        facts = tw.diagnostics.facts(model, X_train, y_train, **scores, reproduce=options.command,
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
     facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
     predictor = tw.Predictor.from_estimator(model).with_facts(facts)
@@ -109,7 +120,8 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         "report": None if options.report is None else str(options.report), "task": task.kind, "target": task.target,
         "rows": n, "inputs": list(map(str, task.X.columns)), "estimator": facts["model"]["class"],
         "n_terms": facts["model"]["n_terms"], "n_candidates": facts["model"]["n_candidates"], "terms": facts["terms"],
-        "scores": facts["scores"], "baselines": facts["baselines"], "notes": facts["notes"],
+        "score": quoted_score(facts["scores"]), "scores": facts["scores"], "baselines": facts["baselines"],
+        "notes": facts["notes"],
         "seconds": round(time.perf_counter() - started, 3),
     }  # fmt: skip
 
@@ -178,49 +190,59 @@ def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
     return notes
 
 
-def score_held_out(
-    task: Task, options: FitOptions, console: Console, notes: list[str]
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Fit to some rows and score on the others, beside baselines; (None, []) if no rows are held out."""
-    if options.hold_out is None:
-        return None, []
-    if len(task.y) < MIN_ROWS_TO_HOLD_OUT:
-        notes.append(f"no rows are held out: fewer than {MIN_ROWS_TO_HOLD_OUT}")
-        return None, []
-    series = options.basis == "lag"
-    if series:  # lagged values as columns, so that rows can be held out
-        train, _ = split(task, options)
-        X = task.X.fillna(fill_values(task.X.iloc[train]))
-        basis = make_basis(options, X).fit(X)
-        G, y = basis.windows(X)
-        task = replace(task, X=pd.DataFrame(G, columns=basis.get_feature_names_out()), y=y)
-    train, test = split(task, options)
-    if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
-        notes.append("no rows are held out: the others would have one class")
-        return None, []
-    X_train, X_test = (task.X.iloc[rows].reset_index(drop=True) for rows in (train, test))
-    fill = fill_values(X_train)
-    X_train, X_test = X_train.fillna(fill), X_test.fillna(fill)
-    model = make_estimator(options, task.kind, X_train)
-    model = model.set_params(basis=None) if series else model
-    with console.step(f"fitting {len(train)} rows, {len(test)} held out", model, notes):
-        model.fit(X_train, task.y[train])
-    with console.step("comparing with baselines", notes=notes):
-        held_out, baselines = tw.diagnostics.held_out_comparison(model, X_train, task.y[train], X_test, task.y[test])
-    fitted = model[-1] if hasattr(model, "steps") else model
-    return {**held_out, "terms": int(fitted.n_terms_)}, baselines
+def score_fit(model: Any, X: Any, task: Task, test: Any, options: FitOptions) -> dict[str, Any]:
+    """Return the scores of a fitted model and of baselines, as keywords of `diagnostics.facts`.
+
+    With held-out rows, which the model has not seen, its score on these. Otherwise that of the procedure, by
+    cross-validation of the whole fit: the model itself has seen all rows. Rows in the order of time are predicted from
+    rows before them.
+    """
+    n, past = len(task.y), options.lags if options.basis == "lag" else 0
+    if len(test):
+        train = np.setdiff1d(np.arange(n), test)
+        judged = np.arange(test[0] - past, n) if past else test  # with the past of the first one
+        held_out, baselines = tw.diagnostics.held_out_comparison(
+            model, X.iloc[train].reset_index(drop=True), task.y[train], X.iloc[judged].reset_index(drop=True),
+            task.y[judged],
+        )  # fmt: skip
+        rows = counted(len(test), "row")
+        protocol = f"on the last {rows}, held out" if task.ordered else f"on {rows} held out at random"
+        return {"held_out": {**held_out, "protocol": protocol}, "baselines": baselines}
+    y, estimator = task.y, model
+    if past:  # lagged values as columns, so that rows can be left out
+        X, y = model.basis_.windows(X)
+        X, estimator = pd.DataFrame(X, columns=model.basis_.get_feature_names_out()), clone(model)
+        estimator = estimator.set_params(basis=None)
+    cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(y) // (2 * N_TIME_FOLDS)) if task.ordered else None
+    score, baselines = tw.diagnostics.cross_validated_comparison(estimator, X, y, cv=cv, random_state=options.seed)
+    return {"cross_validation": score, "baselines": baselines}
 
 
-def split(task: Task, options: FitOptions) -> tuple[Any, Any]:
-    """Return training and test rows: the last ones are held out of a time series, else stratified random ones."""
+def split(task: Task, options: FitOptions, notes: list[str]) -> tuple[Any, Any]:
+    """Return training rows and held-out rows: the last ones in the order of time, else stratified random ones."""
     rows = np.arange(len(task.y))
-    assert options.hold_out is not None
+    none = rows, rows[:0]
+    if options.hold_out is None:
+        return none
+    if len(rows) < MIN_ROWS_TO_SCORE:
+        notes.append(f"no rows are held out: fewer than {MIN_ROWS_TO_SCORE}")
+        return none
     n_test = min(max(2, round(options.hold_out * len(rows))), len(rows) - 5)
     if task.ordered:
-        return rows[:-n_test], rows[-n_test:]
-    classes, counts = np.unique(task.y, return_counts=True)
-    stratify = task.kind == "classification" and counts.min() >= 2 and min(n_test, len(rows) - n_test) >= len(classes)
-    return train_test_split(rows, test_size=n_test, random_state=options.seed, stratify=task.y if stratify else None)
+        train, test = rows[:-n_test], rows[-n_test:]
+    else:
+        labels, counts = np.unique(task.y, return_counts=True)
+        enough = counts.min() >= 2 and min(n_test, len(rows) - n_test) >= len(labels)
+        stratify = task.y if task.kind == "classification" and enough else None
+        train, test = map(np.sort, train_test_split(rows, test_size=n_test, random_state=options.seed,
+                                                    stratify=stratify))  # fmt: skip
+    if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
+        notes.append("no rows are held out: the others would have one class")
+        return none
+    if options.basis == "lag" and len(train) < 2 * options.lags:
+        notes.append(f"no rows are held out: the others would be fewer than twice the {options.lags} lags")
+        return none
+    return train, test
 
 
 # -- estimator ---------------------------------------------------------------------------------------------------------
@@ -298,8 +320,8 @@ def make_basis(options: FitOptions, X: Any) -> Any:
 
 
 def print_fit(facts: dict[str, Any], console: Console) -> None:
-    """Print notes, terms with weights and standard errors, and the scores on held-out rows."""
-    model, terms, held_out = facts["model"], facts["terms"], facts["scores"].get("held_out")
+    """Print notes, terms with weights and standard errors, and the score beside those of baselines."""
+    model, terms, score = facts["model"], facts["terms"], quoted_score(facts["scores"])
     console.print_notes(facts["notes"])
     title = f"{model['class']}: {model['n_terms']} of {model['n_candidates']} terms ({model['dictionary']})"
     outputs = model["outputs"][:MAX_OUTPUTS_SHOWN]
@@ -314,14 +336,27 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
         rows.append((f"... and {model['n_terms'] - MAX_TERMS_SHOWN} more", *blank))
     if not terms:
         rows.append(("none: the model is the mean", *blank))
-    console.print_table(title, header, rows)
-    if held_out:
-        title = f"on {held_out['n']} rows held out, the model fitted to the others"
-        rows = [("this model", f"{held_out['value']:.3f}", str(held_out["terms"]))]
-        rows += [(str(one.get("title", one["name"])), f"{one['value']:.3f}", str(one["terms"]))
-                 for one in facts["baselines"]]  # fmt: skip
-        console.print_table(title, ["", str(held_out["metric"]), "terms"], rows)
-        if "coverage" in held_out:
-            console.print(f"{held_out['coverage']:.0%} of them inside their {held_out['nominal']:.0%} interval, "
-                          f"root mean squared error {held_out['rmse']:.4g}")  # fmt: skip
-        console.print(f"The model itself is fitted to all {model['n']} rows.")
+    console.print_table(f"{title}, fitted to {counted(model['n'], 'row')}", header, rows)
+    if score:
+        print_score(score, facts, console)
+
+
+def print_score(score: dict[str, Any], facts: dict[str, Any], console: Console) -> None:
+    """Print the score, how it was estimated, and those of baselines by the same protocol."""
+    console.print(f"{score['metric']} {with_error(score)} ({score['protocol']})", style="bold")
+    details = {"root mean squared error": "rmse", "log loss": "log_loss"}
+    found = [f"{name} {score[key]:.4g}" for name, key in details.items() if key in score]
+    if "coverage" in score:
+        found.append(f"{score['coverage']:.0%} of these rows inside their {score['nominal']:.0%} interval")
+    if found:
+        console.print(", ".join(found))
+    if facts["baselines"]:
+        rows = [("this model", with_error(score), str(facts["model"]["n_terms"]))]
+        rows += [(str(one.get("title", one["name"])), with_error(one), str(one["terms"])) for one in facts["baselines"]]
+        console.print_table("beside baselines, scored alike", ["", str(score["metric"]), "terms"], rows)
+
+
+def with_error(score: dict[str, Any]) -> str:
+    """Return a score with its standard error as text."""
+    error = "" if score["std_error"] is None else f" +- {score['std_error']:.3f}"
+    return f"{round(score['value'], 3) + 0.0:.3f}{error}"

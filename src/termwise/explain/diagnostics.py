@@ -1,24 +1,17 @@
-"""Diagnostics of a fitted model as plain data: metadata of the fit, scores, and baselines on held-out samples."""
+"""Diagnostics of a fitted model as plain data: metadata of the fit, its samples, scores and baselines."""
 
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LassoCV, LogisticRegression, MultiTaskLassoCV, RidgeCV
-from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.metrics import accuracy_score, confusion_matrix
 
-from termwise._arrays import as_columns, densify, evenly, is_foreign, rows_of, to_host
-from termwise.basis import LagBasis, TableEncoder
+from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
 from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
@@ -33,18 +26,21 @@ from termwise.explain.resolve import (
     round_significant,
     to_plain,
 )
+from termwise.explain.scores import (
+    TABLE_ENTRIES,
+    cross_validated_comparison,
+    held_out_comparison,
+    own_encoder,
+    own_score,
+)
 from termwise.fitted import Labels
+
+__all__ = ["cross_validated_comparison", "facts", "held_out_comparison"]
 
 MAX_TERMS = 500  # listed with their weights
 MAX_ROWS = 1000  # samples whose observed and predicted values are listed
 MAX_COLUMNS = 12  # named in a note
 PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
-TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
-BASELINE_ROWS = 5000  # samples a baseline is fitted to
-INTERVAL_PAIRS = 20_000_000  # pairs of a training and a test sample that intervals are computed from
-COVERAGE = 0.9  # nominal coverage of the intervals
-RIDGE_PENALTIES = np.logspace(-3, 5, 33)
-INVERSE_PENALTIES = [0.003, 0.03, 0.3, 3.0, 30.0]  # C of logistic regression
 
 
 def facts(
@@ -53,6 +49,7 @@ def facts(
     y: Any = None,
     *,
     held_out: dict[str, Any] | None = None,
+    cross_validation: dict[str, Any] | None = None,
     baselines: Sequence[dict[str, Any]] | None = None,
     notes: Sequence[str] = (),
     reproduce: str | None = None,
@@ -68,6 +65,9 @@ def facts(
         ranges of its inputs.
     held_out : dict, default=None
         Score on held-out samples: "metric", "value", "n", as returned by `held_out_comparison`.
+    cross_validation : dict, default=None
+        Cross-validated score of the procedure, as returned by `cross_validated_comparison`; by default that of
+        `TermwiseRegressor` and `TermwiseClassifier` on their own folds, and None for other estimators.
     baselines : list of dict, default=None
         Scores of baselines on the same samples: "name", "value", "terms".
     notes : list of str, default=()
@@ -80,7 +80,7 @@ def facts(
     facts : dict
         "model" : description of the fit ("class", "task", "n", "d", "n_terms", "n_candidates", "dictionary", "alpha",
         "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "intercept").
-        "scores" : criteria, "loo_r2" or "loo_accuracy", "held_out".
+        "scores" : criteria, "loo_r2" or "loo_accuracy" (given the terms), "held_out", "cross_validation".
         "baselines" : "name", "score" and "terms" of each.
         "criteria", "choices" : names of the criteria along the path, the size each of them selects.
         "path", "path_terms" : a row for each size, names of the terms in the order of their selection.
@@ -123,13 +123,15 @@ def facts(
     table = resolved.preprocess(X)
     criteria = {} if resolved.n_samples is None else model.criteria_
     scores = {name: round_significant(value) for name, value in criteria.items()}
+    scores |= {"held_out": to_plain(held_out)}
+    scores |= {"cross_validation": to_plain(cross_validation or own_score(estimator, labels))}
     effects, no_effects = effects_metadata(resolved, table)
     module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
     script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
     found = {
         "model": model_metadata(resolved, target),
-        "scores": {**scores, "held_out": to_plain(held_out)},
+        "scores": scores,
         "baselines": [to_plain({**one, "score": one["value"]}) for one in baselines or []],
         "terms": terms_metadata(resolved),
         "effects": effects,
@@ -137,7 +139,7 @@ def facts(
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
         "reproduce": reproduce or script,
         "versions": {**versions, "python": platform.python_version()},
-        **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(scores)}),
+        **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(criteria)}),
         **trials_metadata(resolved),
     }
     if X is not None and labels is not None:
@@ -282,125 +284,3 @@ def data_notes(resolved: ResolvedModel, X: Any) -> list[str]:
             rest = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
             notes.append(f"{what}: {', '.join(columns[:MAX_COLUMNS])}{rest}.")
     return notes
-
-
-# -- held-out samples --------------------------------------------------------------------------------------------------
-
-
-def held_out_comparison(
-    model: Any, X: Any, y: Any, X_test: Any, y_test: Any
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Score a fitted model on held-out samples, next to baselines fitted to the same training samples.
-
-    The baselines are the mean (the most frequent class), and linear models of all columns: ridge regression and the
-    lasso with cross-validated penalties (for classes, logistic regression with ridge and with lasso penalty). Their
-    columns are standardised, and categories are encoded as the model encodes them.
-
-    Parameters
-    ----------
-    model : fitted estimator of termwise, or a pipeline that ends in one
-        Fitted to X and y.
-    X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q)
-        Training samples.
-    X_test, y_test : data frame or array-like of shape (m, d), array-like of shape (m,) or (m, q)
-        Held-out samples.
-
-    Returns
-    -------
-    held_out : dict
-        "metric" ("R2", or "accuracy" for classes), "value", "n" (number of samples), and for regression "rmse",
-        "unexplained" (share of the variance), "coverage" (share of the samples in their 90 % interval).
-    baselines : list of dict
-        For each baseline "name", "value" of the same metric on the same samples, "terms" (number of nonzero weights),
-        "title" (a longer name), and "rows" where it was fitted to a subset of the samples.
-
-    Notes
-    -----
-    Of more than 5,000 samples, baselines are fitted to 5,000, evenly spaced.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.model_selection import train_test_split
-    >>> from termwise import ForwardRegressor, diagnostics
-    >>> X, X_test, y, y_test = train_test_split(*load_diabetes(return_X_y=True), random_state=0)
-    >>> model = ForwardRegressor().fit(X, y)
-    >>> held_out, baselines = diagnostics.held_out_comparison(model, X, y, X_test, y_test)
-    >>> held_out["metric"], [one["name"] for one in baselines]
-    ('R2', ['mean', 'ridge', 'lasso'])
-    """
-    resolved = resolve(model, "held_out_comparison")
-    y, y_test = as_numpy(y), as_numpy(y_test)
-    held_out = held_out_score(resolved, X_test, y_test)
-    encoder, rows = own_encoder(resolved, X), evenly(len(y), BASELINE_ROWS)
-    tables = [X, X_test] if encoder is None else [encoder.transform(X), encoder.transform(X_test)]
-    G, G_test = (table if hasattr(table, "toarray") else as_numpy(table) for table in tables)
-    G = rows_of(G, rows)
-    if G.shape[0] * G.shape[1] > TABLE_ENTRIES:
-        return held_out, []
-    if y.ndim > 1:  # MultiTaskLassoCV takes no sparse matrices
-        G, G_test = densify(G), densify(G_test)
-    metric = r2_score if resolved.classes is None else accuracy_score
-    subset = {"rows": len(rows)} if len(rows) < len(y) else {}
-    baselines = []
-    for name, (title, linear) in baseline_models(resolved.classes is None, y.ndim > 1).items():
-        pipeline = make_pipeline(StandardScaler(with_mean=not hasattr(G, "toarray")), linear)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # penalties too small for the solver to converge are not selected
-            pipeline.fit(G, y[rows])
-            value = float(metric(y_test, pipeline.predict(G_test)))
-        coef = np.atleast_2d(getattr(getattr(pipeline[-1], "best_estimator_", pipeline[-1]), "coef_", 0.0))
-        n_terms = int(np.any(coef != 0, axis=0).sum())
-        baselines.append({"name": name, "title": title, "value": value, "terms": n_terms, **subset})
-    return held_out, baselines
-
-
-def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
-    """Score of the model on held-out samples, and the coverage of its intervals."""
-    result = score_metadata(y, as_numpy(resolved.given.predict(X)), resolved.classes)
-    if resolved.classes is not None:
-        return result
-    result["unexplained"] = 1 - result["value"]
-    if resolved.loo_residuals is not None:
-        rows = evenly(len(y), max(100, INTERVAL_PAIRS // len(resolved.loo_residuals)))
-        table = resolved.preprocess(rows_of(X, rows))
-        lower, upper = (as_numpy(end) for end in resolved.model.predict_interval(table, coverage=COVERAGE))
-        result["coverage"] = float(np.mean((lower <= y[rows]) & (y[rows] <= upper)))
-        result["nominal"] = COVERAGE
-    return result
-
-
-def score_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray | None) -> Metadata:
-    """Accuracy of classes, or share of the variance explained and root mean squared error."""
-    if classes is not None:
-        return {"metric": "accuracy", "value": float(accuracy_score(y, predicted)), "n": len(y)}
-    rmse = float(np.sqrt(np.mean((y - predicted) ** 2)))
-    return {"metric": "R2", "value": float(r2_score(y, predicted)), "n": len(y), "rmse": rmse}
-
-
-def own_encoder(resolved: ResolvedModel, X: Any) -> Any:
-    """The fitted transformer that encodes a table in front of the model's terms; None for numbers."""
-    first = resolved.steps[0] if resolved.steps else None
-    if resolved.preprocessing is not None:
-        return resolved.preprocessing
-    if isinstance(first, TableEncoder | LagBasis):
-        return first
-    return TableEncoder().fit(X) if is_frame(X) else None
-
-
-def baseline_models(regression: bool, many_outputs: bool) -> dict[str, tuple[str, Any]]:
-    """Title and estimator of each baseline."""
-    if regression:
-        lasso = MultiTaskLassoCV(max_iter=2000) if many_outputs else LassoCV(max_iter=2000)
-        ridge = RidgeCV(RIDGE_PENALTIES)
-        return {"mean": ("mean", DummyRegressor()), "ridge": ("ridge", ridge), "lasso": ("lasso", lasso)}
-    l1 = {"l1_ratio": 1.0, "solver": "saga", "tol": 1e-2, "max_iter": 200, "random_state": 0}
-    if LogisticRegression().penalty != "deprecated":  # before scikit-learn 1.8 l1_ratio requires this penalty
-        l1["penalty"] = "elasticnet"
-    models = LogisticRegression(max_iter=200), LogisticRegression(**l1)
-    ridge, lasso = (GridSearchCV(model, {"C": INVERSE_PENALTIES}, cv=3) for model in models)
-    return {
-        "mean": ("most frequent class", DummyClassifier()),
-        "ridge": ("logistic regression, ridge penalty", ridge),
-        "lasso": ("logistic regression, lasso penalty", lasso),
-    }

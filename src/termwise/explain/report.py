@@ -14,9 +14,10 @@ from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
-from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata, score_metadata
+from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
+from termwise.explain.scores import quoted_score, score_metadata
 from termwise.recipe.dictionaries import DICTIONARIES
 
 SCRIPTS = ["core.js", "path.js", "effects.js"]
@@ -83,7 +84,7 @@ def render(
     folder = files("termwise.explain") / "page"
     parts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *SCRIPTS)}
     strict = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    strict.filters |= {"short": short, "counted": counted, "per_cent": per_cent, "score": score}
+    strict.filters |= {"short": short, "counted": counted, "per_cent": per_cent, "score": score, "error": with_error}
     all_keys = dict.fromkeys(OPTIONAL) | facts
     terms = counted(facts["model"]["n_terms"], "term")
     page_title = f"{facts['model']['target']} in {terms}" if facts["model"]["target"] else f"A model of {terms}"
@@ -98,6 +99,7 @@ def render(
         trials=trials_table(facts),
         notes=notes(facts),
         metrics=METRICS,
+        quoted=quoted_score(facts["scores"]),
         css=markup(parts["page.css"]),
         js=markup('(() => {\n"use strict";\n' + "".join(parts[name] for name in SCRIPTS) + "})();"),
         facts_json=markup(safe_json({"facts": facts, "data": data, "names": NAMES})),
@@ -165,7 +167,7 @@ def predictor_metadata(predictor: Predictor) -> Metadata:
             "classes": None if classes is None else [str(one) for one in classes],
             "intercept": round_significant(predictor.intercept),
         },
-        "scores": {"held_out": None},
+        "scores": {"held_out": None, "cross_validation": None},
         "baselines": [],
         "criteria": [],
         "terms": [
@@ -222,6 +224,12 @@ def score(value: float, metric: str) -> str:
     return per_cent(value) if metric == "accuracy" else f"{round(value, 3) + 0.0:.3f}".replace("-", MINUS)
 
 
+def with_error(one: Metadata, metric: str) -> str:
+    """A score with its standard error, where that is known."""
+    error = one.get("std_error")
+    return score(one["value"], metric) + ("" if error is None else f" ± {score(error, metric)}")
+
+
 # -- content of the page -----------------------------------------------------------------------------------------------
 
 
@@ -232,7 +240,8 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     effects = "Partial dependence" if averages else "Main effects and interactions" if interactions else "Main effects"
     residuals = facts["fit"] and facts["model"]["n_terms"]  # those of a mean are of no interest
     headings = {
-        "quality": facts["scores"].get("held_out") and "Held-out performance and baselines",
+        "quality": (facts["scores"].get("held_out") and "Held-out performance and baselines")
+        or (facts["baselines"] and "Cross-validated performance and baselines"),
         "data": data and "Performance on these data",
         "path": facts["path"] and "Error along the path",
         "terms": "Terms and weights",
@@ -263,12 +272,11 @@ def headline(model: Metadata) -> str:
 def cards(facts: Metadata) -> list[tuple[str, str, str]]:
     """Name, value and explanation of the most important numbers."""
     model, scores, found = facts["model"], facts["scores"], []
-    if held_out := scores.get("held_out"):
-        metric, value = held_out["metric"], held_out["value"]
-        found.append((f"held-out {METRICS.get(metric, metric)}", score(value, metric), f"{held_out['n']:,} samples"))
-    errors = {trial["name"]: trial["error"] for trial in facts.get("trials", [])}.get(model.get("trial"), [])
-    if not model["classes"] and model["n_terms"] < len(errors) and errors[model["n_terms"]] is not None:
-        found.append(("cross-validated R²", score(1 - errors[model["n_terms"]], "R2"), "of the whole procedure"))
+    for key, name in (("held_out", "held-out"), ("cross_validation", "cross-validated")):
+        if one := scores.get(key):
+            metric = one["metric"]
+            how = one.get("protocol") or f"on {one['n']:,} samples"
+            found.append((f"{name} {METRICS.get(metric, metric)}", with_error(one, metric), how))
     for key, metric in (("loo_r2", "R2"), ("loo_accuracy", "accuracy")):
         if scores.get(key) is not None:
             found.append((f"leave-one-out {METRICS[metric]}", score(scores[key], metric), "given the terms"))
@@ -284,19 +292,19 @@ def cards(facts: Metadata) -> list[tuple[str, str, str]]:
 
 
 def bars(facts: Metadata) -> list[dict[str, Any]]:
-    """Held-out scores of the model and the baselines, as lengths and as text."""
-    model, held_out = facts["model"], facts["scores"].get("held_out")
-    if not held_out:
+    """Scores of the model and the baselines, as lengths and as text."""
+    model, quoted = facts["model"], quoted_score(facts["scores"])
+    if not quoted:
         return []
-    own = {"title": model["class"], "score": held_out["value"], "terms": model["n_terms"]}
+    own = {"title": model["class"], **quoted, "score": quoted["value"], "terms": model["n_terms"]}
     rows = [own, *facts["baselines"]]
-    longest = max(1.0 if held_out["metric"] in METRICS else 0.0, *(row["score"] for row in rows)) or 1.0
+    longest = max(1.0 if quoted["metric"] in METRICS else 0.0, *(row["score"] for row in rows)) or 1.0
     return [
         {
             "title": row.get("title") or row["name"],
             "own": row is own,
             "width": f"{100 * max(row['score'], 0.0) / longest:.2f}",
-            "value": score(row["score"], held_out["metric"]),
+            "value": with_error({**row, "value": row["score"]}, quoted["metric"]),
             "terms": counted(row["terms"], "term"),
         }
         for row in rows
