@@ -133,13 +133,12 @@ def test_fit_output(folder, tmp_path):
     assert "120 rows, 3 inputs, regression of y" in said
     assert "kind is categorical, one-hot encoded: blue, red" in said
     assert "inputs are standardised inside the model" in said
-    assert "on 24 rows held out, the model fitted to the others" in said
-    assert "The model itself is fitted to all 120 rows." in said
-    assert re.search(r"TermwiseRegressor: \d+ of \d+ terms \(pairs\)", said)
+    assert re.search(r"TermwiseRegressor: \d+ of \d+ terms \(pairs\), fitted to 120 rows", said)
+    assert re.search(r"R2 0\.9\d\d \+- 0\.\d{3} \(5-fold cross-validation, selection repeated\)", said)
     assert "ridge" in said
     predictor = load_predictor(tmp_path / "m.json")
     assert predictor.facts["model"]["target"] == "y"
-    assert "--basis anova --drop label --hold-out 0.2" in predictor.facts["reproduce"]
+    assert "--basis anova --drop label -o" in predictor.facts["reproduce"]
     assert "<html" in (tmp_path / "r.html").read_text()
 
 
@@ -149,7 +148,8 @@ def test_fit_json(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["task"] == "classification"
-    assert record["scores"]["held_out"]["metric"] == "accuracy"
+    assert record["score"]["metric"] == "accuracy"
+    assert record["score"] == record["scores"]["cross_validation"]
     assert record["model"] == "m.json"
     assert record["n_terms"] == len(record["terms"])
     assert [one["name"] for one in record["baselines"]] == ["mean", "ridge", "lasso"]
@@ -163,6 +163,7 @@ def test_fit_quiet_and_without_output(folder):
     result = invoke("fit", folder / "table.csv", "-t", "y", "--method", "forward", "--drop", "label", "--no-hold-out")
     assert "Nothing is saved: -o MODEL.json keeps the model." in result.output
     assert "held out" not in result.output
+    assert "ridge" not in result.output
 
 
 def test_missing_values(folder, tmp_path):
@@ -271,6 +272,8 @@ def test_few_rows_and_rare_classes(tmp_path):
     (tmp_path / "few.csv").write_text("a,b,y\n" + "\n".join(f"{i},{i * i % 7},{2 * i + 1}" for i in range(12)))
     result = invoke("fit", tmp_path / "few.csv", "-t", "y", "--method", "forward")
     assert result.exit_code == 0
+    assert "not compared with baselines: fewer than 20 rows" in words(result)
+    result = invoke("fit", tmp_path / "few.csv", "-t", "y", "--method", "forward", "--hold-out", "0.3")
     assert "no rows are held out: fewer than 20" in words(result)
     (tmp_path / "rare.csv").write_text(
         "a,y\n" + "\n".join(f"{i * 7 % 11},{'odd' if i == 29 else 'common'}" for i in range(30))
@@ -282,7 +285,9 @@ def test_few_rows_and_rare_classes(tmp_path):
 def test_held_out_rows_leave_one_class(tmp_path):
     rows = "\n".join(f"{i},{i * 7 % 11},{'late' if i == 29 else 'early'}" for i in range(30))
     (tmp_path / "t.csv").write_text("t,a,y\n" + rows)
-    result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "--time", "t")
+    options = "fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "--time", "t"
+    assert "time series cross-validation, 5 folds of the last 15 samples" in words(invoke(*options))
+    result = invoke(*options, "--hold-out", "0.2")
     assert "no rows are held out: the others would have one class" in words(result)
 
 
@@ -318,6 +323,8 @@ def test_time_series(folder, tmp_path):
     )
     refused = invoke("fit", tmp_path / "gap.csv", "-t", "level", "--time", "day", "--basis", "lag")
     assert "must have level up to some time and not after, got one in line" in words(refused)
+    most = invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "40", "--hold-out", "0.5")
+    assert "no rows are held out: the others would be fewer than twice the 40 lags" in words(most)
     short = invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "50")
     assert "--lags must be at most a third of the 120 rows, got 50: use --lags 40." in words(short)
 
@@ -342,7 +349,9 @@ def test_time_series_with_missing_inputs(folder, tmp_path):
     options = "--time", "day", "--basis", "lag", "--lags", 4, "--impute", "-o", tmp_path / "m.json"
     result = invoke("fit", tmp_path / "t.csv", "-t", "level", *options)
     assert "wind is missing in 11 rows, imputed with 3" in words(result)
-    assert "on 23 rows held out" in words(result)
+    assert "(time series cross-validation, 5 folds of the last 55 samples, selection repeated)" in words(result)
+    result = invoke("fit", tmp_path / "t.csv", "-t", "level", *options, "--force", "--hold-out", "0.2")
+    assert "(on the last 24 rows, held out)" in words(result)
     assert invoke("predict", tmp_path / "m.json", tmp_path / "t.csv").exit_code == 0
 
 

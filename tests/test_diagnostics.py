@@ -240,7 +240,7 @@ def test_a_model_without_samples(sample):
     assert facts["terms"][0]["std_error"] is None
     assert facts["fit"]["loo"] is None
     assert facts["model"]["n"] == 120
-    assert facts["scores"] == {"held_out": None}
+    assert facts["scores"] == {"held_out": None, "cross_validation": None}
 
 
 def test_a_model_without_terms(sample):
@@ -346,7 +346,11 @@ def test_comparison_for_classes(sample):
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
     model = ForwardClassifier().fit(X[:80], labels[:80])
     held_out, baselines = diagnostics.held_out_comparison(model, X[:80], labels[:80], X[80:], labels[80:])
-    assert held_out == {"metric": "accuracy", "value": model.score(X[80:], labels[80:]), "n": 40}
+    accuracy = model.score(X[80:], labels[80:])
+    assert held_out["metric"] == "accuracy"
+    assert held_out["value"] == accuracy
+    assert held_out["n"] == 40
+    assert held_out["std_error"] == pytest.approx(np.sqrt(accuracy * (1 - accuracy) / 40))
     dummy = DummyClassifier().fit(X[:80], labels[:80])
     assert baselines[0]["value"] == dummy.score(X[80:], labels[80:])
     assert baselines[1]["terms"] == 4

@@ -95,7 +95,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         model.fit(X_train, y_train.to_numpy(), **weights)
     scores: dict[str, Any] = {}
     if options.score and n < MIN_ROWS_TO_SCORE:
-        notes.append(f"no baselines and no cross-validation of them: fewer than {MIN_ROWS_TO_SCORE} rows")
+        notes.append(f"not compared with baselines: fewer than {MIN_ROWS_TO_SCORE} rows")
     elif options.score:
         with console.step("scoring the held-out rows" if len(test) else "cross-validating", notes=notes):
             scores = score_fit(model, X, task, test, options)

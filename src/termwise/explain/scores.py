@@ -28,6 +28,7 @@ COVERAGE = 0.9  # nominal coverage of the intervals
 N_FOLDS = 5  # of cross-validation, as in the automatic estimators
 RIDGE_PENALTIES = np.logspace(-3, 5, 33)
 INVERSE_PENALTIES = [0.003, 0.03, 0.3, 3.0, 30.0]  # C of logistic regression
+PENALTY_FOLDS = 3  # that its penalty is chosen by, within the training samples
 
 Rows = NDArray[np.intp]
 Splits = list[tuple[Rows, Rows]]  # training and test rows of each fold
@@ -131,7 +132,7 @@ def held_out_comparison(
         G, G_test = densify(G), densify(G_test)
     subset = {"rows": len(rows)} if len(rows) < len(train) else {}
     baselines = []
-    for name, (title, linear) in baseline_models(resolved.classes is None, y.ndim > 1).items():
+    for name, (title, linear) in baseline_models(resolved.classes is None, [y[rows]]).items():
         pipeline = fit_baseline(linear, rows_of(G, rows), y[rows])
         score = score_metadata(y_test[test], pipeline.predict(rows_of(G_test, test)), resolved.classes)
         baselines.append({"name": name, "title": title, "value": score["value"], "std_error": score["std_error"],
@@ -222,7 +223,7 @@ def cross_validated_comparison(
     rows = evenly(len(y), BASELINE_ROWS)
     subset = {"rows": len(some[-1][0])} if len(some[-1][0]) < len(splits[-1][0]) else {}
     baselines = []
-    for name, (title, linear) in baseline_models(classes is None, y.ndim > 1).items():
+    for name, (title, linear) in baseline_models(classes is None, [y[train] for train, _ in some]).items():
         pipeline = fit_baseline(linear, rows_of(G, rows), y[rows])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in `fit_baseline`
@@ -336,19 +337,26 @@ def count_terms(pipeline: Any) -> int:
     return int(np.any(coef != 0, axis=0).sum())
 
 
-def baseline_models(regression: bool, many_outputs: bool) -> dict[str, tuple[str, Any]]:
-    """Title and estimator of each baseline."""
+def baseline_models(regression: bool, targets: Sequence[NDArray]) -> dict[str, tuple[str, Any]]:
+    """Title and estimator of each baseline for these targets of training sets.
+
+    Where no class has as many samples as there are folds, the penalty of a linear model cannot be chosen: there is the
+    most frequent class only.
+    """
     if regression:
-        lasso = MultiTaskLassoCV(max_iter=2000) if many_outputs else LassoCV(max_iter=2000)
+        lasso = MultiTaskLassoCV(max_iter=2000) if targets[0].ndim > 1 else LassoCV(max_iter=2000)
         ridge = RidgeCV(RIDGE_PENALTIES)
         return {"mean": ("mean", DummyRegressor()), "ridge": ("ridge", ridge), "lasso": ("lasso", lasso)}
+    frequent = {"mean": ("most frequent class", DummyClassifier())}
+    if min(np.unique(y, return_counts=True)[1].max() for y in targets) < PENALTY_FOLDS:
+        return frequent
     l1 = {"l1_ratio": 1.0, "solver": "saga", "tol": 1e-2, "max_iter": 200, "random_state": 0}
     if LogisticRegression().penalty != "deprecated":  # before scikit-learn 1.8 l1_ratio requires this penalty
         l1["penalty"] = "elasticnet"
     models = LogisticRegression(max_iter=200), LogisticRegression(**l1)
-    ridge, lasso = (GridSearchCV(model, {"C": INVERSE_PENALTIES}, cv=3) for model in models)
+    ridge, lasso = (GridSearchCV(model, {"C": INVERSE_PENALTIES}, cv=PENALTY_FOLDS) for model in models)
     return {
-        "mean": ("most frequent class", DummyClassifier()),
+        **frequent,
         "ridge": ("logistic regression, ridge penalty", ridge),
         "lasso": ("logistic regression, lasso penalty", lasso),
     }
