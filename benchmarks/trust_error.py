@@ -20,7 +20,7 @@ from termwise import TermwiseClassifier, TermwiseRegressor
 
 N_FRESH = 3000
 N_SETS = {"small": 100, "accurate": 40}  # of each kind
-PER_JOB = 4
+PER_JOB = 2
 
 Sample = tuple[np.ndarray, np.ndarray]
 
