@@ -337,6 +337,8 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
     if not terms:
         rows.append(("none: the model is the mean", *blank))
     console.print_table(f"{title}, fitted to {counted(model['n'], 'row')}", header, rows)
+    if any(term["std_error"] is not None for term in terms):
+        console.print("Standard errors are given the terms: they do not account for their selection.", style="dim")
     if score:
         print_score(score, facts, console)
 
@@ -353,7 +355,9 @@ def print_score(score: dict[str, Any], facts: dict[str, Any], console: Console) 
     if facts["baselines"]:
         rows = [("this model", with_error(score), str(facts["model"]["n_terms"]))]
         rows += [(str(one.get("title", one["name"])), with_error(one), str(one["terms"])) for one in facts["baselines"]]
-        console.print_table("beside baselines, scored alike", ["", str(score["metric"]), "terms"], rows)
+        console.print_table(
+            "compared with baselines, by the same protocol on the same rows", ["", str(score["metric"]), "terms"], rows
+        )
 
 
 def with_error(score: dict[str, Any]) -> str:

@@ -241,7 +241,11 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     residuals = facts["fit"] and facts["model"]["n_terms"]  # those of a mean are of no interest
     headings = {
         "quality": (facts["scores"].get("held_out") and "Held-out performance and baselines")
-        or (facts["baselines"] and "Cross-validated performance and baselines"),
+        or (
+            facts["scores"].get("cross_validation")
+            and facts["baselines"]
+            and "Cross-validated performance and baselines"
+        ),
         "data": data and "Performance on these data",
         "path": facts["path"] and "Error along the path",
         "terms": "Terms and weights",
