@@ -52,7 +52,7 @@ def default(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     student = rng.uniform(size=n) < 0.3
     balance = rng.normal(770 + 215 * student, 480).clip(0)
     income = rng.normal(40_000 - 22_000 * student, 10_000)
-    odds = -9.2 + 0.0058 * balance - 0.65 * student
+    odds = -10.6 + 0.0058 * balance - 0.65 * student
     return np.column_stack([student, balance, income]).astype(np.float64), (odds + rng.logistic(size=n) > 0).astype(int)
 
 
