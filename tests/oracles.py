@@ -458,7 +458,7 @@ def pool_then_few(G, members, Y, second):
 
 
 def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
-    """Predictions (k + 1, n, q) without each fold, for the mean of models: (weight, basis, target, size)."""
+    """Predictions (k + 1, n, q) without each fold, for the mean of models: (weights by fold, basis, target, size)."""
     from sklearn.base import clone
 
     from termwise import forward_path
@@ -474,15 +474,36 @@ def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
             path = forward_path(G, aim, rule="cost", alpha=alpha, max_terms=size, sample_weight=counts[inside])
             seen.append(G[:, path.terms])
             new.append(fitted.transform(X[~inside])[:, path.terms])
-            mean = mean + weight * predict(seen[-1], weights(seen[-1], aim, alpha, counts=counts[inside]))
+            mean = mean + weight[number] * predict(seen[-1], weights(seen[-1], aim, alpha, counts=counts[inside]))
         G, new = np.hstack(seen), np.hstack(new)
         path = forward_path(G, mean, rule="cost", alpha=alpha, max_terms=most, sample_weight=counts[inside])
         for k in range(most + 1):
             terms = path.terms[:k]
             w = weights(G[:, terms], mean, alpha, counts=counts[inside])
-            low, high = Y[inside].min(axis=0), Y[inside].max(axis=0)
-            scores[k, ~inside] = np.clip(predict(new[:, terms], w), low, high)
+            scores[k, ~inside] = predict(new[:, terms], w)
     return scores
+
+
+def log_losses(scores, y, counts):
+    """Negative log-likelihood of labels in {-1, 1} (m, n) after Platt's calibration, as a share of that of the rates."""
+    from scipy.optimize import minimize_scalar
+
+    positive = y > 0
+    n_class = np.where(positive, counts[positive].sum(), counts[~positive].sum())
+    smoothed = np.where(positive, (n_class + 1) / (n_class + 2), 1 / (n_class + 2))
+    rate = np.average(positive, weights=counts)
+    base = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
+    found = []
+    for s in scores:
+
+        def loss(log_slope, s=s):
+            p = 1 / (1 + np.exp(-2 * np.exp(log_slope) * s))
+            return -counts @ (smoothed * np.log(p) + (1 - smoothed) * np.log(1 - p))
+
+        slope = np.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10}).x)
+        p = 1 / (1 + np.exp(-2 * slope * s))
+        found.append(-np.log(np.where(positive, p, 1 - p)) / base)
+    return np.array(found)
 
 
 def ridge_signal(G, Y, counts):
@@ -494,7 +515,7 @@ def ridge_signal(G, Y, counts):
 
 
 def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
-    """Predictions (k + 1, n, q) for every sample by paths grown on the other folds, cut to the targets seen there."""
+    """Predictions (k + 1, n, q) for every sample by paths grown on the other folds."""
     from sklearn.base import clone
 
     from termwise import forward_path
@@ -509,8 +530,7 @@ def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
         for k in range(most + 1):
             size = min(k, len(path))
             w, intercept = path.coef(size)  # (q, size), (q,): Y is a matrix
-            values = new[:, path.terms[:size]] @ w.T + intercept
-            scores[k, ~inside] = np.minimum(np.maximum(values, Y[inside].min(axis=0)), Y[inside].max(axis=0))
+            scores[k, ~inside] = new[:, path.terms[:size]] @ w.T + intercept
     return scores
 
 
