@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.pipeline import Pipeline
 
@@ -17,7 +14,7 @@ from termwise._checks import check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import InputStatistics
 from termwise.basis.encoder import is_frame
-from termwise.estimators import CallbackSupportMixin, SelectorModel, class_scores, step_callback, with_callbacks
+from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read, solve_path
 from termwise.estimators.forward import path_callback
 from termwise.execution import select_terms
@@ -34,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 def cut_recipe(
-    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, settings: RecipeSettings
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of a path, fitted, with calibrated probabilities for labels, and their penalty.
 
@@ -49,35 +46,17 @@ def cut_recipe(
         targets, scores = stage.targets, leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
         solution = through_first_stage(stage, solution, problem, scores)
     residuals = solution.loo / root
-    if candidates.labels is not None:
-        slope = calibrate((targets - residuals).squeeze(), targets.squeeze(), rows.sample_weight, settings.log_slope)
-        candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
-    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
+    if candidates.labels is not None:
+        terms = terms.calibrated(targets - residuals, targets, rows.sample_weight)
+    return terms, {"alpha_": alpha}
 
 
 def parts_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
     last = basis[-1] if isinstance(basis, Pipeline) else basis
     return list(last.bases_) if isinstance(last, UnionBasis) else [last]
-
-
-def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: tuple[float, float]) -> float:
-    """Return the slope at which the softmax of the scores has the smallest negative log-likelihood (Platt scaling).
-
-    Parameters
-    ----------
-    scores : (n,) or (n, q) leave-one-out scores.
-    labels : labels coded -1 and +1, of the same shape.
-    sample_weight : (n,) weights.
-    bounds : range of the logarithm of the slope.
-    """
-    scores, truth = class_scores(scores), class_scores(labels) > 0
-
-    def negative_log_likelihood(log_slope: float) -> float:
-        return -float(sample_weight @ log_softmax(np.exp(log_slope) * scores, axis=1)[truth])
-
-    return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
 
 def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[FittedTerms, dict[str, Any]]:
@@ -106,7 +85,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     signal, candidates = design.Y if stage is None else stage.signal, design.candidates
     callback, path_settings = path_callback(verbose, after_step), choice.path_settings
     path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
-    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, settings)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
     attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
     attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
@@ -264,7 +243,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
+    selects_terms = streams = any_library = True
 
     def __init__(
         self,
@@ -301,7 +280,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return self._store(terms, **attributes)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+        return cut_recipe(path, k, self.first_stage_, terms.candidates)
 
     def _summary_lines(self) -> list[str]:
         return describe_choice(self)
@@ -356,8 +335,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
-    calibrates = True
+    selects_terms = streams = any_library = True
 
     __init__ = TermwiseRegressor.__init__  # the same parameters
 

@@ -63,5 +63,4 @@ class RecipeSettings:
     max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
 
     # -- probabilities and summary -------------------------------------------------------------------------------------
-    log_slope: tuple[float, float] = (-5.0, 5.0)  # bounds of the logarithm of the logistic slope: flat to a step
     listed_inputs: int = 10  # inputs whose ARD relevance `summary` lists: one line of text
