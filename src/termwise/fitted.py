@@ -118,6 +118,13 @@ class FoldModels:
         pairs = zip(self.models, designs, strict=True)
         return np.stack([as_columns(to_host(model.outputs(G))) for model, G in pairs])
 
+    def selection_frequency(self) -> NDArray[np.float64]:
+        """Share of the models that use each input."""
+        counts = np.zeros(self.models[0].candidates.n_features)
+        for model in self.models:
+            counts[sorted(set().union(*inputs_of(model)))] += 1
+        return counts / len(self.models)
+
     def with_scales(self, X: Any) -> FoldModels:
         """Add the scale of the residuals as a function of the terms of each model.
 

@@ -94,21 +94,6 @@ def _freeze_terms(estimator: Any, model: Any, before: list[Any], terms: FittedTe
     return Program(schema, steps, *outputs_of(terms, names), series)
 
 
-def inputs_in_use(terms: FittedTerms) -> Indices:
-    """Return the inputs that the terms of a model depend on: all of them, if that is unknown."""
-    if not len(terms.chosen):
-        return np.empty(0, dtype=np.intp)
-    chain, columns = list(flatten(terms)), np.arange(terms.candidates.n_features)
-    if isinstance(chain[0], TableEncoder):
-        encoder = chain.pop(0)
-        columns = np.repeat(columns, [1 if kinds is None else len(kinds) for _, kinds in encoder.blocks()])
-    try:
-        steps = tuple(step for one in chain for step in steps_of(one))
-    except TypeError:  # a transformer without steps
-        return np.unique(columns)
-    return np.unique(columns[prune(steps, np.arange(len(terms.chosen)))[1]])
-
-
 def flatten(transformer: Any) -> Iterator[Any]:
     """Yield the transformers of nested pipelines, or of the terms of a model, without those that do nothing."""
     transformer = getattr(transformer, "best_estimator_", transformer)  # of a search

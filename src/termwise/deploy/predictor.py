@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from termwise._checks import check_bool, check_choice, check_number
 from termwise.basis.encoder import is_frame
 from termwise.deploy import document
-from termwise.deploy.freeze import freeze, inputs_in_use
+from termwise.deploy.freeze import freeze
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
 from termwise.linalg.conformal import SIDES

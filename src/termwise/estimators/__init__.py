@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, as_type, at, densify, from_host, to_host
 from termwise._checks import check_bool, check_choice, check_number, is_dask
-from termwise.deploy.predictor import Predictor, inputs_in_use
+from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import check_design, check_inputs
 from termwise.execution.dask import map_rows, without_rows
 from termwise.fitted import FittedTerms, FoldModels, Labels
@@ -281,6 +281,7 @@ class TermModel(BaseEstimator):
             terms.loo_residuals()  # raises before a Dask graph is built
             return None
         if terms.fold_models is None:
+            terms.loo_residuals()  # raises another error for a model fitted on a cluster
             raise ValueError(self._without_folds(f"method={method!r}"))
         return terms.fold_models
 
@@ -373,10 +374,7 @@ class TermModel(BaseEstimator):
         folds = self._fitted().fold_models
         if folds is None:
             raise AttributeError(self._without_folds("selection_frequency_"))
-        frequency = np.zeros(self.n_features_in_)
-        for model in folds.models:
-            frequency[inputs_in_use(model)] += 1 / len(folds.models)
-        return frequency
+        return folds.selection_frequency()
 
     @property
     def predictor_(self) -> Predictor:
