@@ -95,11 +95,11 @@ def cv_plus(model, X, y, fold, X_new, coverage, side="two-sided"):
     n, n_folds = len(X), len(np.unique(fold))
     center = clone(model).fit(X, y).predict(X_new)
     values = {"lows": np.empty((len(X_new), n)), "highs": np.empty((len(X_new), n)), "signed": np.empty((len(X_new), n))}
+    models = {k: clone(model).fit(X[fold != k], y[fold != k]) for k in np.unique(fold)}
     for i in range(n):
-        others = fold != fold[i]
-        one = clone(model).fit(X[others], y[others])
+        one = models[fold[i]]
         error = y[i] - one.predict(X[i : i + 1])[0]
-        at_new = center + (one.predict(X_new) - center) * np.sqrt(n_folds / n)
+        at_new = center + (one.predict(X_new) - center) * n_folds / n
         values["lows"][:, i], values["highs"][:, i] = at_new - abs(error), at_new + abs(error)
         values["signed"][:, i] = at_new + error
     miss = 1 - coverage

@@ -349,6 +349,10 @@ CASES = {
         lambda G, Y, w: ForwardRegressor(max_terms=1).fit(*chunked(G, Y)).loo_residuals_,
         "leave-one-out residuals and intervals need every row of the fit, got a model fitted on Dask data",
     ),
+    "folds": (
+        lambda G, Y, w: ForwardRegressor(selection_cv=5).fit(*chunked(G, Y)),
+        "selection_cv must be None for Dask data and for rows of a file, got 5",
+    ),
     "intervals": (
         lambda G, Y, w: ForwardRegressor(max_terms=1).fit(*chunked(G, Y)).predict_interval(G),
         "leave-one-out residuals and intervals need every row of the fit",
@@ -362,7 +366,7 @@ def unknown(array, count):
 
 @pytest.mark.parametrize(("action", "message"), CASES.values(), ids=CASES)
 def test_messages(action, message, client, data):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         action(*data)
 
 

@@ -438,5 +438,6 @@ class Program:
         folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"]) for i, one in listed)
         for i, one in enumerate(folds):
             if len(one.program.linear.intercept) != n_outputs:
-                raise invalid(f"{place}.folds[{i}].linear.intercept", f"of {n_outputs} outputs", one.program.linear.intercept)
+                needed, got = f"a list of {n_outputs} outputs", len(one.program.linear.intercept)
+                raise invalid(f"{place}.folds[{i}].linear.intercept", needed, got)
         return cls(schema, steps, linear, labels, series, folds)
