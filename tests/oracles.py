@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import clone
 
 
 def augmented(G, alphas, intercept):
@@ -87,6 +88,30 @@ def jackknife_plus(G, y, alphas, G_new, coverage, intercept=True):
     lower = np.sort(lows, axis=1)[:, low_rank - 1] if low_rank >= 1 else np.full(len(G_new), -np.inf)
     upper = np.sort(highs, axis=1)[:, high_rank - 1] if high_rank <= n else np.full(len(G_new), np.inf)
     return lower, upper
+
+
+def cv_plus(model, X, y, fold, X_new, coverage, side="two-sided"):
+    """CV+ with the fold models moved towards the model of all samples, by retraining K times."""
+    n, n_folds = len(X), len(np.unique(fold))
+    center = clone(model).fit(X, y).predict(X_new)
+    values = {
+        "lows": np.empty((len(X_new), n)),
+        "highs": np.empty((len(X_new), n)),
+        "signed": np.empty((len(X_new), n)),
+    }
+    models = {k: clone(model).fit(X[fold != k], y[fold != k]) for k in np.unique(fold)}
+    for i in range(n):
+        one = models[fold[i]]
+        error = y[i] - one.predict(X[i : i + 1])[0]
+        at_new = center + (one.predict(X_new) - center) * n_folds / n
+        values["lows"][:, i], values["highs"][:, i] = at_new - abs(error), at_new + abs(error)
+        values["signed"][:, i] = at_new + error
+    miss = 1 - coverage
+    low_rank, high_rank = int(np.floor(miss * (n + 1) + 1e-9)), int(np.ceil((1 - miss) * (n + 1) - 1e-9))
+    lower = np.sort(values["lows" if side == "two-sided" else "signed"], axis=1)[:, low_rank - 1]
+    upper = np.sort(values["highs" if side == "two-sided" else "signed"], axis=1)[:, high_rank - 1]
+    infinite = np.full(len(X_new), np.inf)
+    return -infinite if side == "upper" else lower, infinite if side == "lower" else upper
 
 
 def gcv(G, Y, alphas, intercept):

@@ -33,6 +33,7 @@ FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the col
 ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
 RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
+CALIBRATION_GRADIENT = 1e-10  # of the log loss: weighted and repeated samples then agree to eight digits
 SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
 
 # -- selection ---------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
     as_numpy,
+    best_interval,
     path_metadata,
     penalty_curves,
     resolve,
@@ -364,7 +365,7 @@ def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     if resolved.loo_residuals is not None:
         rows = evenly(len(y), max(100, INTERVAL_PAIRS // len(resolved.loo_residuals)))
         table = resolved.preprocess(rows_of(X, rows))
-        lower, upper = (as_numpy(end) for end in resolved.model.predict_interval(table, coverage=COVERAGE))
+        lower, upper = (as_numpy(end) for end in best_interval(resolved.model, table, COVERAGE))
         result["coverage"] = float(np.mean((lower <= y[rows]) & (y[rows] <= upper)))
         result["nominal"] = COVERAGE
     return result

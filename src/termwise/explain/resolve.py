@@ -258,10 +258,16 @@ def regression_fit(
     if len(places) == 1:
         data |= {"curve": heights, "coverage": coverage, "interval": None}
         with suppress(ValueError):  # the model has not stored its samples
-            ends = resolved.model.predict_interval(resolved.preprocess(like(X, mesh)), coverage=coverage)
+            ends = best_interval(resolved.model, resolved.preprocess(like(X, mesh)), coverage)
             data["interval"] = tuple(as_columns(as_numpy(end))[:, output] for end in ends)
         return "curve", data
     return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
+
+
+def best_interval(model: Any, X: Any, coverage: float) -> tuple[Any, Any]:
+    """Intervals that account for the selection of terms, or intervals given the terms if it was not repeated."""
+    given = model.selects_terms and model.fitted_terms_.fold_models is None
+    return model.predict_interval(X, coverage=coverage, method="jackknife+" if given else "auto")
 
 
 def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -> tuple[str, Metadata]:

@@ -22,7 +22,7 @@ from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
 from termwise.linalg.least_squares import measure
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeOptions, choose_model, fit_candidates
+from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import FirstStage, through_first_stage
@@ -32,11 +32,11 @@ Floats = NDArray[np.float64]
 
 
 def cut_recipe(
-    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, slopes: Floats | None
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, choice: RecipeChoice
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Return the first k terms of a path, fitted as in the folds, and their penalty.
 
-    The probabilities of labels have the slope of this size in cross-validation.
+    The probabilities of labels are calibrated as those of this size in cross-validation.
     """
     problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
     data, rows = path.training(), problem.rows
@@ -44,11 +44,13 @@ def cut_recipe(
     if stage is not None:
         scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
         solution = through_first_stage(stage, solution, problem, scores)
-    if candidates.labels is not None and slopes is not None:
-        slope = float(slopes[min(k, len(slopes) - 1)])
-        candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
-    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
+    if candidates.labels is not None:
+        slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
+        labels = replace(candidates.labels, slope=slope, shift=shift)
+        terms = replace(terms, candidates=replace(candidates, labels=labels), intercept=terms.intercept + shift)
+    return terms, {"alpha_": alpha}
 
 
 def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
@@ -96,10 +98,9 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     signal, candidates = design.Y if stage is None else stage.signal, design.candidates
     callback, path_settings = path_callback(verbose, after_step), choice.path_settings
     path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
-    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice.slopes)
-    folds = with_encoder(choice.folds, terms.candidates, encoder if is_frame(frame) else None)
-    terms = replace(terms, fold_models=folds)
-    procedure = choice.procedure
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
+    folds = with_encoder(choice.folds, candidates, encoder if is_frame(frame) else None)
+    terms, procedure = replace(terms, fold_models=folds), choice.procedure
     attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
     if labels:
         attributes |= {"cv_log_loss_": procedure.error * procedure.null_loss, "cv_error_rate_": procedure.error_rate}
@@ -281,7 +282,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
+    selects_terms = streams = any_library = True
 
     def __init__(
         self,
@@ -318,7 +319,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return self._store(terms, **attributes)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.choice_.slopes)
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.choice_)
 
     def _summary_lines(self) -> list[str]:
         return describe_choice(self)
@@ -341,8 +342,8 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Candidate functions; see `TermwiseRegressor`.
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
         What the terms are selected for and fitted to; see `TermwiseRegressor`. "auto" is "ridge", since labels are
-        noisy, and "pooled"; for more than 1,200 samples "data" takes the place of "ridge", and for more than 4,000
-        there is no ensemble.
+        noisy, and "pooled" as well if `size` is not "small"; for more than 1,200 samples "data" takes the place of
+        "ridge", and for more than 4,000 there is no ensemble.
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.
     random_state : int, RandomState instance or None, default=0
@@ -378,8 +379,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
-    calibrates = True
+    selects_terms = streams = any_library = True
 
     __init__ = TermwiseRegressor.__init__  # the same parameters
 

@@ -195,7 +195,7 @@ class RecipeChoice:
     n_candidates: int  # distinct candidates of all dictionaries tried, in the largest training set
     path_settings: Settings  # of the final path, which continues beyond the chosen size
     procedure: ProcedureError
-    slopes: Floats | None  # of labels: slope of the probabilities at every size
+    calibration: list[tuple[float, Floats]]  # of labels: slope and shift of the probabilities at every size
     folds: FoldModels  # of the first cross-validation, on the encoded inputs
 
 
@@ -218,6 +218,8 @@ def choose_model(
     """
     n, tries_ensembles = max(len(samples.X), samples.sample_weight.sum()), options.target in ("auto", "pooled")
     targets = [options.target] if not tries_ensembles else ["ridge"] if options.labels else ["data", "ridge"]
+    if options.labels and options.size == "small":  # a single model has fewer terms than an ensemble of many
+        tries_ensembles = options.target == "pooled"
     targets = targets if n <= settings.ridge_rows else ["data"]
     X, Y, sample_weight = merge_duplicates(samples)
     growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
@@ -263,8 +265,8 @@ def choose_model(
     length = max(1, n_terms + settings.extra_terms)
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
-                        procedure=procedure, slopes=best.slopes() if options.labels else None,
-                        folds=fold_models(best, n_terms))  # fmt: skip
+                        procedure=procedure, calibration=best.calibration(length) if options.labels else [],
+                        folds=fold_models(best, n_terms).with_scales(folds[0].X))  # fmt: skip
 
 
 def fold_models(trial: Trial, n_terms: int) -> FoldModels:

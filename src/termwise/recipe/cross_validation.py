@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
+from scipy.stats import entropy
 from sklearn.base import clone
 
 from termwise._memory import budget
 from termwise._numerics import ERROR_DIGITS
 from termwise.basis import Basis, UnionBasis
 from termwise.basis.base import design_matrix
-from termwise.linalg.calibration import calibrated_slopes, class_columns, log_probabilities
+from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess, misclassified
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.settings import RecipeSettings
@@ -235,8 +236,9 @@ class Trial:
         """Loss of the mean or of the class frequencies: the unit of the losses; the variance is one per output."""
         if not self.labels:
             return 1.0
-        frequencies = self.share @ (class_columns(self.Y) > 0)
-        return max(-float(frequencies @ np.log(frequencies)), np.finfo(np.float64).tiny)
+        frequencies = self.share @ (self.Y > 0)
+        frequencies = np.append(frequencies, 1 - frequencies) if self.Y.shape[1] == 1 else frequencies
+        return max(float(entropy(frequencies)), np.finfo(np.float64).tiny)
 
     @cached_property
     def losses(self) -> Floats:
@@ -249,10 +251,7 @@ class Trial:
         if not self.labels:
             variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
             return np.mean((Y - path.predictions(Y)) ** 2 / variance, axis=2)
-        truth, scores = class_columns(Y) > 0, path.predictions(Y)
-        slopes = calibrated_slopes(scores, Y, self.sample_weight)
-        losses = [-log_probabilities(one, slope)[truth] for one, slope in zip(scores, slopes, strict=True)]
-        return np.array(losses) / self.null_loss
+        return calibrated_losses(path.predictions(Y), Y, self.sample_weight) / self.null_loss
 
     @cached_property
     def errors(self) -> Floats:
@@ -263,11 +262,12 @@ class Trial:
         """Share of the repeats in which each sample is misclassified with k terms, (n,)."""
         return np.mean([misclassified(one.predictions(self.Y)[k], self.Y) for one in self.repeats], axis=0)
 
-    def slopes(self) -> Floats:
-        """Slope of the calibrated probabilities at every size, (k + 1,), from all out-of-fold scores."""
+    def calibration(self, max_terms: int) -> list[tuple[float, Floats]]:
+        """Slope and shift of the probabilities at every size, from the out-of-fold scores of all repeats."""
         Y, weight = np.tile(self.Y, (len(self.repeats), 1)), np.tile(self.sample_weight, len(self.repeats))
-        scores = np.concatenate([one.predictions(self.Y) for one in self.repeats], axis=1)
-        return calibrated_slopes(scores, Y, weight)
+        scores = np.concatenate([one.predictions(self.Y)[: max_terms + 1] for one in self.repeats], axis=1)
+        one_output = Y.shape[1] == 1
+        return [calibrate(S[:, 0] if one_output else S, Y[:, 0] if one_output else Y, weight) for S in scores]
 
     def compared_with(self, losses: Floats) -> tuple[Floats, Floats]:
         """Return the excess loss of every size over a model with these losses, and its standard error."""
