@@ -29,7 +29,7 @@ from termwise._arrays import (
     row_products,
     to_host,
 )
-from termwise.basis.base import restrict
+from termwise.basis.base import inputs_of_columns, restrict
 from termwise.design.files import RowFile
 from termwise.linalg.least_squares import Solution, WeightedRows, jackknife_plus, noise_variance
 
@@ -242,3 +242,12 @@ class FittedTerms:
         if len(order) < len(self.chosen):
             lines.append(f"... and {len(self.chosen) - len(order)} more")
         return lines
+
+
+def inputs_of(terms: FittedTerms) -> list[tuple[int, ...]]:
+    """Return the inputs that each chosen term depends on, as ascending positions of columns of X.
+
+    All columns of a category belong to one input. Terms of a transformer whose functions are not known one by one are
+    taken to depend on all inputs.
+    """
+    return inputs_of_columns(terms.candidates.basis, terms.chosen)
