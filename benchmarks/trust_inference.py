@@ -61,9 +61,7 @@ def coverage_of_draws(covered: list[NDArray[np.bool_]]) -> list[float]:
     return [round(float(share), 4), round(float(error), 4)]
 
 
-def measure_inference(
-    n: int, p: int, criterion: str, noise: str, share: float, seeds: range
-) -> dict[str, Any]:
+def measure_inference(n: int, p: int, criterion: str, noise: str, share: float, seeds: range) -> dict[str, Any]:
     """Measure coverage, length and power of one cell."""
     covered, naive, lengths, power, variances, sizes = [], [], [], [], [], []
     refused = 0

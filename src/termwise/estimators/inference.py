@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 
 SELECTION_SHARE = 0.5  # as much information for selection as for inference, as in sample splitting
 RESIDUAL_SHARE = 1 / 3  # of n: with as many residual degrees of freedom, all candidates are used for the noise
+MIN_FOLD_SAMPLES = 4  # leave a degree of freedom beside two terms and the intercept
 NOISE_FOLDS = 5  # of refitted cross-validation: with two, selection on half of the samples misses too many terms
 
 
@@ -192,11 +193,11 @@ def inference(
     of `random_state` select other terms; report the result of one that was fixed beforehand.
 
     *Noise variance.* If the candidates are the columns of X and leave at least a third of n as residual degrees of
-    freedom, it is estimated from the residuals of least squares on all of them, which no selection affects. Otherwise by
-    refitted cross-validation (Fan, Guo and Hao 2012) with five folds: terms are selected on four of them, and the
-    residual variance is that of least squares on the fifth, on at most half as many of the terms as it has samples.
-    Relevant terms that are missed make this estimate too large and the intervals wider, but hardly change their
-    coverage. It takes five more fits.
+    freedom, it is estimated from the residuals of least squares on all of them, which no selection affects. Otherwise
+    it is estimated by refitted cross-validation (Fan, Guo and Hao 2012) with five folds: terms are selected on four of
+    them, and the residual variance is that of least squares on the fifth, on at most half as many of the terms as it
+    has samples. Relevant terms that are missed make this estimate too large and the intervals wider, but hardly change
+    their coverage. It takes five more fits.
 
     *Assumptions.* Independent noise of constant variance. Noise that is not Gaussian leaves the two sets of targets
     uncorrelated but not independent; the estimates are then approximately valid, by the central limit theorem. Time
@@ -235,15 +236,16 @@ def inference(
     w = rng.normal(size=len(y)) * np.sqrt(variance / (1.0 if weights is None else weights))
     terms = refit(estimator, X, y + gamma * w, weights)
     solution = solve_terms(terms.columns(X), y - w / gamma, weights, terms.intercept)
-    if solution.weights.shape[0] + terms.intercept >= len(y):
+    rank, n = solution.root[0].shape[1], float(len(y) if weights is None else weights.sum())
+    if min(len(y), n) - rank - terms.intercept < 1:
         raise ValueError(
             f"estimator must leave residual degrees of freedom, got {len(terms.support)} terms selected for {len(y)} "
             "samples, a model that interpolates: limit max_terms, or use a criterion that selects fewer terms."
         )
-    if solution.root[0].shape[1] < solution.weights.shape[0]:
+    if rank < len(terms.support):
         raise ValueError(
-            f"estimator must select linearly independent terms, got {len(terms.support)} of rank "
-            f"{solution.root[0].shape[1]}: remove candidates that are combinations of others."
+            f"estimator must select linearly independent terms, got {len(terms.support)} of rank {rank}: "
+            "remove candidates that are combinations of others."
         )
     spread = variance / (1 - selection_share)
     estimate, std_error = solution.weights[:, 0], np.sqrt(spread * solution.unit_variances())
@@ -261,7 +263,7 @@ def inference(
         noise_freedom=float(freedom),
         noise_method=method,
         residual_ratio=float(solution.sse[0] / solution.freedom / spread),
-        n_samples=float(len(y) if weights is None else weights.sum()),
+        n_samples=n,
         selection_share=float(selection_share),
     )
 
@@ -300,7 +302,8 @@ def estimate_noise(
         sse, freedom = float(solution.sse[0]), solution.freedom
     else:
         method = "refitted cross-validation"
-        sse, freedom = refitted_residuals(estimator, X, y, weights, rng)
+        enough = n >= NOISE_FOLDS * MIN_FOLD_SAMPLES
+        sse, freedom = refitted_residuals(estimator, X, y, weights, rng) if enough else (0.0, 0.0)
     if freedom <= 0 or sse / freedom <= NOISE_SHARE_MIN * y.var():
         raise ValueError(
             f"noise_variance must be given where it cannot be estimated, got a residual sum of squares of {sse:.3g} "
@@ -323,7 +326,7 @@ def refitted_residuals(
         others, held_out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         weights_of = [None if weights is None else weights[rows] for rows in (others, held_out)]
         terms = refit(estimator, rows_of(X, others), y[others], weights_of[0])
-        G = terms.columns(rows_of(X, held_out))[:, : len(held_out) // 2]  # leaves degrees of freedom, however many terms
+        G = terms.columns(rows_of(X, held_out))[:, : len(held_out) // 2]  # leaves degrees of freedom in any case
         solution = solve_terms(G, y[held_out], weights_of[1], terms.intercept)
         sse, freedom = sse + float(solution.sse[0]), freedom + solution.freedom
     return sse, freedom

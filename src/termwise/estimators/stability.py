@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
 from termwise._arrays import is_foreign, rows_of, to_host
-from termwise._checks import check_number, import_optional
+from termwise._checks import check_choice, check_number, import_optional
 from termwise.basis import Basis
 from termwise.estimators.refits import SelectedTerms, check_rows, refit
 
@@ -58,6 +58,7 @@ class StabilityResult:
         of : {"terms", "inputs"}, default="terms"
             Frequencies of the terms, or of the inputs.
         """
+        check_choice("of", of, ["terms", "inputs"])
         names, frequency = (self.inputs, self.input_frequency) if of == "inputs" else (self.terms, self.term_frequency)
         return import_optional("pandas", "cli", "to_frame").DataFrame({of[:-1]: names, "frequency": frequency})
 
@@ -78,12 +79,13 @@ class StabilityResult:
         order = np.argsort(-self.input_frequency, kind="stable")
         order = order[self.input_frequency[order] > 0]
         tables = [("input", self.inputs[order], self.input_frequency[order])]
-        if not np.array_equal(tables[0][1], self.terms):
+        if set(tables[0][1]) != set(self.terms):  # terms that are the inputs themselves are listed once
             tables.append(("term", self.terms, self.term_frequency))
         for kind, names, frequency in tables:
-            width = max([len(kind), *(len(name) for name in names[:max_rows])])
+            shown = list(zip(names, frequency, strict=True))[:max_rows]
+            width = max([len(kind), *(len(name) for name, _ in shown)])
             lines.append(f"{kind:<{width}}  selected in")
-            lines += [f"{name:<{width}}  {share:>11.0%}" for name, share in zip(names, frequency, strict=True)][:max_rows]
+            lines += [f"{name:<{width}}  {share:>11.0%}" for name, share in shown]
             if len(names) > max_rows:
                 lines.append(f"... and {len(names) - max_rows} more")
         return "\n".join(lines)
@@ -218,7 +220,9 @@ def complementary_halves(
     return halves[:n_repeats]
 
 
-def refit_half(estimator: Any, X: Any, y: Any, weights: Floats | None) -> tuple[list[str] | None, list[tuple[int, ...]]]:
+def refit_half(
+    estimator: Any, X: Any, y: Any, weights: Floats | None
+) -> tuple[list[str] | None, list[tuple[int, ...]]]:
     """Return the names of the selected terms, None for those of a basis placed by the samples, and their inputs."""
     selected = refit(estimator, X, y, weights)
     return None if placed_by_samples(selected) else selected.names, selected.inputs()
