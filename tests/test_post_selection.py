@@ -313,15 +313,13 @@ def test_terms_of_a_basis_are_counted_by_their_inputs(rng):
     y = 2 * table.a * table.b + 3 * (table.kind == "v") + 0.2 * rng.normal(size=300)
     pairs = ForwardRegressor(make_pipeline(TableEncoder(), AnovaBasis(n_centers=1)))
     result = stability(pairs, table, y, 6, random_state=0)
-    assert (
-        dict(zip(result.inputs, result.input_frequency, strict=True)).items()
-        >= {"a": 1.0, "b": 1.0, "kind": 1.0}.items()
-    )
-    assert dict(zip(result.terms, result.term_frequency, strict=True)).items() >= {"a, b": 1.0, "kind": 1.0}.items()
+    inputs = dict(zip(result.inputs, result.input_frequency, strict=True))
+    assert inputs["a"] == inputs["b"] == inputs["kind"] == 1.0
+    terms = dict(zip(result.terms, result.term_frequency, strict=True))
+    assert terms["a, b"] == terms["kind"] == 1.0
     assert "term" in str(result)
-    components = stability(
-        make_pipeline(PCA(2), ForwardRegressor(criterion=None, max_terms=1)), table[list("abcd")], y, 2
-    )
+    opaque = make_pipeline(PCA(2), ForwardRegressor(criterion=None, max_terms=1))
+    components = stability(opaque, table[list("abcd")], y, 2)
     assert components.input_frequency.tolist() == [1.0] * 4  # not known one by one
 
 
@@ -334,6 +332,14 @@ def test_result_of_stability_is_a_readable_record(rng):
     assert "more" in stability(ForwardRegressor(criterion="loo"), X, y, 6, random_state=0).summary(1)
     assert list(result.to_frame("inputs").columns) == ["input", "frequency"]
     assert list(result.to_frame().term) == list(result.terms)
+
+
+# -- standard errors elsewhere -----------------------------------------------------------------------------------------
+
+
+def test_standard_errors_are_labelled_as_given_the_terms(rng):
+    X, y = sample(rng)
+    assert "std. error given the terms" in ForwardRegressor().fit(X, y).summary()
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

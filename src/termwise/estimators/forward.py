@@ -230,7 +230,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     Forward selection never removes a term. `refine="swap"` exchanges terms of the model of the chosen size for better
     ones; it is useful for strongly correlated candidates and small models.
 
-    Standard errors and leave-one-out residuals are given the chosen terms; they do not account for the selection.
+    Standard errors and leave-one-out residuals are given the chosen terms; they do not account for the selection, as
+    `inference` does.
 
     Dask arrays and data frames are processed by the workers of the current cluster (that of `dask.distributed.Client`),
     with the same terms; the rows stay there, and the fitted model has no `loo_residuals_` and no `predict_interval`. A

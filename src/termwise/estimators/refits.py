@@ -21,7 +21,7 @@ from termwise.fitted import inputs_of
 
 @dataclass(frozen=True)
 class SelectedTerms:
-    """The terms that a fitted estimator selected: of termwise or a selector of scikit-learn, alone or as a last step."""
+    """The terms that a fitted estimator selected: of termwise or a selector of scikit-learn, or their pipeline."""
 
     preprocessing: Pipeline | None
     model: Any
