@@ -24,6 +24,7 @@ N_RELEVANT = 5
 SNR = 0.5  # variance of the signal over that of the noise
 LEVEL = 0.95
 CELLS = [(200, 100, "tcr"), (200, 100, "loo"), (100, 500, "tcr"), (100, 500, "loo")]
+COUNTS = ("draws", "first_seed", "refused", "n_terms")  # that differ between records of one cell
 OTHER_NOISE = ("t3", "exponential", "heteroscedastic")
 
 
@@ -43,13 +44,15 @@ def draw(n: int, p: int, noise: str, rng: np.random.Generator) -> tuple[Floats, 
 def projection(X: Floats, support: NDArray[np.intp], mean: Floats) -> Floats:
     """Coefficients of the projection of the mean on the selected columns and the constant."""
     A = np.column_stack([np.ones(len(X)), X[:, support]])
-    return np.linalg.lstsq(A, mean, rcond=None)[0][1:]
+    return np.asarray(np.linalg.lstsq(A, mean, rcond=None)[0][1:], dtype=np.float64)
 
 
-def mean_and_error(values: list[float], digits: int = 4) -> list[float]:
+def mean_and_error(values: Any) -> list[float] | None:
     """Return the mean over the draws and its standard error."""
-    array = np.array(values, dtype=np.float64)
-    return [round(float(array.mean()), digits), round(float(array.std() / max(1, len(array) - 1) ** 0.5), digits)]
+    array = np.asarray(values, dtype=np.float64)
+    if not len(array):
+        return None
+    return [round(float(array.mean()), 4), round(float(array.std() / max(1, len(array) - 1) ** 0.5), 4)]
 
 
 def coverage_of_draws(covered: list[NDArray[np.bool_]]) -> list[float]:
@@ -63,7 +66,9 @@ def coverage_of_draws(covered: list[NDArray[np.bool_]]) -> list[float]:
 
 def measure_inference(n: int, p: int, criterion: str, noise: str, share: float, seeds: range) -> dict[str, Any]:
     """Measure coverage, length and power of one cell."""
-    covered, naive, lengths, power, variances, sizes = [], [], [], [], [], []
+    covered: list[NDArray[np.bool_]] = []
+    naive: list[NDArray[np.bool_]] = []
+    rows: list[tuple[float, ...]] = []
     refused = 0
     quantile = stats.norm.ppf((1 + LEVEL) / 2)
     for seed in seeds:
@@ -79,10 +84,10 @@ def measure_inference(n: int, p: int, criterion: str, noise: str, share: float, 
             continue
         truth = projection(X, result.support, mean)
         covered.append((result.lower <= truth) & (truth <= result.upper))
-        lengths.extend(np.median(result.upper - result.lower, keepdims=True) if len(truth) else [])
-        power.append(float(np.sum((result.p_value < 1 - LEVEL) & (result.support < N_RELEVANT))) / N_RELEVANT)
-        variances.append(result.noise_variance)
-        sizes.append(len(truth))
+        found = (result.p_value < 1 - LEVEL) & (result.support < N_RELEVANT)
+        length = float(np.median(result.upper - result.lower)) if len(truth) else np.nan
+        rows.append((length, float(found.sum()) / N_RELEVANT, result.noise_variance, float(len(truth))))
+    lengths, power, variance, size = np.array(rows).reshape(-1, 4).T
     return {
         "study": "inference",
         "n": n,
@@ -94,14 +99,14 @@ def measure_inference(n: int, p: int, criterion: str, noise: str, share: float, 
         "draws": len(seeds),
         "first_seed": seeds[0],
         "nominal": LEVEL,
+        "refused": refused,
+        "n_terms": int(size.sum()),
         "coverage": coverage_of_draws(covered),
         "coverage_given_the_terms": coverage_of_draws(naive),
-        "median_length": mean_and_error(lengths) if lengths else None,
-        "power": mean_and_error(power) if power else None,
-        "noise_variance": mean_and_error(variances) if variances else None,
-        "terms": mean_and_error([float(size) for size in sizes]) if sizes else None,
-        "n_terms": int(sum(sizes)),
-        "refused": refused,
+        "median_length": mean_and_error(lengths[~np.isnan(lengths)]),
+        "power": mean_and_error(power),
+        "noise_variance": mean_and_error(variance),
+        "terms": mean_and_error(size),
     }
 
 
@@ -129,9 +134,30 @@ def measure_stability(n: int, p: int, criterion: str, n_repeats: int, seeds: ran
     }
 
 
+def pooled(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the records of one cell with different seeds: measured values are averaged, weighted by terms or draws."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for record in records:
+        settings = {k: v for k, v in record.items() if not isinstance(v, list | None) and k not in COUNTS}
+        cells.setdefault(tuple(settings.items()), []).append(record)
+    joined = []
+    for settings_of_cell, blocks in cells.items():
+        counts = {name: sum(block[name] for block in blocks) for name in COUNTS if name in blocks[0]}
+        counts["first_seed"] = min(block["first_seed"] for block in blocks)
+        result = {**dict(settings_of_cell), **counts}
+        for name in (key for key, value in blocks[0].items() if isinstance(value, list)):
+            measured = [block for block in blocks if block[name] is not None]
+            weights = np.array([block["n_terms" if name == "coverage" else "draws"] for block in measured], dtype=float)
+            values, errors = np.array([block[name] for block in measured]).T
+            weights /= weights.sum()
+            result[name] = [round(float(weights @ values), 4), round(float(np.linalg.norm(weights * errors)), 4)]
+        joined.append(result)
+    return joined
+
+
 def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     """Return independent jobs, each of at most about a minute on one core."""
-    blocks, draws = (1, 20) if small else (10, 100)
+    blocks, draws = (1, 20) if small else (20, 50)
     jobs: list[Callable[[], dict[str, Any]]] = []
     for block in range(blocks):
         seeds = range(block * draws, (block + 1) * draws)
