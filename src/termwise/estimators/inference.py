@@ -76,6 +76,19 @@ class InferenceResult:
         Number of samples, the sum of their weights.
     selection_share : float
         Share of the information that the selection used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import ForwardRegressor, inference
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 5))
+    >>> y = X[:, 3] + rng.normal(size=200)
+    >>> result = inference(ForwardRegressor(), X, y, random_state=0)
+    >>> list(result.terms)
+    ['x3']
+    >>> bool(result.lower[0] < 1 < result.upper[0])
+    True
     """
 
     terms: NDArray[np.object_]

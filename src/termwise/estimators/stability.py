@@ -40,7 +40,18 @@ class StabilityResult:
     n_terms : ndarray of shape (n_repeats,)
         Number of terms of each refit.
     n_samples : int
-        Number of samples of each refit; the mean if groups make them differ.
+        Number of samples of each refit; the mean if they differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import ForwardRegressor, stability
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 5))
+    >>> y = X[:, 3] + rng.normal(size=200)
+    >>> result = stability(ForwardRegressor(), X, y, n_repeats=10, random_state=0)
+    >>> float(result.input_frequency[3])
+    1.0
     """
 
     inputs: NDArray[np.object_]
