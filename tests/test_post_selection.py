@@ -223,7 +223,7 @@ def test_result_of_inference_is_a_readable_record(rng):
     result = inference(ForwardRegressor(criterion=None, max_terms=4), table, y, 0.9, random_state=1)
     assert set(result.terms) > {"speed", "heat"}
     text = str(result)
-    for part in ("4 terms, 80 samples", "50% of the information", "90 % interval", "p-value", "speed", "degrees of"):
+    for part in ("4 terms, 80 samples", "50% of the information", "90% interval", "p-value", "speed", "degrees of"):
         assert part in text
     assert "... and 2 more" in result.summary(2)
     frame = result.to_frame()

@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 
 SELECTION_SHARE = 0.5  # as much information for selection as for inference, as in sample splitting
 RESIDUAL_SHARE = 1 / 3  # of n: with as many residual degrees of freedom, all candidates are used for the noise
+MIN_FREEDOM = 0.5  # residual degrees of freedom: at least one, but for rounding
 MIN_FOLD_SAMPLES = 4  # leave a degree of freedom beside two terms and the intercept
 NOISE_FOLDS = 5  # of refitted cross-validation: with two, selection on half of the samples misses too many terms
 
@@ -123,25 +124,27 @@ class InferenceResult:
             How many terms to list.
         """
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
+        k = len(self.terms)
         freedom = "" if np.isinf(self.noise_freedom) else f", {self.noise_freedom:.4g} degrees of freedom"
         lines = [
-            f"inference after selection: {len(self.terms)} terms, {self.n_samples:g} samples, "
+            f"inference after selection: {k} term{'s' * (k != 1)}, {self.n_samples:g} samples, "
             f"{self.selection_share:.0%} of the information for selection",
             f"noise {self.noise_variance**0.5:.4g} (standard deviation; {self.noise_method}{freedom}), "
             f"residual variance {self.residual_ratio:.3g} times that of the noise",
         ]
-        if not len(self.terms):
+        if not k:
             return "\n".join([*lines, "no terms were selected"])
-        shown = range(min(max_terms, len(self.terms)))
+        lines.append("estimates: projection of the mean of y on these terms, by least squares without penalty")
+        shown = range(min(max_terms, k))
         width = max(4, *(len(self.terms[j]) for j in shown))
-        interval = f"{100 * self.level:g} % interval"
+        interval = f"{100 * self.level:g}% interval"
         lines.append(f"{'term':<{width}}  {'estimate':>11}  {'std. error':>11}  {interval:>24}  {'p-value':>8}")
         for j in shown:
             ends = f"{self.lower[j]:.4g} to {self.upper[j]:.4g}"
             numbers = f"{self.estimate[j]:>11.4g}  {self.std_error[j]:>11.4g}  {ends:>24}  {self.p_value[j]:>8.2g}"
             lines.append(f"{self.terms[j]:<{width}}  {numbers}")
-        if len(shown) < len(self.terms):
-            lines.append(f"... and {len(self.terms) - len(shown)} more")
+        if len(shown) < k:
+            lines.append(f"... and {k - len(shown)} more")
         return "\n".join(lines)
 
     __str__ = __repr__ = summary
@@ -231,15 +234,7 @@ def inference(
     >>> bool(result.lower[0] <= result.estimate[0] <= result.upper[0])
     True
     """
-    if is_classifier(estimator):
-        raise ValueError(
-            f"estimator must be a regressor, got {type(estimator).__name__}: inference adds Gaussian noise to the "
-            "targets, which classes do not allow; use stability for classifiers."
-        )
-    check_number("level", level, above=0, below=1, remedy="0.95 gives 95 % intervals")
-    check_number("selection_share", selection_share, above=0, below=1, remedy="0.5 is as much for inference")
-    if noise_variance is not None:
-        check_number("noise_variance", noise_variance, above=0, remedy="None estimates it")
+    check_settings(estimator, level, selection_share, noise_variance)
     X, y, weights = check_data(X, y, sample_weight)
     rng = check_random_state(random_state)
     variance, freedom, method = noise_variance, np.inf, "given"
@@ -249,17 +244,7 @@ def inference(
     w = rng.normal(size=len(y)) * np.sqrt(variance / (1.0 if weights is None else weights))
     terms = refit(estimator, X, y + gamma * w, weights)
     solution = solve_terms(terms.columns(X), y - w / gamma, weights, terms.intercept)
-    rank, n = solution.root[0].shape[1], float(len(y) if weights is None else weights.sum())
-    if min(len(y), n) - rank - terms.intercept < 1:
-        raise ValueError(
-            f"estimator must leave residual degrees of freedom, got {len(terms.support)} terms selected for {len(y)} "
-            "samples, a model that interpolates: limit max_terms, or use a criterion that selects fewer terms."
-        )
-    if rank < len(terms.support):
-        raise ValueError(
-            f"estimator must select linearly independent terms, got {len(terms.support)} of rank {rank}: "
-            "remove candidates that are combinations of others."
-        )
+    check_rank(solution, len(terms.support), len(y))
     spread = variance / (1 - selection_share)
     estimate, std_error = solution.weights[:, 0], np.sqrt(spread * solution.unit_variances())
     half = stats.t.ppf((1 + level) / 2, freedom) * std_error
@@ -276,9 +261,22 @@ def inference(
         noise_freedom=float(freedom),
         noise_method=method,
         residual_ratio=float(solution.sse[0] / solution.freedom / spread),
-        n_samples=n,
+        n_samples=float(len(y) if weights is None else weights.sum()),
         selection_share=float(selection_share),
     )
+
+
+def check_settings(estimator: Any, level: Any, selection_share: Any, noise_variance: Any) -> None:
+    """Validate the arguments other than data."""
+    if is_classifier(estimator):
+        raise ValueError(
+            f"estimator must be a regressor, got {type(estimator).__name__}: inference adds Gaussian noise to the "
+            "targets, which classes do not allow; use stability for classifiers."
+        )
+    check_number("level", level, above=0, below=1, remedy="0.95 gives 95 % intervals")
+    check_number("selection_share", selection_share, above=0, below=1, remedy="0.5 is as much for inference")
+    if noise_variance is not None:
+        check_number("noise_variance", noise_variance, above=0, remedy="None estimates it")
 
 
 def check_data(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats, Floats | None]:
@@ -300,6 +298,21 @@ def solve_terms(G: Floats, y: Floats, weights: Floats | None, intercept: bool) -
     """Least squares without penalty on all columns of G."""
     problem = pose(G, y[:, None], np.ones(len(y)) if weights is None else weights, intercept)
     return solve_penalised(problem, np.arange(G.shape[1]), np.zeros(G.shape[1]))
+
+
+def check_rank(solution: Solution, n_terms: int, n_rows: int) -> None:
+    """Raise if the selected terms interpolate, or if some are linear combinations of others."""
+    rank = solution.root[0].shape[1]
+    if min(solution.freedom, n_rows - rank - 1) < MIN_FREEDOM:  # weights count repeats, which are not rows
+        raise ValueError(
+            f"estimator must leave residual degrees of freedom, got {n_terms} terms selected for {n_rows} samples, a "
+            "model that interpolates: limit max_terms, or use a criterion that selects fewer terms."
+        )
+    if rank < n_terms:
+        raise ValueError(
+            f"estimator must select linearly independent terms, got {n_terms} of rank {rank}: remove candidates that "
+            "are combinations of others."
+        )
 
 
 def estimate_noise(

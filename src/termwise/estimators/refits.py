@@ -19,6 +19,15 @@ from termwise.estimators import TermModel
 from termwise.fitted import inputs_of
 
 
+def find_model(estimator: Any) -> tuple[Pipeline | None, Any]:
+    """Return the model at the end of an estimator, a search or a pipeline, and the steps in front of it."""
+    model, preprocessing = getattr(estimator, "best_estimator_", estimator), None
+    if isinstance(model, Pipeline):
+        preprocessing, model = (model[:-1] if len(model) > 1 else None), model[-1]
+        model = getattr(model, "best_estimator_", model)
+    return preprocessing, model
+
+
 @dataclass(frozen=True)
 class SelectedTerms:
     """The terms that a fitted estimator selected: of termwise or a selector of scikit-learn, or their pipeline."""
@@ -29,10 +38,7 @@ class SelectedTerms:
     @classmethod
     def from_estimator(cls, estimator: Any) -> SelectedTerms:
         """Find the model that selects in a fitted estimator, a search or a pipeline."""
-        model, preprocessing = getattr(estimator, "best_estimator_", estimator), None
-        if isinstance(model, Pipeline):
-            preprocessing, model = (model[:-1] if len(model) > 1 else None), model[-1]
-            model = getattr(model, "best_estimator_", model)
+        preprocessing, model = find_model(estimator)
         if not (isinstance(model, TermModel) or (hasattr(model, "get_support") and hasattr(model, "transform"))):
             raise TypeError(
                 f"estimator must select terms, got {type(model).__name__}, which has no get_support: use an estimator "
