@@ -620,3 +620,18 @@ def swapped(G, y, rule, alpha, chosen, fixed=0, intercept=True, beta=1e-6, tie=1
         settled = 1 if better else settled + 1
         swaps += [(old, new)] if better else []
     return chosen, swaps
+
+
+def randomised_inference(G, y, select, variance, share, seed, counts=None):
+    """Terms selected on y + gamma w, their least-squares coefficients on y - w / gamma, and standard errors.
+
+    Rows are repeated as often as they count; w is the same for all repeats of a row, with the variance of their mean.
+    """
+    counts = np.ones(len(y), dtype=int) if counts is None else counts
+    gamma = np.sqrt((1 - share) / share)
+    w = np.random.RandomState(seed).normal(size=len(y)) * np.sqrt(variance / counts)
+    chosen = select(y + gamma * w)
+    H, v = repeat(counts, np.column_stack([np.ones(len(y)), G[:, chosen]]), y - w / gamma)
+    coefficients = np.linalg.solve(H.T @ H, H.T @ v)
+    covariance = variance * (1 + 1 / gamma**2) * np.linalg.inv(H.T @ H)
+    return chosen, coefficients[1:], np.sqrt(np.diag(covariance))[1:]

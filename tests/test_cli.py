@@ -136,6 +136,7 @@ def test_fit_output(folder, tmp_path):
     assert "on 24 rows held out, the model fitted to the others" in said
     assert "The model itself is fitted to all 120 rows." in said
     assert re.search(r"TermwiseRegressor: \d+ of \d+ terms \(pairs\)", said)
+    assert "given the terms" in said
     assert "ridge" in said
     predictor = load_predictor(tmp_path / "m.json")
     assert predictor.facts["model"]["target"] == "y"

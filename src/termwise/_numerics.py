@@ -59,6 +59,7 @@ PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties th
 GAMMA_RATIO_MIN = (
     1e-10  # of the largest gamma, Hagiwara 2011: smaller components oscillate strongly between the samples
 )
+NOISE_SHARE_MIN = 1e-18  # of the variance of y: a smaller residual variance is rounding of a target without noise
 QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr, appendix A.11: a smaller slope is rounding, and GCV has no minimum
 
 # -- recipe ------------------------------------------------------------------------------------------------------------

@@ -364,7 +364,7 @@ class FittedTerms:
         order = np.argsort(-ratio.max(axis=0), kind="stable")[:max_terms]
         names = self.names
         width = max(4, *(len(names[j]) for j in order))
-        lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11}"]
+        lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11} given the terms"]
         for j in order:
             for output, (weight, error) in enumerate(zip(weights[:, j], errors[:, j], strict=True)):
                 suffix = "" if self.one_output else f"  output {output}"

@@ -304,7 +304,7 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
     title = f"{model['class']}: {model['n_terms']} of {model['n_candidates']} terms ({model['dictionary']})"
     outputs = model["outputs"][:MAX_OUTPUTS_SHOWN]
     several = len(model["outputs"]) > 1
-    header = ["term", *(f"for {name}" if several else "weight" for name in outputs), "std. error"]
+    header = ["term", *(f"for {name}" if several else "weight" for name in outputs), "std. error\ngiven the terms"]
     blank = [""] * (len(outputs) + 1)
     rows = []
     for term in terms[:MAX_TERMS_SHOWN]:

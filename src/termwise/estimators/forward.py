@@ -239,7 +239,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     ones; it is useful for strongly correlated candidates and small models.
 
     Standard errors and leave-one-out residuals are given the chosen terms; they do not account for the selection.
-    Intervals do, for which `selection_cv` is needed.
+    Intervals by `selection_cv` and `inference` do.
 
     Dask arrays and data frames are processed by the workers of the current cluster (that of `dask.distributed.Client`),
     with the same terms; the rows stay there, and the fitted model has no `loo_residuals_` and no `predict_interval`. A

@@ -21,6 +21,7 @@ from termwise.basis.base import restrict
 from termwise.basis.encoder import is_frame
 from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
+from termwise.estimators.refits import find_model
 from termwise.linalg.criteria import CRITERIA, misclassified
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
@@ -107,10 +108,7 @@ class ResolvedModel:
 
 def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
     """Find the fitted model in an estimator, a search or a pipeline, and read all that explanations use of it."""
-    model, preprocessing = getattr(estimator, "best_estimator_", estimator), None
-    if isinstance(model, Pipeline):
-        preprocessing, model = (model[:-1] if len(model) > 1 else None), model[-1]
-        model = getattr(model, "best_estimator_", model)
+    preprocessing, model = find_model(estimator)
     if not isinstance(model, TermModel):
         raise TypeError(
             f"estimator must be a fitted estimator of termwise, or a pipeline that ends in one, got {estimator!r}: "
