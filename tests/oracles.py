@@ -510,7 +510,7 @@ def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
 
 
 def log_losses(scores, y, counts):
-    """Negative log-likelihood of labels in {-1, 1} (m, n) after Platt's calibration, as a share of that of the rates."""
+    """Negative log-likelihood of labels in {-1, 1} (m, n) after Platt's calibration, a share of that of the rates."""
     from scipy.optimize import minimize_scalar
 
     positive = y > 0

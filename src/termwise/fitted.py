@@ -67,7 +67,7 @@ class FitStatistics:
 class Labels:
     """The classes of a classifier and, where probabilities are calibrated, the slope of the logistic curve.
 
-    Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable one.
+    Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable.
     """
 
     classes: NDArray

@@ -84,8 +84,8 @@ def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats) -> tuple[
 def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -> Floats:
     """Negative log-likelihood of every sample, (K, n), under each of K models after calibration, approximately.
 
-    For tables of many models, which `calibrate` would take too long for: steps of Newton's method for the slope, and for
-    the shift of each class by the logarithm of its frequency over its mean probability.
+    For tables of many models, for which `calibrate` would take too long: steps of Newton's method for the slope, and
+    for the shift of each class by the logarithm of its frequency over its mean probability.
 
     Parameters
     ----------
@@ -99,9 +99,10 @@ def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -
     losses = np.empty(scores.shape[:2])
     for some in row_blocks(len(scores), truth.size):
         S = np.concatenate([-scores[some], scores[some]], axis=2) if two else scores[some]
+        largest = np.abs(S).max(axis=(1, 2))
         S = S - (share @ S)[:, None, :]
         unit = np.sqrt(np.einsum("n,knq->k", share, S**2) / S.shape[2])
-        S = S / np.where(unit > 0, unit, 1.0)[:, None, None]
+        S = S / np.where(unit > CONSTANT_TOLERANCE * largest, unit, np.inf)[:, None, None]
         expected = np.einsum("n,nq,knq->k", share, targets, S)
         slope, shift = np.ones(len(S)), np.tile(np.log(share @ targets), (len(S), 1))
         for _ in range(TABLE_STEPS):
