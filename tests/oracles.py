@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import clone
 
 
 def augmented(G, alphas, intercept):
@@ -87,6 +88,30 @@ def jackknife_plus(G, y, alphas, G_new, coverage, intercept=True):
     lower = np.sort(lows, axis=1)[:, low_rank - 1] if low_rank >= 1 else np.full(len(G_new), -np.inf)
     upper = np.sort(highs, axis=1)[:, high_rank - 1] if high_rank <= n else np.full(len(G_new), np.inf)
     return lower, upper
+
+
+def cv_plus(model, X, y, fold, X_new, coverage, side="two-sided"):
+    """CV+ with the fold models moved towards the model of all samples, by retraining K times."""
+    n, n_folds = len(X), len(np.unique(fold))
+    center = clone(model).fit(X, y).predict(X_new)
+    values = {
+        "lows": np.empty((len(X_new), n)),
+        "highs": np.empty((len(X_new), n)),
+        "signed": np.empty((len(X_new), n)),
+    }
+    models = {k: clone(model).fit(X[fold != k], y[fold != k]) for k in np.unique(fold)}
+    for i in range(n):
+        one = models[fold[i]]
+        error = y[i] - one.predict(X[i : i + 1])[0]
+        at_new = center + (one.predict(X_new) - center) * n_folds / n
+        values["lows"][:, i], values["highs"][:, i] = at_new - abs(error), at_new + abs(error)
+        values["signed"][:, i] = at_new + error
+    miss = 1 - coverage
+    low_rank, high_rank = int(np.floor(miss * (n + 1) + 1e-9)), int(np.ceil((1 - miss) * (n + 1) - 1e-9))
+    lower = np.sort(values["lows" if side == "two-sided" else "signed"], axis=1)[:, low_rank - 1]
+    upper = np.sort(values["highs" if side == "two-sided" else "signed"], axis=1)[:, high_rank - 1]
+    infinite = np.full(len(X_new), np.inf)
+    return -infinite if side == "upper" else lower, infinite if side == "lower" else upper
 
 
 def gcv(G, Y, alphas, intercept):
@@ -458,7 +483,7 @@ def pool_then_few(G, members, Y, second):
 
 
 def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
-    """Predictions (k + 1, n, q) without each fold, for the mean of models: (weight, basis, target, size)."""
+    """Predictions (k + 1, n, q) without each fold, for the mean of models: (weights by fold, basis, target, size)."""
     from sklearn.base import clone
 
     from termwise import forward_path
@@ -474,15 +499,36 @@ def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
             path = forward_path(G, aim, rule="cost", alpha=alpha, max_terms=size, sample_weight=counts[inside])
             seen.append(G[:, path.terms])
             new.append(fitted.transform(X[~inside])[:, path.terms])
-            mean = mean + weight * predict(seen[-1], weights(seen[-1], aim, alpha, counts=counts[inside]))
+            mean = mean + weight[number] * predict(seen[-1], weights(seen[-1], aim, alpha, counts=counts[inside]))
         G, new = np.hstack(seen), np.hstack(new)
         path = forward_path(G, mean, rule="cost", alpha=alpha, max_terms=most, sample_weight=counts[inside])
         for k in range(most + 1):
             terms = path.terms[:k]
             w = weights(G[:, terms], mean, alpha, counts=counts[inside])
-            low, high = Y[inside].min(axis=0), Y[inside].max(axis=0)
-            scores[k, ~inside] = np.clip(predict(new[:, terms], w), low, high)
+            scores[k, ~inside] = predict(new[:, terms], w)
     return scores
+
+
+def log_losses(scores, y, counts):
+    """Negative log-likelihood of labels in {-1, 1} (m, n) after Platt's calibration, a share of that of the rates."""
+    from scipy.optimize import minimize_scalar
+
+    positive = y > 0
+    n_class = np.where(positive, counts[positive].sum(), counts[~positive].sum())
+    smoothed = np.where(positive, (n_class + 1) / (n_class + 2), 1 / (n_class + 2))
+    rate = np.average(positive, weights=counts)
+    base = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
+    found = []
+    for s in scores:
+
+        def loss(log_slope, s=s):
+            p = 1 / (1 + np.exp(-2 * np.exp(log_slope) * s))
+            return -counts @ (smoothed * np.log(p) + (1 - smoothed) * np.log(1 - p))
+
+        slope = np.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10}).x)
+        p = 1 / (1 + np.exp(-2 * slope * s))
+        found.append(-np.log(np.where(positive, p, 1 - p)) / base)
+    return np.array(found)
 
 
 def ridge_signal(G, Y, counts):
@@ -494,7 +540,7 @@ def ridge_signal(G, Y, counts):
 
 
 def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
-    """Predictions (k + 1, n, q) for every sample by paths grown on the other folds, cut to the targets seen there."""
+    """Predictions (k + 1, n, q) for every sample by paths grown on the other folds."""
     from sklearn.base import clone
 
     from termwise import forward_path
@@ -509,8 +555,7 @@ def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
         for k in range(most + 1):
             size = min(k, len(path))
             w, intercept = path.coef(size)  # (q, size), (q,): Y is a matrix
-            values = new[:, path.terms[:size]] @ w.T + intercept
-            scores[k, ~inside] = np.minimum(np.maximum(values, Y[inside].min(axis=0)), Y[inside].max(axis=0))
+            scores[k, ~inside] = new[:, path.terms[:size]] @ w.T + intercept
     return scores
 
 
@@ -587,3 +632,18 @@ def cross_validated_score(make, X, y, splits):
     if observed.dtype.kind == "f":
         return 1 - np.sum((observed - predicted) ** 2) / np.sum((observed - observed.mean()) ** 2)
     return np.mean(observed == predicted)
+
+
+def randomised_inference(G, y, select, variance, share, seed, counts=None):
+    """Terms selected on y + gamma w, their least-squares coefficients on y - w / gamma, and standard errors.
+
+    Rows are repeated as often as they count; w is the same for all repeats of a row, with the variance of their mean.
+    """
+    counts = np.ones(len(y), dtype=int) if counts is None else counts
+    gamma = np.sqrt((1 - share) / share)
+    w = np.random.RandomState(seed).normal(size=len(y)) * np.sqrt(variance / counts)
+    chosen = select(y + gamma * w)
+    H, v = repeat(counts, np.column_stack([np.ones(len(y)), G[:, chosen]]), y - w / gamma)
+    coefficients = np.linalg.solve(H.T @ H, H.T @ v)
+    covariance = variance * (1 + 1 / gamma**2) * np.linalg.inv(H.T @ H)
+    return chosen, coefficients[1:], np.sqrt(np.diag(covariance))[1:]

@@ -11,15 +11,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import radial
 from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 import termwise._arrays
-from termwise import BasisRidge, FourierBasis, LagBasis, LocalRidge, LogisticBasis, OnlineRidge, RadialBasis
-from termwise.basis import KERNELS
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    ForwardRegressor,
+    FourierBasis,
+    LagBasis,
+    LocalRidge,
+    LogisticBasis,
+    OnlineRidge,
+    RadialBasis,
+    SmoothBasis,
+    UnionBasis,
+)
+from termwise.basis import KERNELS, TableEncoder
 from termwise.basis.base import restrict
 from termwise.basis.radial import median_distance
+from termwise.fitted import inputs_of
 
 ALL_BASES = [RadialBasis(), FourierBasis(), LogisticBasis(n_units=20), LagBasis()]
 IDS = [type(basis).__name__ for basis in ALL_BASES]
@@ -259,3 +274,48 @@ def test_width_as_a_multiple_of_the_median_distance(rng):
     for width, error in ((("median", 0), ValueError), (("mean", 1.0), ValueError), (("median", "x"), TypeError)):
         with pytest.raises(error, match=r"width must be .*: give a number, an array, 'median' or \('median', factor\)"):
             RadialBasis(width=width).fit(X)
+
+
+# -- the inputs of each function ---------------------------------------------------------------------------------------
+
+RESOLVED_BASES = [
+    None,
+    AnovaBasis(n_centers=2, min_count=1),
+    SmoothBasis(centers=5),
+    SmoothBasis(centers=5, relevance=[1.0, 0.0, 2.0, 0.0]),
+    FourierBasis(n_harmonics=1),
+    RadialBasis(centers=5, width=3.0),
+    LogisticBasis(n_units=5),
+    UnionBasis([FourierBasis(n_harmonics=1), SmoothBasis(centers=5, relevance=[0.0, 0.0, 2.0, 1.0])]),
+    make_pipeline(StandardScaler(), PolynomialFeatures(2), AnovaBasis(n_centers=1, min_count=1)),
+    make_pipeline(SelectKBest(f_regression, k=3), PolynomialFeatures(2, include_bias=False)),
+    make_pipeline(ForwardRegressor(AnovaBasis(n_centers=1), max_terms=3, criterion=None), StandardScaler()),
+    PCA(2),
+]
+
+
+@pytest.mark.parametrize("basis", RESOLVED_BASES, ids=repr)
+def test_inputs_of_terms_are_those_that_change_them(basis, rng):
+    """The definition: permute one input at a time and see which columns change."""
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.normal(size=60)
+    terms = BasisRidge(basis).fit(X, y).fitted_terms_
+    G, expected = terms.design(X), [[] for _ in terms.chosen]
+    for j in range(4):
+        moved = X.copy()
+        moved[:, j] = np.roll(X[:, j], 1)
+        for term in np.flatnonzero(np.abs(terms.design(moved) - G).max(axis=0) > 1e-9):
+            expected[term].append(j)
+    assert inputs_of(terms) == [tuple(inputs) for inputs in expected]
+
+
+def test_inputs_of_lags_categories_and_selected_columns(rng):
+    table = pd.DataFrame({"a": rng.normal(size=50), "kind": pd.Categorical(list("uvwuv") * 10), "b": np.arange(50.0)})
+    y = (table.kind == "v") + 0.5 * table.b + 0.1 * table.a
+    terms = BasisRidge(TableEncoder()).fit(table, y).fitted_terms_
+    assert inputs_of(terms) == [(0,), (1,), (1,), (1,), (2,)]
+    pairs = ForwardRegressor(make_pipeline(TableEncoder(), AnovaBasis(n_centers=0, min_count=1))).fit(table, y)
+    assert set(inputs_of(pairs.fitted_terms_)) >= {(1,), (2,)}
+    assert inputs_of(BasisRidge(LagBasis(2)).fit(table[["a", "b"]], y).fitted_terms_) == [(0,), (0,), (1,), (1,)]
+    selected = ForwardRegressor(PCA(2), max_terms=1, criterion=None).fit(table[["a", "b"]], y)
+    assert inputs_of(selected.fitted_terms_) == [(0, 1)]

@@ -135,6 +135,7 @@ def test_fit_output(folder, tmp_path):
     assert "inputs are standardised inside the model" in said
     assert re.search(r"TermwiseRegressor: \d+ of \d+ terms \(pairs\), fitted to 120 rows", said)
     assert re.search(r"R2 0\.9\d\d \+- 0\.\d{3} \(5-fold cross-validation, selection repeated\)", said)
+    assert "given the terms" in said
     assert "ridge" in said
     predictor = load_predictor(tmp_path / "m.json")
     assert predictor.facts["model"]["target"] == "y"

@@ -260,7 +260,7 @@ def test_a_basis_is_fitted_to_some_rows_and_evaluated_where_they_are(client, dat
 def test_models_of_arrays_predict_dask_lazily(data):
     """Sparse and empty chunks will do; the scheduler is whichever is in use."""
     G, Y, _ = data
-    model = ForwardRegressor(max_terms=3).fit(G, Y)
+    model = ForwardRegressor(max_terms=3, selection_cv=4).fit(G, Y)
     far = chunked(G)
     for found, known in (
         (model.predict(far), model.predict(G)),
@@ -268,6 +268,7 @@ def test_models_of_arrays_predict_dask_lazily(data):
         (model.predict(far.map_blocks(sp.csr_array)), model.predict(G)),
         *zip(model.predict(far, return_std=True), model.predict(G, return_std=True), strict=True),
         *zip(model.predict_interval(far), model.predict_interval(G), strict=True),
+        *zip(*(model.predict_interval(X, method="jackknife+") for X in (far, G)), strict=True),
         (BasisRidge().fit(G, Y).predict(far), BasisRidge().fit(G, Y).predict(G)),
     ):
         assert isinstance(found, da.Array)
@@ -348,6 +349,10 @@ CASES = {
         lambda G, Y, w: ForwardRegressor(max_terms=1).fit(*chunked(G, Y)).loo_residuals_,
         "leave-one-out residuals and intervals need every row of the fit, got a model fitted on Dask data",
     ),
+    "folds": (
+        lambda G, Y, w: ForwardRegressor(selection_cv=5).fit(*chunked(G, Y)),
+        "selection_cv must be None for Dask data and for rows of a file, got 5",
+    ),
     "intervals": (
         lambda G, Y, w: ForwardRegressor(max_terms=1).fit(*chunked(G, Y)).predict_interval(G),
         "leave-one-out residuals and intervals need every row of the fit",
@@ -361,7 +366,7 @@ def unknown(array, count):
 
 @pytest.mark.parametrize(("action", "message"), CASES.values(), ids=CASES)
 def test_messages(action, message, client, data):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         action(*data)
 
 

@@ -99,7 +99,7 @@ def run_commands(block):
 def check_terms_shown(output):
     """Check that the README shows the terms that its example prints, where last digits may differ."""
     ((_, shown),) = blocks("README.md", "text")
-    terms = [line.split("  ")[0] for line in shown.split("std. error\n")[1].splitlines()]
+    terms = [line.split("  ")[0] for line in shown.split("std. error given the terms\n")[1].splitlines()]
     assert set(terms) <= {line.split("  ")[0] for line in output.splitlines()}
 
 

@@ -11,6 +11,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import ShuffleSplit
 
 import termwise
 from termwise import (
@@ -74,6 +75,25 @@ CASES = [
      r"return_std must be False for a classifier, got True: use decision_function or predict_proba\."),
     ("coverage", lambda: BasisRidge().fit(X, y).predict_interval(X, coverage=1), ValueError,
      r"coverage must be a finite number > 0 and < 1, got 1: 0\.9 gives 90 % intervals\."),
+    ("method of intervals", lambda: BasisRidge().fit(X, y).predict_interval(X, method="cv"), ValueError,
+     r"method must be one of 'auto', 'cv\+', 'jackknife\+', got 'cv': 'auto' accounts for selected terms\."),
+    ("side of intervals", lambda: BasisRidge().fit(X, y).predict_interval(X, side="both"), ValueError,
+     r"side must be one of 'two-sided', 'lower', 'upper', got 'both': 'lower' and 'upper' are one-sided bounds\."),
+    ("normalised jackknife+", lambda: BasisRidge().fit(X, y).predict_interval(X, normalised=True), ValueError,
+     r"normalised=True requires intervals by 'cv\+', got 'jackknife\+': use a model that selects its terms, fitted"),
+    ("intervals without folds", lambda: ForwardRegressor().fit(X, y).predict_interval(X), ValueError,
+     r"method='auto' requires a model fitted with selection_cv, got ForwardRegressor with selection_cv=None: fit with "
+     r"selection_cv=10, which repeats the selection in ten folds; method='jackknife\+' gives intervals for fixed terms"),
+    ("folds of fixed terms", lambda: BasisRidge().fit(X, y).predict_interval(X, method="cv+"), ValueError,
+     r"method='cv\+' requires a model that repeats its selection in folds, got BasisRidge, which has none: method="),
+    ("frequencies without folds", lambda: ForwardRegressor().fit(X, y).selection_frequency_, AttributeError,
+     r"selection_frequency_ requires a model fitted with selection_cv, got ForwardRegressor"),
+    ("no folds", lambda: ForwardRegressor(selection_cv="ten").fit(X, y), TypeError,
+     r"selection_cv must be None, a number of folds, a splitter or an iterable of splits, got 'ten': 10 is a good"),
+    ("too many folds", lambda: ForwardRegressor(selection_cv=13).fit(X, y), ValueError,
+     r"selection_cv must be a whole number >= 2 and < 13, got 13: 10 is a good number for 12 samples\."),
+    ("folds that overlap", lambda: ForwardRegressor(selection_cv=ShuffleSplit(3, test_size=0.5)).fit(X, y), ValueError,
+     r"selection_cv must leave out each sample once at most, got ShuffleSplit\(.*\), which repeats some: use KFold"),
     ("intercept", lambda: BasisRidge(fit_intercept="yes").fit(X, y), ValueError,
      r"fit_intercept must be True or False, got 'yes': True fits the mean too\."),
     # data

@@ -273,7 +273,7 @@ def test_everything_a_model_has(rng):
     X, y = datasets.make_sine(random_state=0)
     model = EvidenceForwardRegressor(RadialBasis(width=0.1)).fit(X, y)
     mean, std = model.predict(X, return_std=True)
-    lower, upper = model.predict_interval(X)
+    lower, upper = model.predict_interval(X, method="jackknife+")
     assert np.all(std > 0)
     assert np.mean((lower <= y) & (y <= upper)) > 0.8
     assert model.alphas_.shape == model.support_.shape == model.weights_.shape == (model.n_terms_,)

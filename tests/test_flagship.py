@@ -32,7 +32,7 @@ from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeOptions, choose_size, choose_size_for_labels, choose_trial, eliminate
+from termwise.recipe.choice import RecipeOptions, bootstrap_choice, choose_trial, eliminate
 from termwise.recipe.cross_validation import (
     Folds,
     Trial,
@@ -43,7 +43,7 @@ from termwise.recipe.cross_validation import (
     merge_duplicates,
     n_parallel_folds,
 )
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, ScreenedPairs, best_width, build_dictionaries
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, ScreenedPairs, TunedSmoothBasis, build_dictionaries
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import RidgeTarget
 
@@ -86,7 +86,7 @@ def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
     X = rng.normal(size=(45, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
-    fold = group_folds(X, 4, state())
+    fold = group_folds(X, Y, 4, state())
     most = 12  # plain columns end earlier: the last prediction is repeated
     (both,) = cross_validate([(basis, Folds(X, Y, counts, fold))], most, BOTH, ALPHA)
     for target, found in zip(BOTH, both, strict=True):
@@ -97,7 +97,7 @@ def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
 
 def test_parallel_folds_give_the_same_predictions(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
-    folds = Folds(X, Y, np.ones(60), group_folds(X, 5, state()))
+    folds = Folds(X, Y, np.ones(60), group_folds(X, Y, 5, state()))
     tries = [(AnovaBasis(), folds), (SmoothBasis(), folds)]
     for some in zip(*(cross_validate(tries, 5, BOTH, ALPHA, threads) for threads in (1, 3)), strict=True):
         for alone, together in zip(*some, strict=True):
@@ -108,7 +108,7 @@ def test_parallel_folds_give_the_same_predictions(rng):
 def test_extended_paths_equal_long_ones(basis, rng):
     X = rng.normal(size=(60, 3))
     Y, counts = np.sin(2 * X[:, :2]), rng.integers(1, 4, size=60).astype(float)
-    folds = Folds(X, Y, counts, group_folds(X, 5, state()))
+    folds = Folds(X, Y, counts, group_folds(X, Y, 5, state()))
     (short,), (long,) = (cross_validate([(basis, folds)], most, BOTH, ALPHA) for most in (4, 11))
     for before, expected in zip(short, long, strict=True):
         for threads in (1, 3):
@@ -136,14 +136,6 @@ def test_as_many_parallel_folds_as_fit_in_memory():
         assert n_parallel_folds(1000, 10, SETTINGS) == cpu_count()
 
 
-def test_predictions_are_clipped_to_the_range_of_the_training_targets(rng):
-    X = np.append(rng.normal(size=30), 50.0)[:, None]
-    Y = X.copy()
-    folds = Folds(X, Y, np.ones(31), np.arange(31) // 30)
-    for found in next(cross_validate([(AnovaBasis(), folds)], 1, BOTH, ALPHA)):
-        assert found.predictions(Y)[1, 30, 0] == Y[:30].max()
-
-
 def test_constant_training_inputs_predict_the_mean(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
     folds = Folds(X, Y, np.ones(20), X[:, 0].astype(int))
@@ -154,17 +146,35 @@ def test_constant_training_inputs_predict_the_mean(rng):
 
 def test_folds_depend_on_the_content_of_rows_alone(rng):
     X = rng.integers(0, 4, size=(60, 3)).astype(float)
-    fold = group_folds(X, 5, state())
+    Y = X @ [[1.0], [4.0], [16.0]]
+    fold = group_folds(X, Y, 5, state())
     for row in np.unique(X, axis=0):
         assert len(set(fold[(row == X).all(axis=1)])) == 1
     order = rng.permutation(60)
-    np.testing.assert_array_equal(group_folds(X[order], 5, state()), fold[order])
+    np.testing.assert_array_equal(group_folds(X[order], Y[order], 5, state()), fold[order])
     twice = np.repeat(np.arange(60), rng.integers(1, 4, size=60))
-    np.testing.assert_array_equal(group_folds(X[twice], 5, state()), fold[twice])
+    np.testing.assert_array_equal(group_folds(X[twice], Y[twice], 5, state()), fold[twice])
     assert set(fold) == set(range(5))
     kinds = np.unique(np.column_stack([X, fold]), axis=0)[:, -1]
     assert np.ptp(np.bincount(kinds.astype(int))) <= 1  # as many different rows in each
-    assert not np.array_equal(group_folds(X, 5, state(1)), fold)
+    assert not np.array_equal(group_folds(X, Y, 5, state(1)), fold)
+
+
+@pytest.mark.parametrize("kind", ["labels", "classes", "numbers"])
+def test_folds_are_stratified(kind, rng):
+    X = rng.normal(size=(103, 2))
+    if kind == "numbers":
+        Y = rng.normal(size=(103, 1))
+        strata = np.empty(103, dtype=int)
+        strata[Y[:, 0].argsort()] = np.arange(103) // 5  # runs of as many as there are folds
+    else:
+        strata = rng.choice(
+            3 if kind == "classes" else 2, p=[0.7, 0.2, 0.1] if kind == "classes" else [0.9, 0.1], size=103
+        )
+        Y = 2.0 * (strata[:, None] == np.arange(3)) - 1 if kind == "classes" else 2.0 * strata[:, None] - 1
+    fold = group_folds(X, Y, 5, state())
+    for stratum in np.unique(strata):
+        assert np.ptp(np.bincount(fold[strata == stratum], minlength=5)) <= 2
 
 
 def test_merged_writes_every_sample_once(rng):
@@ -183,12 +193,12 @@ def test_few_distinct_inputs_are_grouped_by_inputs_and_targets(rng):
     *same, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
     for found, given in zip(same, (X, Y, counts), strict=True):
         np.testing.assert_array_equal(found, given)
-    np.testing.assert_array_equal(fold, group_folds(np.column_stack([X, Y]), 5, state()))
+    np.testing.assert_array_equal(fold, group_folds(np.column_stack([X, Y]), Y, 5, state()))
     *_, fold = assign_folds(Samples(Y, X, counts), SETTINGS, state())  # enough different inputs
-    np.testing.assert_array_equal(fold, group_folds(Y, 5, state()))
+    np.testing.assert_array_equal(fold, group_folds(Y, X, 5, state()))
     few = Samples(Y[:20], X[:20], 3 * counts[:20])  # none of whose inputs is repeated
     *_, fold = assign_folds(few, SETTINGS, state())
-    np.testing.assert_array_equal(fold, group_folds(Y[:20], 5, state()))
+    np.testing.assert_array_equal(fold, group_folds(Y[:20], X[:20], 5, state()))
 
 
 def test_samples_repeated_often_are_divided_between_the_folds():
@@ -222,11 +232,17 @@ class FixedPredictions:
         return self.fixed
 
 
-def shown(name, squares, counts, **more):
-    """A trial with these squared errors at every size."""
+def shown(name, losses, counts):
+    """A trial with these losses at every size."""
     some = Trial(name, "data", [], np.zeros((len(counts), 1)), np.asarray(counts, dtype=float))
-    vars(some).update(squares=squares, **more)  # cached properties, not to be computed
+    vars(some).update(losses=losses)  # a cached property, not to be computed
     return some
+
+
+def choose(trials, size, settings=SETTINGS):
+    """Return the chosen trial and its size."""
+    i, k = choose_trial(trials, [one.errors for one in trials], trials[0].share, RecipeOptions(size), settings)
+    return trials[i], k
 
 
 def trial(name, *errors, n=8, seed=0):
@@ -236,11 +252,11 @@ def trial(name, *errors, n=8, seed=0):
 
 
 def test_errors_and_their_excess_equal_the_definition(rng):
-    squares, counts = rng.uniform(size=(6, 12)), rng.integers(1, 5, size=12)
-    some = shown("some", squares, counts)
-    np.testing.assert_allclose(some.errors, [np.repeat(row, counts).mean() for row in squares])
-    mean, spread = some.compared_with(squares[3])
-    expected = [oracles.paired_standard_error(row, squares[3], counts) for row in squares]
+    losses, counts = rng.uniform(size=(6, 12)), rng.integers(1, 5, size=12)
+    some = shown("some", losses, counts)
+    np.testing.assert_allclose(some.errors, [np.repeat(row, counts).mean() for row in losses])
+    mean, spread = some.compared_with(losses[3])
+    expected = [oracles.paired_standard_error(row, losses[3], counts) for row in losses]
     np.testing.assert_allclose(mean, [e[0] for e in expected], atol=1e-14)
     np.testing.assert_allclose(spread, [e[1] for e in expected], atol=1e-9)
     assert (mean[3], spread[3]) == (0, 0)
@@ -248,17 +264,17 @@ def test_errors_and_their_excess_equal_the_definition(rng):
 
 def test_accurate_minimises_the_error_and_an_integer_sets_the_size():
     first, second = trial("first", 1.0, 0.5, 0.4, 0.45), trial("second", 1.0, 0.6, 0.2, 0.3, 0.35)
-    assert choose_size([first, second], "accurate", SETTINGS) == (second, 2)
-    assert choose_size([first, second], 1, SETTINGS) == (first, 1)
-    assert choose_size([first, second], 3, SETTINGS) == (second, 3)
-    assert choose_size([first, second], 9, SETTINGS) == (second, 9)  # judged by the largest tried
+    assert choose([first, second], "accurate", SETTINGS) == (second, 2)
+    assert choose([first, second], 1, SETTINGS) == (first, 1)
+    assert choose([first, second], 3, SETTINGS) == (second, 3)
+    assert choose([first, second], 9, SETTINGS) == (second, 9)  # judged by the largest tried
 
 
 def test_ties_go_to_the_first_dictionary_and_the_fewest_terms():
     flat, other = (shown(name, np.full((k, 5), 0.3), np.ones(5)) for name, k in (("flat", 4), ("other", 2)))
     for size in ("small", "accurate"):
-        assert choose_size([flat, other], size, SETTINGS) == (flat, 0)
-    assert choose_size([other, flat], 1, SETTINGS) == (other, 1)
+        assert choose([flat, other], size, SETTINGS) == (flat, 0)
+    assert choose([other, flat], 1, SETTINGS) == (other, 1)
 
 
 def test_small_is_the_first_size_within_the_tolerance(rng):
@@ -266,39 +282,39 @@ def test_small_is_the_first_size_within_the_tolerance(rng):
     noise = rng.normal(size=(5, 50))
     noise -= (noise @ counts / counts.sum())[:, None]
     some = shown("some", np.array([1.0, 0.30, 0.21, 0.2, 0.25])[:, None] + 0.1 * noise, counts)
-    spread = np.repeat(some.squares[3], counts).std() / np.sqrt(counts.sum())
+    spread = np.repeat(some.losses[3], counts).std() / np.sqrt(counts.sum())
     for tolerance in (0.0, 0.5, 1.0, 2.0, 10.0, 1e3):
         within = [k for k in range(5) if some.errors[k] <= 0.2 + min(tolerance * spread, 0.1 * 0.8) + 1e-12]
         fewest_or_one_more = [k for k in (within[0], within[0] + 1) if k < 5]
         best = min(fewest_or_one_more, key=lambda k: some.errors[k])
-        assert choose_size([some], "small", RecipeSettings(small_se=tolerance)) == (some, best)
+        assert choose([some], "small", RecipeSettings(small_se=tolerance)) == (some, best)
     more = shown("more", np.array([1.0, 0.205, 0.204, 0.2])[:, None] + 0.1 * noise[:4], counts)
     settings = [RecipeSettings(small_se=distance / spread) for distance in (0.0, 0.0045, 1.0)]
-    assert [choose_size([more], "small", one)[1] for one in settings] == [3, 3, 2]
+    assert [choose([more], "small", one)[1] for one in settings] == [3, 3, 2]
     weak = trial("weak", 1.0, 0.97, 0.96, n=50)  # nine tenths of what little is explained must be kept
-    assert choose_size([weak], "small", RecipeSettings(small_se=1e3)) == (weak, 2)
+    assert choose([weak], "small", RecipeSettings(small_se=1e3)) == (weak, 2)
     nothing = trial("nothing", 1.0, 0.999, n=50)
-    assert choose_size([shown("mean", nothing.squares[[0, 0]], nothing.sample_weight)], "small", SETTINGS)[1] == 0
+    assert choose([shown("mean", nothing.losses[[0, 0]], nothing.sample_weight)], "small", SETTINGS)[1] == 0
 
 
 def test_the_mean_is_small_enough_where_little_is_explained():
     noise = np.random.default_rng(0).normal(size=(2, 50))
     noise -= noise.mean(axis=1, keepdims=True)
     some = shown("some", np.array([1.0, 1.0 - 1e-13])[:, None] + noise, np.ones(50))
-    assert choose_size([some], "small", SETTINGS) == (some, 0)
+    assert choose([some], "small", SETTINGS) == (some, 0)
 
 
 def test_small_has_the_fewest_terms_of_all_that_was_tried():
     good = trial("good", 1.0, 0.5, 0.4, 0.3, 0.2, n=50)
     other, better = trial("other", 1.0, 0.205, 0.205, n=50), trial("better", 1.0, 0.9, 0.203, n=50)
-    error = good.squares[4].std() / np.sqrt(50)
+    error = good.losses[4].std() / np.sqrt(50)
     near, far = RecipeSettings(small_se=0.006 / error), RecipeSettings(small_se=0.002 / error)
-    assert choose_size([good, other], "accurate", near) == (good, 4)
-    assert choose_size([good, other], "small", near) == (other, 1)
-    assert choose_size([good, other], "small", far) == (good, 4)
-    assert choose_size([good, other, better], "small", near) == (better, 2)  # or one more, if that is better
+    assert choose([good, other], "accurate", near) == (good, 4)
+    assert choose([good, other], "small", near) == (other, 1)
+    assert choose([good, other], "small", far) == (good, 4)
+    assert choose([good, other, better], "small", near) == (better, 2)  # or one more, if that is better
     same = trial("same", 1.0, 0.201, n=50)
-    assert choose_size([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
+    assert choose([good, other, same], "small", near) == (same, 1)  # of equally many terms the better ones
 
 
 @pytest.mark.parametrize("name", ["smooth", "relevant"])
@@ -306,12 +322,12 @@ def test_small_is_drawable_unless_that_is_less_accurate(name):
     good = trial("good", 1.0, 0.5, 0.3, 0.2, n=50)
     for better in (0.5, 0.99, 1.01, 2.0):
         mixed = trial(name, 1.0, 0.1, n=50, seed=1)
-        spread = good.compared_with(mixed.squares[1])[1][3]
-        mixed = shown(name, mixed.squares + 0.1 - better * spread, mixed.sample_weight)
+        spread = good.compared_with(mixed.losses[1])[1][3]
+        mixed = shown(name, mixed.losses + 0.1 - better * spread, mixed.sample_weight)
         chosen = (good, 3) if better < 1 else (mixed, 1)
-        assert choose_size([mixed, good], "small", SETTINGS) == choose_size([good, mixed], "small", SETTINGS) == chosen
-        assert choose_size([mixed, good], "accurate", SETTINGS) == (mixed, 1)
-        assert choose_size([mixed], "small", SETTINGS) == (mixed, 1)
+        assert choose([mixed, good], "small", SETTINGS) == choose([good, mixed], "small", SETTINGS) == chosen
+        assert choose([mixed, good], "accurate", SETTINGS) == (mixed, 1)
+        assert choose([mixed], "small", SETTINGS) == (mixed, 1)
 
 
 def test_models_that_are_all_but_exact_are_equally_good():
@@ -322,7 +338,7 @@ def test_models_that_are_all_but_exact_are_equally_good():
 
 def test_trials_much_worse_than_the_best_are_eliminated():
     good, close, poor = (trial(str(seed), 1.0, error, n=200, seed=seed) for seed, error in enumerate((0.2, 0.22, 0.5)))
-    more, spread = close.compared_with(good.squares[1])
+    more, spread = close.compared_with(good.losses[1])
     at = more[1] / spread[1]
     assert 1 < at < 10
     assert eliminate([poor, close, good], 1.01 * at) == [close, good]  # in the order given
@@ -331,45 +347,81 @@ def test_trials_much_worse_than_the_best_are_eliminated():
     assert eliminate([good, good], 0.0) == [good, good]  # the best one always stays
 
 
-def test_trials_are_averaged_over_repeats_of_cross_validation(rng):
+@pytest.mark.parametrize("labels", [False, True], ids=["targets", "labels"])
+def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
     Y, counts = np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0), rng.integers(1, 4, size=9).astype(float)
     scores = rng.normal(size=(3, 4, 9, 1))
-    together = Trial("some", "data", [FixedPredictions(one) for one in scores], Y, counts)
-    variance = np.repeat(Y[:, 0], counts.astype(int)).var()
-    np.testing.assert_allclose(together.squares, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
+    together = Trial("some", "data", [FixedPredictions(one) for one in scores], Y, counts, labels)
+    if labels:
+        expected = [oracles.log_losses(one[..., 0], Y[:, 0], counts) for one in scores]
+        np.testing.assert_allclose(together.losses, np.mean(expected, axis=0), rtol=1e-5)
+    else:
+        variance = np.repeat(Y[:, 0], counts.astype(int)).var()
+        np.testing.assert_allclose(together.losses, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
     wrong = np.mean((scores[..., 0] >= 0) != (Y[:, 0] > 0), axis=0)
-    np.testing.assert_allclose(together.error_rates, np.average(wrong, axis=1, weights=counts))
+    np.testing.assert_allclose(together.wrong(2), wrong[2])
 
 
-def tolerances(label_error_se, label_rate_se):
-    return RecipeSettings(label_error_se=label_error_se, label_rate_se=label_rate_se)
+@pytest.mark.parametrize("size", ["small", "accurate", 2])
+def test_the_corrected_error_repeats_the_choice_on_bootstrap_samples(size, rng):
+    n, settings = 30, RecipeSettings(n_bootstrap=12)
+    trials = [shown(name, rng.uniform(size=(4, n)), np.ones(n)) for name in ("pairs", "smooth")]
+    found = bootstrap_choice(trials, RecipeOptions(size), settings)
+    draws = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=12)
+    left_out, sizes = [[] for _ in range(n)], []
+    for draw in draws:
+        rows = np.repeat(np.arange(n), draw)
+        seen = [shown(one.name, one.losses[:, rows], np.ones(n)) for one in trials]
+        best, k = choose(seen, size)
+        sizes.append(k)
+        for i in np.flatnonzero(draw == 0):
+            left_out[i].append(next(one for one in trials if one.name == best.name).losses[k, i])
+    expected = [np.mean(one) for one in left_out]
+    assert found.error == pytest.approx(np.mean(expected))
+    assert found.standard_error == pytest.approx(np.std(expected) / np.sqrt(n))
+    assert found.sizes.tolist() == sizes
 
 
-def labelled(name, errors, rates, n=100, seed=0):
-    """A trial with these mean squared errors and these rates of wrong labels."""
-    one = trial(name, *errors, n=n, seed=seed)
-    return shown(name, one.squares, one.sample_weight, error_rates=np.array(rates))
+def test_the_error_of_the_best_of_many_models_is_corrected(rng):
+    """Trials that differ by chance only: the smallest error is optimistic, the corrected one is not."""
+    smallest, corrected = [], []
+    for _ in range(20):
+        trials = [shown(str(i), rng.exponential(size=(9, 60)), np.ones(60)) for i in range(6)]
+        smallest.append(min(one.errors.min() for one in trials))
+        corrected.append(bootstrap_choice(trials, RecipeOptions("accurate"), SETTINGS).error)
+    assert np.mean(smallest) < 0.8
+    assert np.mean(corrected) == pytest.approx(1.0, abs=0.05)
 
 
-def test_labels_minimise_the_error_rate_among_models_of_small_squared_error():
-    first = labelled("first", (1.0, 0.5, 0.40, 0.41), (0.5, 0.05, 0.20, 0.18))  # the second fits badly: a lucky rate
-    second = labelled("second", (1.0, 0.42, 0.42), (0.5, 0.19, 0.16), seed=1)
-    best, k = choose_size_for_labels([first, second], "accurate", tolerances(5.0, 0.5))
-    assert (best.name, k) == ("second", 2)
-    best, k = choose_size_for_labels([first, second], "small", tolerances(5.0, 1.0))  # 0.16 + 0.037
-    assert (best.name, k) == ("second", 1)
-    best, k = choose_size_for_labels([first, second], "small", tolerances(5.0, 0.0))
-    assert (best.name, k) == ("second", 2)
-    best, k = choose_size_for_labels([first, second], "small", tolerances(100.0, 0.1))  # everything is plausible
-    assert (best.name, k) == ("first", 1)
-    best, k = choose_trial([first, second], RecipeOptions(2, labels=True), SETTINGS)
-    assert (best.name, k) == ("first", 2)
+def test_the_reported_error_is_that_of_new_samples():
+    reported, fresh, smallest = [], [], []
+    for seed in range(6):
+        X, y, _ = weak(seed, n=60)
+        X_new, y_new, _ = weak(seed + 100, n=1000)
+        model = TermwiseRegressor().fit(X, y)
+        reported.append(model.cv_error_)
+        fresh.append(np.mean((model.predict(X_new) - y_new) ** 2) / y.var())
+        smallest.append(min(curve.min() for curve in model.trials_.values()))
+        assert 0.05 < model.cv_error_std_ < 0.3
+    assert np.mean(smallest) < 0.95 * np.mean(fresh)
+    assert np.mean(reported) == pytest.approx(np.mean(fresh), rel=0.15)
+    assert np.mean(reported) > 1.05 * np.mean(smallest)
 
 
-def test_ties_of_error_rates_are_broken_by_size_then_order():
-    flat = [labelled(name, (0.3, 0.3, 0.3), (0.2, 0.2, 0.2)) for name in ("first", "second")]
-    best, k = choose_size_for_labels(flat, "accurate", tolerances(10.0, 0.0))
-    assert (best.name, k) == ("first", 0)
+@pytest.mark.parametrize("target", ["data", "ridge", "pooled"])
+def test_models_of_the_folds_repeat_the_fit(target, rng):
+    """The final fit is that of a fold: fitted to the training samples of a fold it predicts the same."""
+    X, y = pairwise(rng, n=120, noise=1.0)
+    model = with_settings(TermwiseRegressor, n_repeats=1, max_repeats=1)(5, dictionary="pairs", target=target).fit(X, y)
+    folds = model.fitted_terms_.fold_models
+    assert len(folds.models) == 5
+    predictions = folds.outputs(X)[..., 0]
+    np.testing.assert_allclose(y - folds.residuals[:, 0], predictions[folds.fold, np.arange(120)])
+    if model.target_ == "pooled":  # weights of the folds are those of the other folds
+        return
+    train = folds.fold != 0
+    alone = TermwiseRegressor(5, dictionary="pairs", target=target).fit(X[train], y[train])
+    np.testing.assert_allclose(alone.predict(X), predictions[0], atol=1e-6)
 
 
 def test_misclassified_labels(rng):
@@ -393,7 +445,12 @@ def test_the_best_width_equals_brute_force(rng):
 
         best = min(SETTINGS.widths, key=error)
         expected = min((best, best / np.sqrt(2), best * np.sqrt(2)), key=error)
-        assert best_width(Samples(X, Y, np.ones(40)), SETTINGS) == pytest.approx(expected)
+        basis = TunedSmoothBasis(factors=SETTINGS.widths, n_rows=80).fit(X, Y)
+        assert basis.factor_ == pytest.approx(expected)
+        again = basis.with_fitted_params().fit(X)
+        np.testing.assert_array_equal(again.transform(X), basis.transform(X))
+        twice = np.repeat(np.arange(40), 1 + np.arange(40) % 2)
+        assert TunedSmoothBasis(factors=SETTINGS.widths, n_rows=80).fit(X[twice], Y[twice]).factor_ == basis.factor_
 
 
 def test_equal_widths_are_not_distinguished_by_rounding():
@@ -402,7 +459,8 @@ def test_equal_widths_are_not_distinguished_by_rounding():
     X = rng.normal(size=(30, 3))
     Y = (np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=30))[:, None]
     orders = [rng.permutation(30) for _ in range(8)]
-    assert {best_width(Samples(X[i], Y[i], np.ones(30)), SETTINGS) for i in orders} == {SETTINGS.widths[0]}
+    found = {TunedSmoothBasis(factors=SETTINGS.widths, n_rows=60).fit(X[i], Y[i]).factor_ for i in orders}
+    assert found == {SETTINGS.widths[0]}
 
 
 def test_rows_evenly_spaced():
@@ -413,7 +471,7 @@ def test_rows_evenly_spaced():
 
 
 def built(X, which="auto", settings=SETTINGS, n_centers=12):
-    return build_dictionaries(Samples(X, X[:, :1], np.ones(len(X))), n_centers, which, settings)
+    return build_dictionaries(X.shape[1], n_centers, which, settings)
 
 
 def test_products_are_tried_where_they_can_be_afforded(rng):
@@ -553,7 +611,7 @@ def test_all_candidates_searched_are_counted_once(d, rng):
     X = rng.normal(size=(60, d))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=60)
     model = TermwiseRegressor(2, target="data").fit(X, y)
-    fold = group_folds(X, 5, state())
+    fold = group_folds(X, y[:, None], 5, state())
     counts = []
     for k in range(5):
         names = set()
@@ -731,11 +789,13 @@ def test_a_pairwise_truth(rng):
     names = tuple(DICTIONARIES)
     assert set(model.trials_) == {*names, *(f"{name}, ridge" for name in names)}
     assert model.target_ == "data"  # few candidates matter
-    assert (model.rule_, model.criterion_) == ("loo", "cv")
+    assert (model.rule_, model.criterion_) == ("cost", "cv")
     assert model.trials_["pairs"].min() == min(curve.min() for curve in model.trials_.values())
     assert model.trials_["pairs"].min() == pytest.approx(0.2**2 / y.var(), rel=0.3)
     tried = "; ".join(f"{title} {curve.min():.3g}" for title, curve in model.trials_.items())
-    assert f"dictionary: pairs\ncross-validated error, a share of the variance: {tried}\n" in model.summary()
+    error = f"{model.cv_error_:.3g} +- {model.cv_error_std_:.2g} of the variance"
+    assert f"dictionary: pairs\ncross-validated error, choice included: {error}\n" in model.summary()
+    assert f"smallest cross-validated error of what was tried: {tried}\n" in model.summary()
     other = TermwiseRegressor(2, dictionary="pairs", target="ridge").fit(X, y)
     assert other.rule_ == "cost"
     assert "dictionary: pairs, fitted to ridge regression on all candidates\n" in other.summary()
@@ -1065,8 +1125,8 @@ def test_inputs_that_take_few_values(rng):
 def test_an_input_that_varies_only_in_rows_left_out(rng):
     rare = np.zeros((1000, 1))
     rare[[1, 2]] = 1.0
-    samples = Samples(rare, rng.normal(size=(1000, 1)), np.ones(1000))
-    assert best_width(samples, SETTINGS) == SETTINGS.widths[0]
+    basis = TunedSmoothBasis(factors=SETTINGS.widths).fit(rare, rng.normal(size=1000))
+    assert basis.factor_ == SETTINGS.widths[0]
     assert with_settings(TermwiseRegressor, choice_rows=100)().fit(rare, rng.normal(size=1000)).n_terms_ == 0
 
 
@@ -1247,33 +1307,38 @@ def test_probabilities(classes, size, rng):
         assert proba[inside].mean() == pytest.approx(hits[inside].mean(), abs=0.12)
 
 
-@pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_slope_maximises_the_likelihood_of_the_leave_one_out_scores(target, classes, rng):
+def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
     X, labels = blobs(rng, n=80, classes=classes)
     counts = rng.integers(1, 4, size=80)
-    model = TermwiseClassifier(dictionary="linear", target=target).fit(X, labels, counts)
-    assert model.target_ == target
+    model = with_settings(TermwiseClassifier, n_repeats=1, max_repeats=1)(dictionary="linear").fit(X, labels, counts)
+    folds = model.fitted_terms_.fold_models
     signs = 2.0 * (labels[:, None] == np.arange(classes)) - 1
-    signs = signs if classes > 2 else signs[:, 1]
-    scores = signs - model.loo_residuals_
-    if target == "ridge":
-        G = model.basis_.transform(X)
-        few, all_, coded = oracles.repeat(counts, G[:, model.support_], oracles.standardised(G, counts), signs)
-        coded = coded.reshape(len(coded), -1)
-        expected = oracles.ridge_then_few(few, all_, coded, model.first_stage_.alpha, model.alpha_)[
-            np.cumsum(counts) - 1
-        ]
-        np.testing.assert_allclose(scores, expected.squeeze(), atol=1e-7)
+    signs = signs if classes > 2 else signs[:, 1:]
+    scores = signs - folds.residuals
+    for k in range(len(folds.models)):  # the residuals are those of the fold models
+        np.testing.assert_allclose(scores[folds.fold == k], folds.outputs(X)[k][folds.fold == k], atol=1e-10)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
+    size = counts @ (labels[:, None] == np.arange(classes))
+    off = 1 / (size[labels] + classes)
 
     def negative_log_likelihood(slope):
-        odds = np.exp(slope * scores)
-        return -counts @ np.log(odds[np.arange(80), labels] / odds.sum(axis=1))
+        logs = slope * scores - np.log(np.exp(slope * scores).sum(axis=1, keepdims=True))
+        own = logs[np.arange(80), labels]
+        return -counts @ ((1 - classes * off) * own + off * logs.sum(axis=1))  # labels smoothed as Platt does
 
     slope = model.fitted_terms_.candidates.labels.slope
     least = negative_log_likelihood(slope)
-    assert all(least <= negative_log_likelihood(slope * factor) for factor in (0.9, 1.1))
+    assert all(least <= negative_log_likelihood(slope * factor) for factor in (0.99, 1.01))
+
+
+def test_separable_classes_have_a_finite_slope(rng):
+    X = rng.normal(size=(40, 1))
+    X += np.sign(X)
+    model = TermwiseClassifier(dictionary="linear").fit(X, X[:, 0] > 0)
+    proba = model.predict_proba(X).max(axis=1)
+    assert proba.min() > 0.9
+    assert proba.max() < 1 - 1e-6
 
 
 def test_classes_that_do_not_depend_on_the_inputs(rng):

@@ -129,17 +129,18 @@ def test_cross_validation_of_an_ensemble_equals_its_definition(outputs, weighted
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.2 * rng.normal(size=(50, outputs))
     counts = rng.integers(1, 4, size=50).astype(float) if weighted else np.ones(50)
     bases = {"additive": AnovaBasis(order=1), "smooth": SmoothBasis(width=("median", 0.7))}
-    folds = [group_folds(X, 4, np.random.RandomState(seed)) for seed in range(2)]
+    folds = [group_folds(X, Y, 4, np.random.RandomState(seed)) for seed in range(2)]
     tried = {}
     for name, basis in bases.items():
         tries = [(basis, Folds(X, Y, counts, fold)) for fold in folds]
         tried[name] = list(cross_validate(tries, 6, ["data", "ridge"], ALPHA))
-    plan = [("additive", 0, "data", 5, 0.5), ("smooth", 1, "ridge", 4, 0.3), ("smooth", 0, "data", 2, 0.2)]
-    members = [([both[i] for both in tried[name]], k, w) for name, i, _, k, w in plan]
-    found = ensemble_paths(members, counts, 7, ALPHA)
-    described = [(w, bases[name], target, k) for name, _, target, k, w in plan]
-    for path, fold in zip(found, folds, strict=True):
-        expected = oracles.pooled_out_of_fold(described, X, Y, counts, fold, ALPHA, 7)
+    plan = [("additive", 0, "data", 5), ("smooth", 1, "ridge", 4), ("smooth", 0, "data", 2)]
+    members = [([both[i] for both in tried[name]], k) for name, i, _, k in plan]
+    weights = rng.dirichlet(np.ones(3), size=(2, 4))  # other weights in every fold
+    found = ensemble_paths(members, weights, counts, ALPHA)
+    for path, fold, of_fold in zip(found, folds, weights, strict=True):
+        described = [(of_fold[:, i], bases[name], target, k) for i, (name, _, target, k) in enumerate(plan)]
+        expected = oracles.pooled_out_of_fold(described, X, Y, counts, fold, ALPHA, 11)
         np.testing.assert_allclose(path.predictions(Y), expected, atol=1e-6)
 
 

@@ -137,7 +137,7 @@ def test_leading_gram_schmidt_is_least_squares_on_its_columns():
     np.testing.assert_allclose(model.loo_residuals_, oracles.leave_one_out(H, y, 0.0)[:, 0], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.weights_cov_, oracles.covariance(H, y, 0.0)[1:, 1:], rtol=1e-8, atol=1e-12)
     ends = oracles.jackknife_plus(H, y, 0.0, H[:5], 0.8)
-    np.testing.assert_allclose(model.predict_interval(G[:5], coverage=0.8), ends, rtol=1e-8)
+    np.testing.assert_allclose(model.predict_interval(G[:5], coverage=0.8, method="jackknife+"), ends, rtol=1e-8)
     assert model.criterion_value_ == model.criteria_["bic"]
 
 
@@ -327,7 +327,7 @@ def test_nothing_significant_leaves_the_mean(method, keep, intercept):
     assert not model.coef_.any()
     np.testing.assert_allclose(model.predict(G), y.mean() if intercept else 0.0)
     assert "no terms" in model.summary()
-    lower, upper = model.predict_interval(G)
+    lower, upper = model.predict_interval(G, method="jackknife+")
     assert np.all(lower < upper)
 
 

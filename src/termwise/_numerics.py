@@ -33,6 +33,7 @@ FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the col
 ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
 RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
+CALIBRATION_GRADIENT = 1e-10  # of the log loss: weighted and repeated samples then agree to eight digits
 SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
 
 # -- selection ---------------------------------------------------------------------------------------------------------
@@ -58,6 +59,7 @@ PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties th
 GAMMA_RATIO_MIN = (
     1e-10  # of the largest gamma, Hagiwara 2011: smaller components oscillate strongly between the samples
 )
+NOISE_SHARE_MIN = 1e-18  # of the variance of y: a smaller residual variance is rounding of a target without noise
 QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr, appendix A.11: a smaller slope is rounding, and GCV has no minimum
 
 # -- recipe ------------------------------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ from termwise.deploy.predictor import Predictor, load_predictor
 from termwise.design.files import RowFile, open_rows
 from termwise.estimators.evidence import EvidenceForwardRegressor
 from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
+from termwise.estimators.inference import InferenceResult, inference
 from termwise.estimators.local_ridge import LocalRidge
 from termwise.estimators.online import OnlineRidge
 from termwise.estimators.prefilter import PrefilterClassifier
 from termwise.estimators.ridge import BasisRidge
 from termwise.estimators.search import CriterionSearch
+from termwise.estimators.stability import StabilityResult, stability
 from termwise.estimators.thresholding import OrthogonalThresholdRegressor
 from termwise.execution import forward_path
 from termwise.explain.plot_criteria import CriterionDisplay, SelectionPathDisplay
@@ -34,6 +36,7 @@ __all__ = [
     "ForwardClassifier",
     "ForwardRegressor",
     "FourierBasis",
+    "InferenceResult",
     "LagBasis",
     "LocalRidge",
     "LogisticBasis",
@@ -47,6 +50,7 @@ __all__ = [
     "SelectionPathDisplay",
     "ShapeDisplay",
     "SmoothBasis",
+    "StabilityResult",
     "TermwiseClassifier",
     "TermwiseRegressor",
     "UnionBasis",
@@ -54,10 +58,12 @@ __all__ = [
     "datasets",
     "diagnostics",
     "forward_path",
+    "inference",
     "load_predictor",
     "memory_budget",
     "open_rows",
     "reestimate_alpha",
     "report",
+    "stability",
     "write_report",
 ]

@@ -29,9 +29,11 @@ from termwise._arrays import (
     row_products,
     to_host,
 )
-from termwise.basis.base import restrict
+from termwise.basis.base import inputs_of_columns, restrict
 from termwise.design.files import RowFile
-from termwise.linalg.least_squares import Solution, WeightedRows, jackknife_plus, noise_variance
+from termwise.linalg.calibration import calibrate
+from termwise.linalg.conformal import MAX_FOLD_RESIDUALS, ResidualScale, cv_plus, interval_ends, thin
+from termwise.linalg.least_squares import Solution, WeightedRows, noise_variance
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,14 @@ class FitStatistics:
 
 @dataclass(frozen=True)
 class Labels:
-    """The classes of a classifier and, where probabilities are calibrated, the slope of the logistic curve."""
+    """The classes of a classifier and, where probabilities are calibrated, the slope of the logistic curve.
+
+    Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable.
+    """
 
     classes: NDArray
     slope: float | None = None
+    shift: NDArray[np.float64] | None = None  # (q,), the part of the intercept that is due to the calibration
 
     def decide(self, scores: Array) -> Array:
         """Return the class of each row of scores: the second for a score >= 0, or that of the largest score."""
@@ -97,10 +103,81 @@ class FoldModels:
     fold: NDArray[np.intp]  # (m,), the model that was fitted without the sample
     residuals: NDArray[np.float64]  # (m, q), out of fold
     sample_weight: NDArray[np.float64]  # (m,)
+    scales: tuple[ResidualScale, ...] = ()  # one per fold, estimated without it
+    scaled_residuals: NDArray[np.float64] | None = None  # (m, q), divided by the scale of their fold's model
+
+    def designs(self, X: Any) -> list[Array]:
+        """Columns of the terms of every model for validated inputs."""
+        return [model.design(X) for model in self.models]
 
     def outputs(self, X: Any) -> NDArray[np.float64]:
         """Outputs of every model for validated inputs, (K, n, q)."""
-        return np.stack([as_columns(to_host(model.outputs(model.design(X)))) for model in self.models])
+        return self._outputs(self.designs(X))
+
+    def _outputs(self, designs: list[Array]) -> NDArray[np.float64]:
+        pairs = zip(self.models, designs, strict=True)
+        return np.stack([as_columns(to_host(model.outputs(G))) for model, G in pairs])
+
+    def selection_frequency(self) -> NDArray[np.float64]:
+        """Share of the models that use each input."""
+        counts = np.zeros(self.models[0].candidates.n_features)
+        for model in self.models:
+            counts[sorted(set().union(*inputs_of(model)))] += 1
+        return counts / len(self.models)
+
+    def with_scales(self, X: Any) -> FoldModels:
+        """Add the scale of the residuals as a function of the terms of each model.
+
+        Parameters
+        ----------
+        X : validated inputs of the m samples, in their order.
+        """
+        scales, scaled = [], np.empty_like(self.residuals)
+        for k, G in enumerate(self.designs(X)):
+            columns, others, own = to_host(as_float64(G)), self.fold != k, self.fold == k
+            scales.append(ResidualScale.fit(columns[others], self.residuals[others], self.sample_weight[others]))
+            scaled[own] = self.residuals[own] / scales[k].evaluate(columns[own])
+        return replace(self, scales=tuple(scales), scaled_residuals=scaled)
+
+    @cached_property
+    def thinned(self) -> FoldModels:
+        """The same with at most `MAX_FOLD_RESIDUALS` residuals of each fold: their quantiles, with equal weights.
+
+        Intervals, and model files, use these. The quantiles of several outputs belong to different samples.
+        """
+        counts = np.bincount(self.fold, minlength=len(self.models))
+        if counts.max() <= MAX_FOLD_RESIDUALS:
+            return self
+        folds, weights, residuals, scaled = [], [], [], []
+        for k, count in enumerate(counts):
+            rows, size = np.flatnonzero(self.fold == k), min(int(count), MAX_FOLD_RESIDUALS)
+            own = self.sample_weight[rows]
+            folds.append(np.full(size, k, dtype=np.intp))
+            weights.append(own if size == count else np.full(size, own.sum() / size))
+            for kept, values in ((residuals, self.residuals), (scaled, self.scaled_residuals)):
+                if values is not None:
+                    kept.append(values[rows] if size == count else thin(values[rows], own, size))
+        joined = np.concatenate
+        return replace(
+            self,
+            fold=joined(folds),
+            sample_weight=joined(weights),
+            residuals=joined(residuals),
+            scaled_residuals=joined(scaled) if scaled else None,
+        )
+
+    def interval(
+        self, X: Any, center: NDArray[np.float64], coverage: float, side: str, normalised: bool
+    ) -> NDArray[np.float64]:
+        """CV+ intervals for validated inputs, (2, n, q), around the (n, q) outputs of the model of all samples."""
+        designs, thinned = self.designs(X), self.thinned
+        residuals, scales = thinned.residuals, None
+        if normalised:
+            assert thinned.scaled_residuals is not None, "the scale is estimated together with the fold models"
+            residuals, pairs = thinned.scaled_residuals, zip(self.scales, designs, strict=True)
+            scales = np.stack([scale.evaluate(to_host(as_float64(G))) for scale, G in pairs])
+        outputs, weights = self._outputs(designs), thinned.sample_weight
+        return cv_plus(center, outputs, thinned.fold, residuals, weights, coverage, side, scales)
 
 
 @dataclass(frozen=True)
@@ -121,6 +198,48 @@ class FittedTerms:
         """Return the terms of a solution for centred columns and targets; the intercept accounts for the means."""
         weights = statistics.solution.weights
         return cls(candidates, chosen, weights, Y_mean - statistics.G_mean @ weights, statistics)
+
+    def for_prediction(self) -> FittedTerms:
+        """Return a copy with the terms and weights of the least-squares fit only, without candidates and rows."""
+        terms = replace(self, statistics_or_solve=None, fold_models=None)
+        if self.candidates.basis is None or self.takes_all:
+            return terms
+        k = len(self.chosen)
+        return replace(
+            terms, candidates=replace(self.candidates, basis=self.basis, n_candidates=k), chosen=np.arange(k)
+        )
+
+    def with_fold_models(self, folds: FoldModels, X: Any, Y: NDArray[np.float64]) -> FittedTerms:
+        """Add the models of a cross-validation; for classes, calibrate the probabilities on the out-of-fold scores.
+
+        Parameters
+        ----------
+        folds : the models, with the residuals of m samples.
+        X : validated inputs of these samples.
+        Y : (m, q) their targets; classes are coded -1 and +1.
+        """
+        terms = replace(self, fold_models=folds.with_scales(X))
+        return (
+            terms if self.candidates.labels is None else terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
+        )
+
+    def calibrated(self, scores: Array, labels: Array, sample_weight: Array) -> FittedTerms:
+        """Return the terms with calibrated probabilities, given (m, q) scores of samples the model did not see."""
+        known = self.candidates.labels
+        assert known is not None
+        scores, labels = (self.squeeze(to_host(values), axis=1) for values in (scores, labels))
+        slope, shift = calibrate(scores, labels, to_host(sample_weight))
+        intercept = self.fitted_intercept + from_host(shift, self.intercept)
+        candidates = replace(self.candidates, labels=replace(known, slope=slope, shift=shift))
+        return replace(self, candidates=candidates, intercept=intercept)
+
+    @property
+    def fitted_intercept(self) -> Array:
+        """The intercept of the least-squares fit, without the shift of calibrated scores."""
+        labels = self.candidates.labels
+        if labels is None or labels.shift is None:
+            return self.intercept
+        return self.intercept - from_host(labels.shift, self.intercept)
 
     @cached_property
     def statistics(self) -> FitStatistics:
@@ -203,7 +322,7 @@ class FittedTerms:
             )
         return self.statistics.residuals
 
-    def interval(self, G: Array, coverage: float) -> tuple[Array, Array]:
+    def interval(self, G: Array, coverage: float, side: str = "two-sided") -> tuple[Array, Array]:
         """Jackknife+ intervals for rows of the chosen columns, from the closed-form leave-one-out fits."""
         self.loo_residuals()  # raises if they were not computed
         statistics = self.statistics.on_host()
@@ -215,8 +334,19 @@ class FittedTerms:
         for block in row_blocks(len(columns), len(b)):
             spread = solution.project(columns[block] - statistics.G_mean) @ b.T + rows.intercept * rows.single / rows.n
             for j in range(center.shape[1]):
-                ends[:, block, j] = jackknife_plus(center[block, j], spread, loo[:, j], rows.sample_weight, coverage)
+                without = center[block, j, None] - spread * loo[:, j]  # predictions of the leave-one-out fits
+                ends[:, block, j] = interval_ends(without, loo[:, j], rows.sample_weight, coverage, side)
         lower, upper = (self.squeeze(end, axis=1).astype(columns.dtype, copy=False) for end in ends)
+        return moved(lower, G), moved(upper, G)
+
+    def cv_interval(self, X: Any, coverage: float, side: str, normalised: bool) -> tuple[Array, Array]:
+        """CV+ intervals for validated inputs, from the fold models."""
+        assert self.fold_models is not None
+        G = self.design(X)
+        shift = to_host(self.intercept - self.fitted_intercept)  # fold models have the scores before calibration
+        center = as_columns(to_host(self.outputs(G))) - shift
+        ends = self.fold_models.interval(X, center, coverage, side, normalised)
+        lower, upper = (self.squeeze(end, axis=1).astype(to_host(G).dtype, copy=False) for end in ends)
         return moved(lower, G), moved(upper, G)
 
     # -- description ---------------------------------------------------------------------------------------------------
@@ -234,7 +364,7 @@ class FittedTerms:
         order = np.argsort(-ratio.max(axis=0), kind="stable")[:max_terms]
         names = self.names
         width = max(4, *(len(names[j]) for j in order))
-        lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11}"]
+        lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11} given the terms"]
         for j in order:
             for output, (weight, error) in enumerate(zip(weights[:, j], errors[:, j], strict=True)):
                 suffix = "" if self.one_output else f"  output {output}"
@@ -242,3 +372,12 @@ class FittedTerms:
         if len(order) < len(self.chosen):
             lines.append(f"... and {len(self.chosen) - len(order)} more")
         return lines
+
+
+def inputs_of(terms: FittedTerms) -> list[tuple[int, ...]]:
+    """Return the inputs that each chosen term depends on, as ascending positions of columns of X.
+
+    All columns of a category belong to one input. Terms of a transformer whose functions are not known one by one are
+    taken to depend on all inputs.
+    """
+    return inputs_of_columns(terms.candidates.basis, terms.chosen)

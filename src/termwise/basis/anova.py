@@ -259,6 +259,16 @@ class AnovaBasis(Basis):
         first, second = np.searchsorted(used, numbers).T
         return (used // kinds, used % kinds), first, second
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        return [tuple(sorted(j for j in pair if j >= 0)) for pair in self.inputs_[indices].tolist()]
+
     def frozen(self) -> dict[str, NDArray]:
         """Return the parameters of the single functions in use, and the two of each term, -1 for none.
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -126,6 +126,16 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             setattr(restricted, name, at(getattr(self, name), chosen))
         return restricted
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order; all inputs unless overridden.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        return [tuple(range(self.n_features_in_))] * len(indices)
+
     @property
     def n_functions(self) -> int:
         """Number of functions of a fitted basis."""
@@ -217,6 +227,10 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
         """Evaluate the transformer and select the columns."""
         return at(densify(self.transformer.transform(X)), self.indices, axis=1)
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some columns depends on."""
+        return inputs_of_columns(self.transformer, self.indices[indices])
+
     @available_if(lambda self: hasattr(self.transformer, "get_feature_names_out"))
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the transformer's own names of these columns."""
@@ -263,3 +277,29 @@ def restrict(basis: Any, indices: NDArray[np.intp]) -> Any:
     if isinstance(basis, Pipeline) and hasattr(basis[-1], "take"):
         return Pipeline([*basis.steps[:-1], (basis.steps[-1][0], basis[-1].take(indices))])
     return ColumnSubset(basis, indices)
+
+
+def inputs_of_columns(transformer: Any, columns: NDArray[np.intp]) -> list[tuple[int, ...]]:
+    """Return the inputs that each of some output columns of a fitted transformer depends on, in ascending order.
+
+    None stands for no transformation. Bases and encoders of termwise, selectors, scalers, polynomials and pipelines of
+    these are resolved column by column; every column of any other transformer is taken to depend on all its inputs.
+    """
+    if transformer is None or transformer == "passthrough":
+        return [(int(j),) for j in columns]
+    if hasattr(transformer, "inputs_of"):
+        return transformer.inputs_of(columns)
+    if isinstance(transformer, Pipeline):
+        sets = inputs_of_columns(None, columns)
+        for _, step in reversed(transformer.steps):
+            needed = np.array(sorted(set().union(*sets)), dtype=np.intp)
+            earlier = dict(zip(needed.tolist(), inputs_of_columns(step, needed), strict=True))
+            sets = [tuple(sorted(set().union(*(earlier[j] for j in one)))) for one in sets]
+        return sets
+    if hasattr(transformer, "get_support"):  # a selector, of termwise with a basis
+        return inputs_of_columns(getattr(transformer, "basis_", None), transformer.get_support(indices=True)[columns])
+    if isinstance(transformer, OneToOneFeatureMixin):
+        return inputs_of_columns(None, columns)
+    if hasattr(transformer, "powers_"):  # PolynomialFeatures
+        return [tuple(np.flatnonzero(powers).tolist()) for powers in transformer.powers_[columns]]
+    return [tuple(range(transformer.n_features_in_))] * len(columns)

@@ -116,6 +116,17 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         names = [[name] if kinds is None else [f"{name}={kind}" for kind in kinds] for name, kinds in blocks]
         return np.array([name for block in names for name in block], dtype=object)
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the column of the table that each of some encoded columns comes from.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which encoded columns.
+        """
+        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks()]
+        return [(int(j),) for j in np.repeat(np.arange(len(sizes)), sizes)[indices]]
+
     def blocks(self, input_features: ArrayLike | None = None) -> list[tuple[str, list[Any] | None]]:
         """Return the name and the categories of each column of the table, None for a numeric column.
 

@@ -99,6 +99,16 @@ class LagBasis(Basis):
         """
         return lagged(X, self.columns_, self.lags_)
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        return [(j,) for j in self.columns_[indices].tolist()]
+
     def _names(self, inputs: list[str]) -> list[str]:
         times = [f"[t-{lag}]" if lag else "[t]" for lag in self.lags_]
         return [inputs[j] + time for j, time in zip(self.columns_, times, strict=True)]

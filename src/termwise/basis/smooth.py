@@ -268,6 +268,17 @@ class SmoothBasis(Basis):
             parts.append((terms, widths, self.centers_[terms][:, inputs]))
         return parts
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        relevant = tuple(self._relevant_inputs.tolist())
+        return [relevant if j < 0 else (j,) for j in self.columns_[indices].tolist()]
+
     def _names(self, inputs: list[str]) -> list[str]:
         relevant = [inputs[j] for j in self._relevant_inputs]
         listed = ", ".join(relevant) if len(relevant) <= NAMED_INPUTS else f"{len(relevant)} inputs"

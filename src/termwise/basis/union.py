@@ -147,6 +147,17 @@ class UnionBasis(Basis):
         parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis.evaluate(X) for basis in self.bases_)]
         return np.hstack(parts)[:, self.places_]
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        inputs = [one for basis in self.bases_ for one in basis.inputs_of(np.arange(basis.n_functions))]
+        return [inputs[place] for place in self.places_[indices]]
+
     def _names(self, inputs: list[str]) -> list[str]:
         names = [name for basis in self.bases_ for name in basis._names(inputs)]
         return [names[place] for place in self.places_]

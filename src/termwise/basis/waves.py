@@ -82,6 +82,16 @@ class FourierBasis(Basis):
         waves = {"turns": turns[:, self.columns_], "harmonics": self.harmonics_, "phases": self.phases_}
         return evaluate(WAVE_OF_TURNS, waves, overwrite=("turns",)).astype(X.dtype, copy=False)
 
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        return [(j,) for j in self.columns_[indices].tolist()]
+
     def _names(self, inputs: list[str]) -> list[str]:
         waves = np.where(self.phases_ == 0, "sin", "cos")
         terms = zip(waves, self.harmonics_, self.columns_, strict=True)

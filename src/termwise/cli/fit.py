@@ -326,7 +326,7 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
     title = f"{model['class']}: {model['n_terms']} of {model['n_candidates']} terms ({model['dictionary']})"
     outputs = model["outputs"][:MAX_OUTPUTS_SHOWN]
     several = len(model["outputs"]) > 1
-    header = ["term", *(f"for {name}" if several else "weight" for name in outputs), "std. error"]
+    header = ["term", *(f"for {name}" if several else "weight" for name in outputs), "std. error\ngiven the terms"]
     blank = [""] * (len(outputs) + 1)
     rows = []
     for term in terms[:MAX_TERMS_SHOWN]:
@@ -337,8 +337,6 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
     if not terms:
         rows.append(("none: the model is the mean", *blank))
     console.print_table(f"{title}, fitted to {counted(model['n'], 'row')}", header, rows)
-    if any(term["std_error"] is not None for term in terms):
-        console.print("Standard errors are given the terms: they do not account for their selection.", style="dim")
     if score:
         print_score(score, facts, console)
 

@@ -34,6 +34,8 @@ from termwise.deploy.program import (
     ClassLabels,
     Concatenate,
     Floats,
+    FoldProgram,
+    FoldResiduals,
     Indices,
     Lags,
     Linear,
@@ -61,10 +63,25 @@ def freeze(estimator: Any) -> Program:
             "are not linear in their terms."
         )
     check_is_fitted(model)
-    terms = model.fitted_terms_
-    names = _term_names(model, chain)
-    chain += flatten(terms)
-    schema, chain = _input_schema(estimator, model, chain)
+    terms: FittedTerms = model.fitted_terms_
+    program = _freeze_terms(estimator, model, chain, terms)
+    if terms.fold_models is None:
+        return program
+    folds = terms.fold_models.thinned
+    records = []
+    for k, (one, scale) in enumerate(zip(folds.models, folds.scales, strict=True)):
+        own = folds.fold == k
+        assert folds.scaled_residuals is not None
+        residuals = folds.residuals[own].T, folds.scaled_residuals[own].T, folds.sample_weight[own]
+        numbers = FoldResiduals(*residuals, scale.weights.T, scale.intercept, scale.limits)
+        records.append(FoldProgram(_freeze_terms(estimator, model, chain, one), numbers))
+    return replace(program, folds=tuple(records))
+
+
+def _freeze_terms(estimator: Any, model: Any, before: list[Any], terms: FittedTerms) -> Program:
+    """Return terms of a model, behind the transformers of a pipeline, as a program."""
+    names = _term_names(model, before, terms)
+    schema, chain = _input_schema(estimator, model, [*before, *flatten(terms)])
     steps: tuple[ProgramStep, ...] = ()
     series = None
     for one in chain:
@@ -109,9 +126,9 @@ def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSc
     return InputSchema.from_columns(names, categories, fills), chain
 
 
-def _term_names(model: Any, before: list[Any]) -> tuple[str, ...]:
+def _term_names(model: Any, before: list[Any], terms: FittedTerms) -> tuple[str, ...]:
     """Name the terms by the inputs of a whole pipeline, where the transformers before the model transmit names."""
-    names, terms = None, model.fitted_terms_
+    names = None
     for one in before:
         if not hasattr(one, "get_feature_names_out"):
             return tuple(terms.names)

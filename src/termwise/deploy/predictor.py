@@ -16,18 +16,29 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_bool, check_choice, check_number
 from termwise.basis.encoder import is_frame
 from termwise.deploy import document
 from termwise.deploy.freeze import freeze
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
+from termwise.linalg.conformal import SIDES
 
 Floats = NDArray[np.float64]
 
 # Export formats, with the suffix of their files: a module of this package of that name, imported on first use, whose
 # function `source(program, **options)` returns the content of the file.
 EXPORTS = {"json": ".json", "python": ".py", "c": ".c", "onnx": ".onnx"}
+
+
+def _has_intervals(predictor: Any) -> bool:
+    """Whether a model has intervals; raise with the remedy if it has none."""
+    if not predictor._program.folds or predictor.task != "regression":
+        raise AttributeError(
+            "predict_interval requires a regression with fold models, got one without: fit with selection_cv=10 and "
+            "save it again."
+        )
+    return True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,6 +200,37 @@ class Predictor:
         both = np.column_stack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs  # against and for the second
         return softmax((labels.sharpness or 1.0) * both, axis=1).astype(_dtype(X), copy=False)
 
+    @available_if(_has_intervals)
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, side: str = "two-sided", normalised: bool = False
+    ) -> tuple[NDArray, NDArray]:
+        """Prediction intervals for new observations by CV+, of a model with fold models.
+
+        Of a fold with more than 500 residuals, that many quantiles are kept.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs; the models of the folds may use other columns than `used_inputs`.
+        coverage : float, default=0.9
+            Nominal coverage, between 0 and 1.
+        side : {"two-sided", "lower", "upper"}, default="two-sided"
+            "lower" and "upper" give a bound with the coverage asked for; the other end is infinite.
+        normalised : bool, default=False
+            Whether the width varies with the size of the residuals.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (m,) or (m, q)
+            Ends of the intervals, those of the estimator.
+        """
+        check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
+        check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
+        check_bool("normalised", normalised, remedy="True is for noise whose size varies")
+        ends = self._program.interval(X, coverage, side, normalised).astype(_dtype(X), copy=False)
+        lower, upper = ends[..., 0] if self._program.linear.one_output else ends
+        return lower, upper
+
     def _outputs(self, X: Any) -> NDArray:
         outputs = self._program.outputs(X).astype(_dtype(X), copy=False)
         return outputs[:, 0] if self._program.linear.one_output else outputs
@@ -246,16 +288,19 @@ class Predictor:
         fill : dict
             By the name of an input the number or category that replaces a missing value; None makes that an error.
         """
-        return replace(self, _program=replace(self._program, schema=self._program.schema.with_fill(fill)))
+        return replace(self, _program=self._program.with_fill(fill))
 
     def narrow(self) -> Predictor:
-        """Return a copy with only the inputs used by its terms, in their order: for arrays and for exports."""
+        """Return a copy with only the inputs used by its terms, in their order: for arrays and for exports.
+
+        It has no intervals: models without a fold may use other inputs.
+        """
         program = self._program
         used = program.schema.used or [0]  # one stays, as every table has a column
         inputs = tuple(program.schema.inputs[j] for j in used)
         schema = replace(program.schema, inputs=inputs, columns=np.searchsorted(used, program.schema.columns))
         series = program.series if program.series in [one.name for one in inputs] else None
-        return replace(self, _program=replace(program, schema=schema, series=series))
+        return replace(self, _program=replace(program, schema=schema, series=series, folds=()))
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -263,9 +308,11 @@ class Predictor:
         """Return the model as plain data, the content of its file."""
         names = ("steps", "linear", "labels", "series")
         parts = {name: document.to_plain(getattr(self._program, name)) for name in names}
+        if self._program.folds:
+            parts["folds"] = [one.to_plain() for one in self._program.folds]
         return {
             "format": document.FORMAT,
-            "version": document.VERSION,
+            "version": document.VERSION if self._program.folds else 1,  # without folds, any version reads it
             "termwise": version("termwise"),
             "predictor": {**document.to_plain(self._program.schema), **parts},
             "facts": self.facts,

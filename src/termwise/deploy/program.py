@@ -7,6 +7,7 @@ these few kinds of steps, and thereby every basis.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -30,8 +31,10 @@ from termwise.deploy.document import (
     read_dict,
     read_scalars,
     specs,
+    to_plain,
 )
 from termwise.deploy.inputs import InputSchema
+from termwise.linalg.conformal import ResidualScale, cv_plus
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -311,6 +314,10 @@ class Linear(Record):
     intercept: Annotated[Floats, Reals(("outputs",))]
     one_output: bool  # whether the targets were a vector
 
+    def combine(self, terms: Floats) -> Floats:
+        """Return the outputs for rows of the terms, one column each."""
+        return terms @ self.weights.T + self.intercept
+
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels(Record):
@@ -318,6 +325,49 @@ class ClassLabels(Record):
 
     classes: Annotated[list[Any], read_scalars]
     sharpness: float | None  # inverse temperature of the softmax; None: no probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class FoldResiduals(Record):
+    """Residuals of the samples of a fold, without the model of that fold; of many, their quantiles."""
+
+    residuals: Annotated[Floats, Reals(("outputs", "samples"))]
+    scaled: Annotated[Floats, Reals(("outputs", "samples"))]  # divided by their scale
+    sample_weight: Annotated[Floats, Reals(("samples",), positive=True)]
+    scale_weights: Annotated[Floats, Reals(("outputs", "terms"))]  # of the logarithm of the scale
+    scale_intercept: Annotated[Floats, Reals(("outputs",))]
+    scale_limits: Annotated[Floats, Reals(("ends", "outputs"))]
+    known_sizes: ClassVar[Sizes] = {"ends": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class FoldProgram:
+    """A model that was fitted without a fold, and the residuals of that fold."""
+
+    program: Program
+    residuals: FoldResiduals
+
+    def evaluate(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the outputs for a table and the scale of the residuals, (m, q) each."""
+        terms, numbers = self.program.terms(X), self.residuals
+        scale = ResidualScale(numbers.scale_weights.T, numbers.scale_intercept, numbers.scale_limits)
+        return self.program.linear.combine(terms), scale.evaluate(terms)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain data, without the inputs, which are those of the model of all samples."""
+        encoding = {name: to_plain(getattr(self.program.schema, name)) for name in ("columns", "categories")}
+        parts = {name: to_plain(getattr(self.program, name)) for name in ("steps", "linear")}
+        return {**encoding, **parts, **to_plain(self.residuals)}
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, inputs: Any) -> FoldProgram:
+        """Return the model that plain data describe, given the plain data of the inputs."""
+        own, names = ["columns", "categories", "steps", "linear"], list(specs(FoldResiduals))
+        data = read_dict(data, place, [*own, *names])
+        fixed = {"inputs": inputs, "labels": None, "series": None}
+        program = Program.from_plain({**{name: data[name] for name in own}, **fixed}, place)
+        sizes = {"outputs": len(program.linear.intercept), "terms": len(program.linear.names)}
+        return cls(program, FoldResiduals.from_plain({name: data[name] for name in names}, place, sizes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,21 +379,42 @@ class Program:
     linear: Linear
     labels: ClassLabels | None
     series: str | None = None  # the predicted input of a model of past values
+    folds: tuple[FoldProgram, ...] = ()  # of a cross-validation that repeats the selection of terms
 
     @property
     def lags(self) -> Lags | None:
         """The step that refers to earlier rows, if there is one."""
         return next((step for step in self.steps if isinstance(step, Lags)), None)
 
+    def terms(self, X: Any) -> Floats:
+        """Return the terms for a table, one column each."""
+        Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
+        return apply(self.steps, Z)
+
     def outputs(self, X: Any) -> Floats:
         """Return the outputs for a table, one column each."""
-        Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
-        return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
+        return self.linear.combine(self.terms(X))
+
+    def interval(self, X: Any, coverage: float, side: str, normalised: bool) -> Floats:
+        """Return the ends of CV+ intervals for a table, (2, m, q)."""
+        numbers = [one.residuals for one in self.folds]
+        found = [one.evaluate(X) for one in self.folds]
+        fold = np.repeat(np.arange(len(numbers)), [len(one.sample_weight) for one in numbers])
+        residuals = np.vstack([one.scaled.T if normalised else one.residuals.T for one in numbers])
+        weights, outputs = np.concatenate([one.sample_weight for one in numbers]), np.stack([one for one, _ in found])
+        scales = np.stack([scale for _, scale in found]) if normalised else None
+        return cv_plus(self.outputs(X), outputs, fold, residuals, weights, coverage, side, scales)
+
+    def with_fill(self, fill: Mapping[str, Any]) -> Program:
+        """Return the same model with replacements of missing values of some inputs."""
+        folds = tuple(replace(one, program=one.program.with_fill(fill)) for one in self.folds)
+        return replace(self, schema=self.schema.with_fill(fill), folds=folds)
 
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
-        data = read_dict(data, place, ["inputs", "columns", "categories", "steps", "linear", "labels", "series"])
+        required = ["inputs", "columns", "categories", "steps", "linear", "labels", "series"]
+        data = read_dict(data, place, required, optional=["folds"])
         schema = InputSchema.from_plain({name: data[name] for name in ("inputs", "columns", "categories")}, place, {})
         n_terms = len(schema.columns)
         steps = read_steps(data["steps"], f"{place}.steps", {"indices": n_terms})
@@ -363,4 +434,10 @@ class Program:
                 raise invalid(f"{place}.labels.sharpness", "greater than zero", labels.sharpness)
         if series is not None:
             read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
-        return cls(schema, steps, linear, labels, series)
+        listed = enumerate(read(list, data.get("folds", []), f"{place}.folds", {}))
+        folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"]) for i, one in listed)
+        for i, one in enumerate(folds):
+            if len(one.program.linear.intercept) != n_outputs:
+                needed, got = f"a list of {n_outputs} outputs", len(one.program.linear.intercept)
+                raise invalid(f"{place}.folds[{i}].linear.intercept", needed, got)
+        return cls(schema, steps, linear, labels, series, folds)

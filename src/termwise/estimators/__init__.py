@@ -17,11 +17,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, as_type, at, densify, from_host, to_host
-from termwise._checks import check_number, is_dask
+from termwise._checks import check_bool, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import check_design, check_inputs
 from termwise.execution.dask import map_rows, without_rows
-from termwise.fitted import FittedTerms
+from termwise.fitted import FittedTerms, FoldModels, Labels
+from termwise.linalg.calibration import class_scores
+from termwise.linalg.conformal import SIDES
 from termwise.selection.path import SelectionPath
 
 try:
@@ -34,6 +36,9 @@ except ImportError:  # scikit-learn before 1.9
     def with_callbacks(method: Any) -> Any:
         """Return the method as it is."""
         return method
+
+
+LISTED_INPUTS = 10  # that a summary names
 
 
 def step_callback(estimator: Any, max_steps: int | None) -> Callable[[], bool]:
@@ -54,6 +59,21 @@ def step_callback(estimator: Any, max_steps: int | None) -> Callable[[], bool]:
     return after_step
 
 
+def _has_probabilities(model: Any) -> bool:
+    """Whether a classifier has, or will have, probabilities; raise with the remedy if it was fitted without."""
+    if not isinstance(model, ClassifierMixin):
+        return False
+    terms = getattr(model, "fitted_terms_", None)
+    if terms is None:
+        return "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
+    if terms.candidates.labels.slope is None:
+        raise AttributeError(
+            f"predict_proba requires scores of samples that {type(model).__name__} was fitted without, got a model "
+            "without any: fit it with selection_cv=10, and do not truncate it with at()."
+        )
+    return True
+
+
 class TermModel(BaseEstimator):
     """A model linear in its terms, once fitted: a shell around `fitted_terms_`.
 
@@ -71,7 +91,8 @@ class TermModel(BaseEstimator):
     keeps_sparse: ClassVar[bool] = False  # a sparse design matrix stays sparse
     streams: ClassVar[bool] = False  # the design matrix may be computed in tiles or read from a file
     any_library: ClassVar[bool] = False  # computes on the device of arrays of other libraries
-    calibrates: ClassVar[bool] = False  # a classifier with probabilities
+    selects_terms: ClassVar[bool] = False  # the targets decide which terms are in the model
+    selection_cv: Any = None  # a parameter of models that can repeat their selection of terms in folds
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,7 +169,7 @@ class TermModel(BaseEstimator):
         """Predict the outputs of the linear model, whether they are targets or scores of classes."""
         if is_dask(X):
             y = self._map_rows(self._without_rows()._predict_outputs, X)
-            return (y, self._map_rows(partial(_item, self._predict_outputs, 1, True), X)) if return_std else y
+            return (y, self._map_rows(partial(_item, self._predict_outputs, 1, (True,)), X)) if return_std else y
         G = self._design(X)
         y = as_type(self.fitted_terms_.outputs(G), G.dtype)
         return (y, self.fitted_terms_.standard_error(G)) if return_std else y
@@ -164,13 +185,14 @@ class TermModel(BaseEstimator):
         """
         return self._predict_outputs(X)
 
-    @available_if(lambda model: model.calibrates)
+    @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.
 
-        The scores times a slope, put through a logistic curve (a softmax for more than two classes). The slope
-        maximises the likelihood of the labels given the leave-one-out scores. The most probable class is the one
-        predicted.
+        The softmax of the scores times a slope; the slope and a shift of the intercept are those under which labels of
+        samples that the model was not fitted to are most likely (Platt scaling). The class predicted is the most
+        probable one. `ForwardClassifier` and `PrefilterClassifier` have probabilities if they were fitted with
+        `selection_cv`.
 
         Parameters
         ----------
@@ -179,7 +201,7 @@ class TermModel(BaseEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(lambda model: model.calibrates)
+    @available_if(_has_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the logarithm of the probability of each class.
 
@@ -190,16 +212,24 @@ class TermModel(BaseEstimator):
         """
         labels = self._fitted().candidates.labels
         assert labels is not None
-        return log_softmax(labels.slope * class_scores(self.decision_function(X)), axis=1)
+        return log_softmax(labels.slope * class_scores(to_host(self.decision_function(X))), axis=1)
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
-        """Intervals for new observations by jackknife+, from the closed-form leave-one-out fits.
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        method: str = "auto",
+        side: str = "two-sided",
+        normalised: bool = False,
+    ) -> tuple[NDArray, NDArray]:
+        """Prediction intervals for new observations, by CV+ or jackknife+.
 
         Whatever the distribution of the data, samples that are exchangeable with those of the fit fall inside with
-        probability at least `2 coverage - 1`, and in practice with about `coverage`, if terms and penalties were fixed
-        beforehand: the selection is not repeated for each sample left out, and selection among many candidates makes
-        the intervals somewhat narrow. Too few samples for the coverage asked for (fewer than about
-        `1 / (1 - coverage)`) make the interval infinite.
+        probability at least `2 coverage - 1`, and in practice with about `coverage` (Barber, Candes, Ramdas and
+        Tibshirani 2021). "cv+" uses models that were fitted without a fold, selection of terms included, and their
+        residuals on that fold. "jackknife+" uses the closed-form leave-one-out fits; it holds if terms and penalties
+        were fixed beforehand, and its intervals are too narrow if the terms were selected from many candidates. Too few
+        samples for the coverage asked for (fewer than about `1 / (1 - coverage)`) make the interval infinite.
 
         Parameters
         ----------
@@ -207,6 +237,14 @@ class TermModel(BaseEstimator):
             Inputs.
         coverage : float, default=0.9
             Nominal coverage, between 0 and 1.
+        method : {"auto", "cv+", "jackknife+"}, default="auto"
+            "auto" is "cv+" if the targets decided which terms are in the model, and "jackknife+" otherwise. "cv+" needs
+            a model fitted with `selection_cv`, or one with a cross-validation of its own.
+        side : {"two-sided", "lower", "upper"}, default="two-sided"
+            "lower" and "upper" give a bound with the coverage asked for; the other end is infinite.
+        normalised : bool, default=False
+            Whether the width varies with the size of the residuals, for heteroscedastic noise: the logarithm of their
+            absolute values is regressed on the terms of the model, without the fold. Requires "cv+".
 
         Returns
         -------
@@ -214,11 +252,56 @@ class TermModel(BaseEstimator):
             Ends of the intervals.
         """
         check_number("coverage", coverage, above=0, below=1, remedy="0.9 gives 90 % intervals")
-        self._fitted().loo_residuals()  # raises before a Dask graph is built
+        check_choice("side", side, SIDES, remedy="'lower' and 'upper' are one-sided bounds")
+        check_bool("normalised", normalised, remedy="True is for noise whose size varies")
+        folds = self._interval_models(method)
+        if folds is None and normalised:
+            raise ValueError(
+                "normalised=True requires intervals by 'cv+', got 'jackknife+': use a model that selects its terms, "
+                "fitted with selection_cv=10."
+            )
         if is_dask(X):
-            lower, upper = (self._map_rows(partial(_item, self.predict_interval, end, coverage), X) for end in (0, 1))
+            method, model = (
+                "jackknife+" if folds is None else "cv+",
+                self if folds is None else self._without_rows(True),
+            )
+            options = (coverage, method, side, normalised)
+            lower, upper = (self._map_rows(partial(_item, model.predict_interval, end, options), X) for end in (0, 1))
             return lower, upper
-        return self.fitted_terms_.interval(self._design(X), coverage)
+        terms = self.fitted_terms_
+        if folds is None:
+            return terms.interval(self._design(X), coverage, side)
+        inputs = check_inputs(self, X, terms.candidates.basis, reset=False)
+        return terms.cv_interval(inputs, coverage, side, normalised)
+
+    def _interval_models(self, method: str) -> FoldModels | None:
+        """Return the fold models of CV+, or None for jackknife+; raise if the model lacks what the method needs."""
+        check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
+        terms = self._fitted()
+        # An automatic estimator has no parameter selection_cv: without fold models its intervals are given the terms.
+        given = method == "auto" and terms.fold_models is None and "selection_cv" not in self.get_params(deep=False)
+        if method == "jackknife+" or given or (method == "auto" and not self.selects_terms):
+            terms.loo_residuals()  # raises before a Dask graph is built
+            return None
+        if terms.fold_models is None:
+            terms.loo_residuals()  # raises another error for a model fitted on a cluster
+            raise ValueError(self._without_folds(f"method={method!r}"))
+        return terms.fold_models
+
+    def _without_folds(self, what: str) -> str:
+        """Return the message for a model that lacks fold models."""
+        name, remedy = type(self).__name__, "method='jackknife+' gives intervals for fixed terms"
+        if "selection_cv" not in self.get_params(deep=False):
+            return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
+        if self.selection_cv is not None:
+            return (
+                f"{what} requires the size the model was fitted with, got {name} truncated by at(): fit with "
+                f"max_terms={self.n_terms_}, criterion=None; {remedy}."
+            )
+        return (
+            f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
+            f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
+        )
 
     def _design(self, X: Any) -> Array:
         """Validate inputs and return the columns of the chosen terms."""
@@ -236,10 +319,11 @@ class TermModel(BaseEstimator):
         width = None if width is None and terms.one_output else width or terms.weights.shape[1]
         return map_rows(function, X, width)
 
-    def _without_rows(self) -> Self:
+    def _without_rows(self, with_folds: bool = False) -> Self:
         """Return a copy that predicts, without arrays as long as the training rows."""
-        light = copy.copy(self)
-        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None)
+        light, folds = copy.copy(self), self._fitted().fold_models
+        folds = folds.thinned if folds is not None and with_folds else None
+        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None, fold_models=folds)
         light.__dict__.pop("path_", None)
         return light
 
@@ -284,6 +368,18 @@ class TermModel(BaseEstimator):
         return terms.squeeze(from_host(terms.noise_variance, cov)[:, None, None] * cov, axis=0)
 
     @property
+    def selection_frequency_(self) -> NDArray[np.float64]:
+        """Share of the fold models that use each input, of shape (n_features_in_,).
+
+        Of models fitted with `selection_cv`, and of those with a cross-validation of their own. A term counts for all
+        inputs it depends on.
+        """
+        folds = self._fitted().fold_models
+        if folds is None:
+            raise AttributeError(self._without_folds("selection_frequency_"))
+        return folds.selection_frequency()
+
+    @property
     def predictor_(self) -> Predictor:
         """The model without its training data, to be saved and exported: a `Predictor`."""
         return Predictor.from_estimator(self)
@@ -297,6 +393,9 @@ class TermModel(BaseEstimator):
     def at(self, n_terms: int) -> Self:
         """Return the same model truncated at another size of its path, without refitting.
 
+        At another size than its own a model fitted with `selection_cv` has no fold models: its `predict_interval` needs
+        `method="jackknife+"`, and there are no `selection_frequency_` and no probabilities.
+
         Parameters
         ----------
         n_terms : int
@@ -305,7 +404,13 @@ class TermModel(BaseEstimator):
         check_is_fitted(self)
         length = len(self.path_)
         check_number("n_terms", n_terms, low=0, below=length + 1, integer=True, remedy=f"the path has {length} terms")
-        terms, attributes = self._cut(self.path_, n_terms, self.fitted_terms_)
+        if n_terms == self.n_terms_:
+            return copy.copy(self)
+        terms = self.fitted_terms_
+        labels = terms.candidates.labels
+        if labels is not None:
+            terms = replace(terms, candidates=replace(terms.candidates, labels=Labels(labels.classes)))
+        terms, attributes = self._cut(self.path_, n_terms, terms)
         return copy.copy(self)._set_terms(terms, **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------
@@ -329,7 +434,19 @@ class TermModel(BaseEstimator):
             f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
         ]
-        return "\n".join(lines + terms.table(max_terms))
+        return "\n".join(lines + self._frequency_lines() + terms.table(max_terms))
+
+    def _frequency_lines(self) -> list[str]:
+        """The inputs that most fold models use."""
+        folds = self.fitted_terms_.fold_models
+        if folds is None:
+            return []
+        frequency = self.selection_frequency_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        order = np.argsort(-frequency, kind="stable")[: np.count_nonzero(frequency)]
+        listed = [f"{names[j]} {frequency[j]:.0%}" for j in order[:LISTED_INPUTS]] or ["none"]
+        more = f" and {len(order) - LISTED_INPUTS} more" if len(order) > LISTED_INPUTS else ""
+        return [f"inputs used by the models of {len(folds.models)} folds: {', '.join(listed)}{more}"]
 
     def _summary_lines(self) -> list[str]:
         """Lines an estimator adds to the summary after the first."""
@@ -377,11 +494,6 @@ class SelectorModel(TransformerMixin, TermModel):
         return np.array(terms.names, dtype=object)[np.argsort(terms.chosen)]
 
 
-def _item(method: Callable[..., Any], index: int, option: Any, X: Any) -> Any:
+def _item(method: Callable[..., Any], index: int, options: tuple[Any, ...], X: Any) -> Any:
     """Return one of the results of a method of a model."""
-    return method(X, option)[index]
-
-
-def class_scores(scores: NDArray) -> NDArray:
-    """Scores of all classes, one column each; a single score is for the second class and against the first."""
-    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    return method(X, *options)[index]

@@ -38,6 +38,7 @@ from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import fit_design, read
+from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.least_squares import Problem, WeightedRows, measure, solve_orthogonal
 from termwise.selection.engine import STOPPED, Settings, grow
@@ -197,6 +198,11 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         Whether to fit an intercept, which is not penalised.
     verbose : int, default=0
         1 prints a line per update.
+    selection_cv : int, splitter, iterable or None, default=None
+        Folds in which `fit` repeats the whole fit, selection of terms included: for `predict_interval` by CV+ and
+        `selection_frequency_`, at the cost of one more fit per fold. 10 is a good number; samples are then shuffled
+        with a fixed seed, those with equal inputs in the same fold. A splitter or an iterable of (train, test) indices
+        as in scikit-learn's `cv` must leave out each sample once at most.
     max_updates : int, default="deprecated"
         Deprecated name of `max_iter`.
 
@@ -210,6 +216,8 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         Their weights and number.
     coef_ : ndarray of shape (p,) or (q, p)
         Weights of all candidates.
+    selection_frequency_ : ndarray of shape (d,)
+        Share of the fold models that use each input; only with `selection_cv`.
     evidence_path_ : ndarray of shape (1 + updates,)
         Log evidence of the data at the start and after each update, at the optimal noise variance.
     n_iter_, n_updates_ : int
@@ -259,6 +267,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
     True
     """
 
+    selects_terms = True
     keeps_sparse = True
 
     def __init__(
@@ -273,6 +282,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         max_terms: int | None = None,
         fit_intercept: bool = True,
         verbose: int = 0,
+        selection_cv: Any = None,
         max_updates: int | str = "deprecated",
     ) -> None:
         self.basis = basis
@@ -284,6 +294,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         self.max_terms = max_terms
         self.fit_intercept = fit_intercept
         self.verbose = verbose
+        self.selection_cv = selection_cv
         self.max_updates = max_updates
 
     @with_callbacks
@@ -313,6 +324,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         settings = Settings(rule="cost", penalty="orthogonal", **parameters)
         settings.check()
         after_step = step_callback(self, None)
+        check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
         one_output = design.candidates.one_output
@@ -329,8 +341,9 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         G_mean = training.G_mean[terms.index]
         problem = Problem(Z @ R[:, terms.index], Y, rows, G_mean, training.Y_mean, owned=True)
         solution, iterations = solve_orthogonal(problem, terms.alphas), len(evidence) - 1
+        fitted = design.fitted_terms(problem, solution, measure(rows, solution), "loo", path.terms[terms.index])
         return self._store(
-            design.fitted_terms(problem, solution, measure(rows, solution), "loo", path.terms[terms.index]),
+            with_fold_models(self, fitted, X, y, sample_weight),
             alphas_=terms.alphas,
             evidence_path_=np.array(evidence),
             n_iter_=iterations,

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from termwise._arrays import densify, evenly, is_foreign, rows_of, to_host
 from termwise._checks import check_number, check_table
 from termwise.basis import AnovaBasis, LagBasis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import inputs_of_columns
 from termwise.basis.encoder import is_frame
 from termwise.explain.resolve import SCALERS, Floats, Metadata, ResolvedModel, round_significant, to_plain
 
@@ -205,19 +206,15 @@ def columns_of(basis: Any, columns: NDArray[np.intp]) -> NDArray[np.intp]:
     """Columns that each function depends on, (p, 2), -1 for none; without a basis the functions are columns."""
     if isinstance(basis, UnionBasis):
         return np.vstack([columns_of(part, columns) for part in basis.bases_])[basis.places_]
-    if isinstance(basis, AnovaBasis):
-        return basis.inputs_
-    if basis is None:
-        return np.column_stack([columns, np.full(len(columns), -1)])
-    few = isinstance(basis, SmoothBasis) and ((basis.columns_ >= 0).all() or np.count_nonzero(basis.relevance_) <= 2)
-    if not few:
+    separable = basis is None or isinstance(basis, AnovaBasis | SmoothBasis)
+    sets = inputs_of_columns(basis, columns if basis is None else np.arange(basis.n_functions)) if separable else []
+    if not separable or any(len(inputs) > 2 for inputs in sets):
         raise ValueError(
             "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
             f"{type(basis).__name__}, whose inputs are not known term by term: the effects of single inputs cannot be "
             "separated. Use scikit-learn's PartialDependenceDisplay for averages over the other inputs."
         )
-    gaussian = np.append(np.flatnonzero(basis.relevance_), [-1, -1])[:2]  # the same for all Gaussians
-    return np.where(basis.columns_[:, None] < 0, gaussian, columns_of(None, basis.columns_))
+    return np.array([(*inputs, -1)[:2] for inputs in sets], dtype=np.intp)
 
 
 def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:

@@ -21,6 +21,7 @@ from termwise.basis.base import restrict
 from termwise.basis.encoder import is_frame
 from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
+from termwise.estimators.refits import find_model
 from termwise.linalg.criteria import CRITERIA, misclassified
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
@@ -107,10 +108,7 @@ class ResolvedModel:
 
 def resolve(estimator: Any, caller: str = "resolve") -> ResolvedModel:
     """Find the fitted model in an estimator, a search or a pipeline, and read all that explanations use of it."""
-    model, preprocessing = getattr(estimator, "best_estimator_", estimator), None
-    if isinstance(model, Pipeline):
-        preprocessing, model = (model[:-1] if len(model) > 1 else None), model[-1]
-        model = getattr(model, "best_estimator_", model)
+    preprocessing, model = find_model(estimator)
     if not isinstance(model, TermModel):
         raise TypeError(
             f"estimator must be a fitted estimator of termwise, or a pipeline that ends in one, got {estimator!r}: "
@@ -258,10 +256,16 @@ def regression_fit(
     if len(places) == 1:
         data |= {"curve": heights, "coverage": coverage, "interval": None}
         with suppress(ValueError):  # the model has not stored its samples
-            ends = resolved.model.predict_interval(resolved.preprocess(like(X, mesh)), coverage=coverage)
+            ends = best_interval(resolved.model, resolved.preprocess(like(X, mesh)), coverage)
             data["interval"] = tuple(as_columns(as_numpy(end))[:, output] for end in ends)
         return "curve", data
     return "surface", {**data, "y": places[1], "heights": heights.reshape(len(places[1]), len(places[0]))}
+
+
+def best_interval(model: Any, X: Any, coverage: float) -> tuple[Any, Any]:
+    """Intervals that account for the selection of terms, or intervals given the terms if it was not repeated."""
+    given = model.selects_terms and model.fitted_terms_.fold_models is None
+    return model.predict_interval(X, coverage=coverage, method="jackknife+" if given else "auto")
 
 
 def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -> tuple[str, Metadata]:

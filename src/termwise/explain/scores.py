@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, rows_of
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
-from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, resolve
+from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, best_interval, resolve
 
 TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
 BASELINE_ROWS = 5000  # samples a baseline is fitted to
@@ -153,7 +153,7 @@ def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray, past: int) -> Me
         limit = max(100, INTERVAL_PAIRS // len(resolved.loo_residuals))
         rows = np.arange(min(len(y), limit)) if past else evenly(len(y), limit)  # a series needs the rows before
         table = resolved.preprocess(rows_of(X, rows))
-        lower, upper = (as_numpy(end) for end in resolved.model.predict_interval(table, coverage=COVERAGE))
+        lower, upper = (as_numpy(end) for end in best_interval(resolved.model, table, COVERAGE))
         inside = (lower <= y[rows]) & (y[rows] <= upper)
         result["coverage"] = float(np.mean(inside[past:]))
         result["nominal"] = COVERAGE

@@ -37,7 +37,7 @@ from termwise._arrays import (
     triangle,
     zeros,
 )
-from termwise._numerics import FREEDOM_MIN, LEVERAGE_GAP_MIN, RANK_TOLERANCE
+from termwise._numerics import FREEDOM_MIN, LEVERAGE_GAP_MIN
 from termwise.linalg.criteria import CRITERIA, uev
 
 
@@ -182,36 +182,3 @@ def noise_variance(rows: WeightedRows, solution: Solution) -> NDArray[np.float64
     if solution.freedom > FREEDOM_MIN * rows.n:
         return uev(solution.sse, rows.n - solution.freedom, rows.n)
     return to_host(column_squares(solution.loo)) / rows.n
-
-
-def jackknife_plus(
-    center: NDArray, spread: NDArray, loo: NDArray, sample_weight: NDArray, coverage: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ends of the jackknife+ interval (Barber, Candes, Ramdas and Tibshirani, 2021) for one output.
-
-    Each end is an order statistic of the leave-one-out predictions plus or minus their absolute residuals, infinite
-    where its rank exceeds the number of samples.
-
-    Parameters
-    ----------
-    center : (m,) predictions of the full fit.
-    spread : (m, n) change of prediction m when sample i is left out, per unit of leave-one-out residual.
-    loo : (n,) leave-one-out residuals.
-    sample_weight : (n,) frequency weights.
-    coverage : nominal coverage.
-    """
-    n, m = sample_weight.sum(), len(center)
-    rank = np.ceil(n + 1 - (1 - coverage) * (n + 1) - RANK_TOLERANCE)
-    if rank > n + RANK_TOLERANCE:
-        return np.full(m, -np.inf), np.full(m, np.inf)
-    without = center[:, None] - spread * loo
-    ends = []
-    for values in (np.abs(loo) - without, without + np.abs(loo)):
-        if np.all(sample_weight == 1):
-            ends.append(np.partition(values, int(rank) - 1, axis=1)[:, int(rank) - 1])
-            continue
-        order = np.argsort(values, axis=1)
-        reached = np.cumsum(sample_weight[order], axis=1) >= rank - RANK_TOLERANCE
-        position = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
-        ends.append(np.take_along_axis(values, position, axis=1)[:, 0])
-    return -ends[0], ends[1]

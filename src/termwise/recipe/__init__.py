@@ -7,24 +7,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.pipeline import Pipeline
 
 from termwise._arrays import as_columns, rows_of
 from termwise._checks import check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
-from termwise.basis.base import InputStatistics
+from termwise.basis.base import ColumnSubset, InputStatistics
 from termwise.basis.encoder import is_frame
-from termwise.estimators import CallbackSupportMixin, SelectorModel, class_scores, step_callback, with_callbacks
+from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
 from termwise.estimators.data import check_design, design_data, read, solve_path
 from termwise.estimators.forward import path_callback
 from termwise.execution import select_terms
-from termwise.fitted import Candidates, FitStatistics, FittedTerms
+from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
 from termwise.linalg.least_squares import measure
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeOptions, choose_model, fit_candidates
+from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import FirstStage, through_first_stage
@@ -34,50 +32,44 @@ Floats = NDArray[np.float64]
 
 
 def cut_recipe(
-    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, settings: RecipeSettings
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, choice: RecipeChoice
 ) -> tuple[FittedTerms, dict[str, Any]]:
-    """Return the first k terms of a path, fitted, with calibrated probabilities for labels, and their penalty.
+    """Return the first k terms of a path, fitted as in the folds, and their penalty.
 
-    Fitted to the data, the terms have the penalty with the least leave-one-out error; fitted to a first stage, which
-    is free of noise, that of the path.
+    The probabilities of labels are calibrated as those of this size in cross-validation.
     """
-    problem, solution, alpha = solve_path(path, k, intercept=True, refit="loo" if stage is None else None)
+    problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
     data, rows = path.training(), problem.rows
     root = np.sqrt(rows.sample_weight)[:, None]
-    targets = data.Y / root + data.Y_mean
     if stage is not None:
-        targets, scores = stage.targets, leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
+        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
         solution = through_first_stage(stage, solution, problem, scores)
-    residuals = solution.loo / root
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
+    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
     if candidates.labels is not None:
-        slope = calibrate((targets - residuals).squeeze(), targets.squeeze(), rows.sample_weight, settings.log_slope)
-        candidates = replace(candidates, labels=replace(candidates.labels, slope=slope))
-    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
-    return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+        slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
+        labels = replace(candidates.labels, slope=slope, shift=shift)
+        terms = replace(terms, candidates=replace(candidates, labels=labels), intercept=terms.intercept + shift)
+    return terms, {"alpha_": alpha}
+
+
+def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
+    """Return fold models of encoded inputs as models of the table itself."""
+    models = []
+    for model in folds.models:
+        basis = model.candidates.basis
+        if encoder is not None:
+            none = ColumnSubset(encoder, np.arange(0))
+            basis = none if basis is None else Pipeline([("table", encoder), ("terms", basis)])
+        own = replace(candidates, basis=basis, n_candidates=len(model.chosen))
+        models.append(replace(model, candidates=own))
+    return replace(folds, models=tuple(models))
 
 
 def parts_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
     last = basis[-1] if isinstance(basis, Pipeline) else basis
     return list(last.bases_) if isinstance(last, UnionBasis) else [last]
-
-
-def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats, bounds: tuple[float, float]) -> float:
-    """Return the slope at which the softmax of the scores has the smallest negative log-likelihood (Platt scaling).
-
-    Parameters
-    ----------
-    scores : (n,) or (n, q) leave-one-out scores.
-    labels : labels coded -1 and +1, of the same shape.
-    sample_weight : (n,) weights.
-    bounds : range of the logarithm of the slope.
-    """
-    scores, truth = class_scores(scores), class_scores(labels) > 0
-
-    def negative_log_likelihood(log_slope: float) -> float:
-        return -float(sample_weight @ log_softmax(np.exp(log_slope) * scores, axis=1)[truth])
-
-    return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x))
 
 
 def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[FittedTerms, dict[str, Any]]:
@@ -106,7 +98,12 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     signal, candidates = design.Y if stage is None else stage.signal, design.candidates
     callback, path_settings = path_callback(verbose, after_step), choice.path_settings
     path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
-    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, settings)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
+    folds = with_encoder(choice.folds, candidates, encoder if is_frame(frame) else None)
+    terms, procedure = replace(terms, fold_models=folds), choice.procedure
+    attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
+    if labels:
+        attributes |= {"cv_log_loss_": procedure.error * procedure.null_loss, "cv_error_rate_": procedure.error_rate}
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
     attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
     attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
@@ -118,6 +115,7 @@ def describe_choice(estimator: Any) -> list[str]:
     """Return the lines of a summary about the choice of a model and its terms."""
     choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
     tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
+    low, high = np.quantile(choice.procedure.sizes, [0.05, 0.95]).round().astype(int)
     ridge = " fitted to ridge regression on all candidates"
     target = f",{ridge}" if choice.target == "ridge" else ""
     if choice.target == "pooled":
@@ -129,7 +127,15 @@ def describe_choice(estimator: Any) -> list[str]:
     for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
         inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
         target = f" of the {inputs} that explain the targets best{target}"
-    lines = [f"dictionary: {choice.dictionary}{target}", f"cross-validated error, a share of the variance: {tried}"]
+    lines = [f"dictionary: {choice.dictionary}{target}"]
+    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
+    if estimator.fitted_terms_.candidates.labels is None:
+        lines.append(f"cross-validated error, choice included: {error} of the variance")
+    else:
+        rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
+        lines.append(f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies")
+    lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
+    lines.append(f"smallest cross-validated error of what was tried: {tried}")
     for part in parts_of(estimator.fitted_terms_.basis):
         if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
             table = isinstance(basis, Pipeline)
@@ -150,15 +156,16 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     The inputs are standardised and expanded into dictionaries of candidate functions, from plain columns to products of
     two inputs and Gaussians. Terms are selected one by one, either for the targets, for a ridge regression on all
     candidates, or for a stacked ensemble of several models. The dictionary, the target of the selection and the number
-    of terms are chosen by cross-validation of the whole procedure: every choice is repeated on the training folds.
+    of terms are chosen by cross-validation; the folds run the code of the final fit, with everything that depends on
+    the targets learned anew.
 
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        Number of terms. "small" is the smallest model whose cross-validated error is within half a standard error of
-        the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is more
-        accurate. "accurate" minimises the cross-validated error. An integer sets the number of terms, if the dictionary
-        has as many.
+        Number of terms. "small" is the smallest model whose cross-validated error is within a quarter of a standard
+        error of the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is
+        more accurate: the median of that size over bootstrap samples, which depends little on the folds. "accurate"
+        minimises the cross-validated error. An integer sets the number of terms, if the dictionary has as many.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
         Candidate functions:
 
@@ -172,7 +179,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
         What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
         candidates ("ridge"), or those of a stacked ensemble of such models ("pooled"). "auto" cross-validates all of
-        them; "pooled" uses the ensemble unless it lowers the error by less than 1 %. "ridge" is available for up to
+        them; "pooled" uses the ensemble unless a single model has a smaller error. "ridge" is available for up to
         1,200 samples and "pooled" for up to 4,000; beyond, the targets themselves are used.
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.
@@ -194,6 +201,11 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     trials_ : dict of str to ndarray
         Cross-validated mean squared error with 0, 1, 2, ... terms, as a share of the variance, for each dictionary and
         target: "pairs", "pairs, ridge", "pairs and smooth, pooled".
+    cv_error_ : float
+        Error of the whole procedure for new samples, as a share of the variance: cross-validated, and corrected for the
+        choice of the best of many models by bootstrapping the out-of-fold errors.
+    cv_error_std_ : float
+        Its standard error over samples.
     n_candidates_ : int
         Number of distinct candidate functions of all dictionaries that were searched, counted on the largest training
         set of the first cross-validation, or on all samples for the chosen dictionary if that is more.
@@ -203,17 +215,16 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         The result of cross-validation, from which the attributes above are taken.
     first_stage_ : RidgeTarget, EnsembleTarget or None
         What the terms were fitted to if `target_` is not "data".
-    rule_ : {"loo", "cost"}
-        The rule the final terms were selected by: leave-one-out error if `target_` is "data", else the decrease of the
-        regularised cost.
+    rule_ : "cost"
+        The rule the terms were selected by, in the folds and in the final fit: the decrease of the regularised cost.
     criterion_ : str
         The criterion of the number of terms: always "cv", cross-validation. `criterion_value_` is the leave-one-out
         error.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_, effective_dof_, noise_variance_
         As in `ForwardRegressor`.
     criterion_value_, criteria_, loo_residuals_, weights_cov_
-        As in `BasisRidge`, for given terms. They do not account for the selection of the terms; the errors in
-        `trials_` do.
+        As in `BasisRidge`, for given terms. They do not account for the selection of the terms; `cv_error_` and
+        `predict_interval` do.
 
     See Also
     --------
@@ -241,15 +252,22 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     regression on all candidates has a lower variance, and a few terms fitted to its predictions inherit it; if few of
     very many candidates matter, it is poor and the data are the better target. A stacked ensemble of models with
     different dictionaries is more accurate than the best of them, and few of its terms reproduce its predictions. Its
-    weights minimise the error of out-of-fold predictions.
+    weights minimise the error of out-of-fold predictions; in a fold, of those of the other folds.
+
+    *Error.* `trials_` are cross-validated errors of single models, whose minimum is optimistic: it is the smallest of
+    many. `cv_error_` repeats the choice on bootstrap samples of the rows of the table of out-of-fold errors and
+    averages over the rows that were not drawn. Models of folds are fitted to four fifths of the samples, so that it is
+    too large where the error still falls fast with the number of samples.
+
+    *Stability.* If the sizes chosen in bootstrap samples differ by more than a factor of two, up to 1,000 samples are
+    divided into other folds as well, up to four times, and errors are averaged.
 
     *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
     by more than one standard error; `dictionary="pairs"` has only such terms.
 
-    *Uncertainty.* If `target_` is not "data", leave-one-out residuals, effective degrees of freedom and standard errors
-    account for both stages. Intervals use the exact leave-one-out residuals and a first-order approximation of the
-    leave-one-out fits at other points. Standard errors measure the variance of the weights, not the bias due to the
-    penalty.
+    *Uncertainty.* Intervals are those of CV+, from the models of the folds. If `target_` is not "data", leave-one-out
+    residuals, effective degrees of freedom and standard errors, all given the terms, account for both stages. Standard
+    errors measure the variance of the weights, not the bias due to the penalty.
 
     Examples
     --------
@@ -264,7 +282,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
+    selects_terms = streams = any_library = True
 
     def __init__(
         self,
@@ -301,7 +319,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return self._store(terms, **attributes)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
-        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.recipe_settings)
+        return cut_recipe(path, k, self.first_stage_, terms.candidates, self.choice_)
 
     def _summary_lines(self) -> list[str]:
         return describe_choice(self)
@@ -311,15 +329,15 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """Sparse classification on basis functions, with automatic model selection.
 
     The method of `TermwiseRegressor` on labels coded -1 and +1, with one output per class for more than two classes.
-    Dictionary, target and size minimise the cross-validated misclassification rate among the models whose squared error
-    is within two standard errors of the minimum.
+    Probabilities are the softmax of the outputs times a slope, which maximises the likelihood of out-of-fold outputs.
+    Dictionary, target and size are chosen by the cross-validated log loss.
 
     Parameters
     ----------
     size : {"small", "accurate"} or int, default="small"
-        Number of terms. "small" is the smallest model whose cross-validated misclassification rate is within a tenth of
-        a standard error of the minimum, "accurate" the one that minimises it. An integer sets the number of terms, if
-        the dictionary has as many.
+        Number of terms. "small" is the smallest model whose cross-validated log loss is within a quarter of a standard
+        error of the minimum, as in `TermwiseRegressor`, "accurate" the one that minimises it. An integer sets the
+        number of terms, if the dictionary has as many.
     dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
         Candidate functions; see `TermwiseRegressor`.
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
@@ -337,6 +355,11 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     ----------
     classes_ : ndarray
         The class labels.
+    cv_log_loss_, cv_error_rate_ : float
+        Log loss and share of misclassified samples of the whole procedure for new samples, cross-validated and
+        corrected for the choice.
+    cv_error_, cv_error_std_ : float
+        The log loss as a share of that of the class frequencies, and its standard error.
     dictionary_, target_, pool_, trials_, n_candidates_, categories_, choice_, first_stage_, rule_, criterion_
         As in `TermwiseRegressor`.
     support_, weights_, n_terms_, coef_, path_, alpha_, intercept_, basis_
@@ -356,8 +379,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    streams = any_library = True
-    calibrates = True
+    selects_terms = streams = any_library = True
 
     __init__ = TermwiseRegressor.__init__  # the same parameters
 

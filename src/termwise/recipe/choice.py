@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from termwise.basis import Basis, TableEncoder, UnionBasis
 from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
 from termwise.execution import select_terms
+from termwise.fitted import Candidates, FittedTerms, FoldModels
+from termwise.linalg.criteria import excess
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
@@ -61,17 +63,16 @@ def only_drawable(trials: list[Trial]) -> list[Trial]:
     return [trial for trial in trials if undrawable.isdisjoint(trial.dictionaries)]
 
 
-def most_accurate(trials: list[Trial]) -> tuple[Trial, int]:
-    """Return the trial with the smallest error, the first one of equals, and its number of terms."""
-    curves = [trial.errors.round(ERROR_DIGITS) for trial in trials]  # rounding must not break ties
-    best = int(np.argmin([curve.min() for curve in curves]))
-    return trials[best], int(curves[best].argmin())
+def most_accurate(curves: Sequence[Floats], allowed: Sequence[int]) -> tuple[int, int]:
+    """Return the curve with the smallest error, the first one of equals, and its number of terms."""
+    best = allowed[int(np.argmin([curves[i].min() for i in allowed]))]
+    return best, int(curves[best].argmin())
 
 
 def eliminate(trials: list[Trial], max_se: float) -> list[Trial]:
     """Return the trials that are, at their best size, at most so many standard errors worse than the best one."""
     best = min(trials, key=lambda trial: float(trial.errors.min()))
-    least = best.squares[int(best.errors.argmin())]
+    least = best.losses[int(best.errors.argmin())]
     kept = []
     for trial in trials:
         k = int(trial.errors.argmin())
@@ -81,64 +82,103 @@ def eliminate(trials: list[Trial], max_se: float) -> list[Trial]:
     return kept
 
 
-def choose_size(trials: list[Trial], size: str | int, settings: RecipeSettings) -> tuple[Trial, int]:
-    """Return the best trial and its number of terms.
+def choose_trial(
+    trials: list[Trial], curves: list[Floats], share: Floats, options: RecipeOptions, settings: RecipeSettings
+) -> tuple[int, int]:
+    """Return the position of the best trial and its number of terms.
 
     "accurate" is the model with the smallest error. "small" is the model with the fewest terms whose error is within
     `small_se` standard errors of that minimum and loses at most the share `small_loss` of the explained variance, or
     one with `small_extra_terms` more if its error is smaller; drawable models are preferred unless the best model is
     better by more than `drawable_se` standard errors. With a number the error at that size decides.
+
+    Parameters
+    ----------
+    trials : what is chosen from.
+    curves : for each trial the mean loss at every size, of the samples weighted by `share`.
+    share : (n,) weights of the samples, adding up to one.
+    options, settings : parameters of the estimator and constants of the recipe.
     """
+    size, n = options.size, float(trials[0].sample_weight.sum())
+    curves, positions = [curve.round(ERROR_DIGITS) for curve in curves], list(range(len(trials)))
     if not isinstance(size, str):
-        at_size = [trial.errors.round(ERROR_DIGITS)[min(size, len(trial.errors) - 1)] for trial in trials]
-        return trials[int(np.argmin(at_size))], size
-    best, k = most_accurate(trials)
+        at_size = [curve[min(size, len(curve) - 1)] for curve in curves]
+        return int(np.argmin(at_size)), size
+    best, k = most_accurate(curves, positions)
     if size == "accurate":
         return best, k
-    if drawable := only_drawable(trials):
-        other, other_k = most_accurate(drawable)
-        more, error = other.compared_with(best.squares[k])
-        if more[other_k] <= settings.drawable_se * error[other_k] + EXACT_FIT_ERROR:
-            trials, best, k = drawable, other, other_k
-    curves, errors = [trial.errors.round(ERROR_DIGITS) for trial in trials], best.errors.round(ERROR_DIGITS)
-    standard_error = best.compared_with(np.zeros_like(best.sample_weight))[1][k]
+    if drawable := [i for i in positions if trials[i] in only_drawable(trials)]:
+        other, other_k = most_accurate(curves, drawable)
+        more, error = excess(trials[other].losses[other_k], trials[best].losses[k], share, n)
+        if more <= settings.drawable_se * error + EXACT_FIT_ERROR:
+            positions, best, k = drawable, other, other_k
+    standard_error = excess(trials[best].losses[k], np.zeros_like(share), share, n)[1]
+    errors = curves[best]
     tolerance = min(settings.small_se * standard_error, settings.small_loss * (errors[0] - errors[k]))
     limit = errors[k] + tolerance + 10.0**-ERROR_DIGITS
-    fewest = min(int(np.flatnonzero(curve <= limit)[0]) for curve in curves if curve.min() <= limit)
+    fewest = min(int(np.flatnonzero(curves[i] <= limit)[0]) for i in positions if curves[i].min() <= limit)
     sizes = [fewest, fewest + settings.small_extra_terms] if fewest else [0]
-    models = [(float(curve[k]), k, i) for i, curve in enumerate(curves) for k in sizes if k < len(curve)]
-    _, k, i = min(models)
-    return trials[i], k
+    _, k, i = min((float(curves[i][k]), k, i) for i in positions for k in sizes if k < len(curves[i]))
+    return i, k
 
 
-def choose_size_for_labels(trials: list[Trial], size: str, settings: RecipeSettings) -> tuple[Trial, int]:
-    """Return the best trial and its number of terms by the misclassification rate.
+# -- the error of the procedure ----------------------------------------------------------------------------------------
 
-    The rate is discrete, and by chance small for some of many models: only models whose squared error is within
-    `label_error_se` standard errors of the smallest are considered. "accurate" has the smallest rate of these, "small"
-    the fewest terms of those within `label_rate_se` standard errors of that rate.
+
+@dataclass(frozen=True)
+class ProcedureError:
+    """Error of the whole procedure, the choice of a trial and its size included."""
+
+    error: float  # mean loss, as a share of that of the mean or of the class frequencies
+    standard_error: float
+    null_loss: float  # of labels: negative log-likelihood of the class frequencies
+    error_rate: float | None  # of labels: share of misclassified samples
+    sizes: NDArray[np.intp]  # number of terms chosen in each bootstrap sample
+
+
+def bootstrap_choice(trials: list[Trial], options: RecipeOptions, settings: RecipeSettings) -> ProcedureError:
+    """Correct the cross-validated error for the choice of the best of many trials and sizes.
+
+    The smallest of many errors is optimistic. The choice is repeated on bootstrap samples of the rows of the table of
+    out-of-fold losses and evaluated on the rows that were not drawn (bootstrap bias-corrected cross-validation:
+    Tsamardinos, Greasidou and Borboudakis 2018); nothing is fitted again.
     """
-    best, least = most_accurate(trials)
-    models: list[tuple[float, int, Trial]] = []
-    for trial in trials:
-        more, error = trial.compared_with(best.squares[least])
-        rates = trial.error_rates.round(ERROR_DIGITS)
-        sizes = np.flatnonzero(more <= settings.label_error_se * error + 10.0**-ERROR_DIGITS)
-        models += [(float(rates[k]), int(k), trial) for k in sizes]
-    lowest = min(rate for rate, _, _ in models)
-    n = float(best.sample_weight.sum())
-    tolerance = 0.0 if size == "accurate" else settings.label_rate_se * np.sqrt(lowest * (1 - lowest) / n)
-    _, k, trial = min((m for m in models if m[0] <= lowest + tolerance), key=lambda m: (m[1], m[0]))
-    return trial, k
+    share, n = trials[0].share, len(trials[0].share)
+    draws = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
+    weights = draws * share
+    weights /= weights.sum(axis=1, keepdims=True)
+    curves = [trial.losses @ weights.T for trial in trials]
+    chosen = []
+    for b, weight in enumerate(weights):
+        i, k = choose_trial(trials, [curve[:, b] for curve in curves], weight, options, settings)
+        chosen.append((i, min(k, len(curves[i]) - 1)))
+    left_out = np.where(draws == 0, 1.0, 0.0)
+    left_out[:, ~left_out.any(axis=0)] = 1.0  # rows that every sample has drawn
+
+    def mean_over_left_out(tables: Callable[[int, int], Floats]) -> Floats:
+        values = {choice: tables(*choice) for choice in set(chosen)}
+        total = np.einsum("bn,bn->n", left_out, np.array([values[choice] for choice in chosen]))
+        return total / left_out.sum(axis=0)
+
+    losses = mean_over_left_out(lambda i, k: trials[i].losses[k])
+    error, n_samples = float(share @ losses), float(trials[0].sample_weight.sum())
+    rate = float(share @ mean_over_left_out(lambda i, k: trials[i].wrong(k))) if options.labels else None
+    return ProcedureError(
+        error=error,
+        standard_error=float(np.sqrt(share @ (losses - error) ** 2 / n_samples)),
+        null_loss=trials[0].null_loss,
+        error_rate=rate,
+        sizes=np.array([k for _, k in chosen]),
+    )
 
 
-def choose_trial(trials: list[Trial], options: RecipeOptions, settings: RecipeSettings) -> tuple[Trial, int]:
-    """Return the best trial for the task and the size asked for, and its number of terms."""
-    if not options.labels or not isinstance(options.size, str):
-        return choose_size(trials, options.size, settings)
-    if options.size == "small":  # a single model is smaller than an ensemble of many
-        trials = [trial for trial in trials if not trial.members] or trials
-    return choose_size_for_labels(trials, options.size, settings)
+def is_close(sizes: NDArray[np.intp], settings: RecipeSettings) -> bool:
+    """Whether the sizes chosen in bootstrap samples differ by more than a factor, but for a tenth at either end."""
+    low, high = np.quantile(sizes, [0.1, 0.9])
+    return bool(high > settings.close_ratio * max(low, 1))
+
+
+# -- the choice --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -154,6 +194,9 @@ class RecipeChoice:
     bases: dict[str, Basis]  # of the chosen dictionaries, not fitted
     n_candidates: int  # distinct candidates of all dictionaries tried, in the largest training set
     path_settings: Settings  # of the final path, which continues beyond the chosen size
+    procedure: ProcedureError
+    calibration: list[tuple[float, Floats]]  # of labels: slope and shift of the probabilities at every size
+    folds: FoldModels  # of the first cross-validation, on the encoded inputs
 
 
 def choose_model(
@@ -175,40 +218,69 @@ def choose_model(
     """
     n, tries_ensembles = max(len(samples.X), samples.sample_weight.sum()), options.target in ("auto", "pooled")
     targets = [options.target] if not tries_ensembles else ["ridge"] if options.labels else ["data", "ridge"]
+    if options.labels and options.size == "small":  # a single model has fewer terms than an ensemble of many
+        tries_ensembles = options.target == "pooled"
     targets = targets if n <= settings.ridge_rows else ["data"]
     X, Y, sample_weight = merge_duplicates(samples)
     growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
     n_centers = int(min(len(X), settings.max_centers) * growth)
     rows = evenly(len(X), settings.choice_rows)
     X, Y, sample_weight = X[rows], Y[rows], sample_weight[rows]
-    # leave-one-out of one repeat would leave the others in: duplicates have weight one where the width is chosen
-    bases = build_dictionaries(Samples(X, Y, np.minimum(1, sample_weight)), n_centers, options.dictionary, settings)
+    bases = build_dictionaries(X.shape[1], n_centers, options.dictionary, settings)
     rng = check_random_state(options.random_state)
-    n_repeats = int(np.clip(settings.repeat_rows // len(X), 1, settings.n_repeats))
+    n_repeats, max_repeats = (
+        int(np.clip(rows // len(X), 1, most))
+        for rows, most in ((settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats))
+    )
     folds = [assign_folds(Samples(X, Y, sample_weight), settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
-    search = Search(bases, folds, settings, max_terms, after_step, report)
-    growing = options._replace(size="accurate") if options.size == "small" and not options.labels else options
+    search = Search(bases, folds, settings, max_terms, after_step, report, options.labels)
+    growing = options._replace(size="accurate") if options.size == "small" else options
+
+    def choose(some: list[Trial], options: RecipeOptions) -> tuple[int, int]:
+        return choose_trial(some, [trial.errors for trial in some], some[0].share, options, settings)
+
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
         tried = search.try_dictionaries(list(bases), targets, length, folds[:1])
         first = [trial for trials in tried for trial in search.reported(trials)]
-        trials = search.repeat(eliminate(first, settings.elimination_se))
-        trials = search.lengthen(trials, lambda some: choose_trial(some, growing, settings))
+        trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
+        trials = search.lengthen(trials, lambda some: choose(some, growing))
+        while len(folds) < max_repeats and is_close(bootstrap_choice(trials, options, settings).sizes, settings):
+            folds.append(assign_folds(Samples(X, Y, sample_weight), settings, rng))
+            trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
         ensembles = stack(trials, max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
         if options.size == "small" and ensembles != only_drawable(ensembles):
             ensembles += stack(only_drawable(trials), max_terms, settings)
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
-    best, n_terms = choose_trial(final, options, settings)
+    place, n_terms = choose(final, options)
+    best, procedure = final[place], bootstrap_choice(final, options, settings)
+    if options.size == "small":  # the median choice varies less with the folds
+        n_terms = min(int(np.median(procedure.sizes)), len(best.losses) - 1)
     counts = {trial.name: max(path.n_candidates for path in trial.repeats[0].paths) for trial in first}
     n_candidates = distinct_candidates(counts, bases, X.shape[1])
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}
     chosen = {name: bases[name] for name in best.dictionaries}
-    rule, length = "loo" if best.target == "data" else "cost", max(1, n_terms + settings.extra_terms)
+    length = max(1, n_terms + settings.extra_terms)
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
-                        n_candidates=n_candidates,
-                        path_settings=Settings(rule, settings.alpha, max_terms=length))  # fmt: skip
+                        n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
+                        procedure=procedure, calibration=best.calibration(length) if options.labels else [],
+                        folds=fold_models(best, n_terms).with_scales(folds[0].X))  # fmt: skip
+
+
+def fold_models(trial: Trial, n_terms: int) -> FoldModels:
+    """Return the models of the first cross-validation at a size, with their residuals; inputs are encoded."""
+    Y, (first, *_) = trial.Y, trial.repeats
+    models, fold = [], np.empty(len(Y), dtype=np.intp)
+    for place, path in enumerate(first.paths):
+        k = min(n_terms, len(path.models.terms))
+        basis = None if path.terms is None else path.terms.take(np.arange(k))
+        candidates = Candidates(basis, k, one_output=Y.shape[1] == 1, n_features=0)
+        models.append(FittedTerms(candidates, np.arange(k), *path.models.weights(k)))
+        fold[~path.train] = place
+    size = min(n_terms, len(trial.losses) - 1)
+    return FoldModels(tuple(models), fold, Y - first.predictions(Y)[size], trial.sample_weight)
 
 
 # -- the chosen model --------------------------------------------------------------------------------------------------

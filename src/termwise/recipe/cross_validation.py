@@ -1,4 +1,4 @@
-"""Cross-validation of the whole procedure: every choice is repeated without the samples it is evaluated on."""
+"""Cross-validation of dictionaries and targets: whatever is learned from targets is learned anew in every fold."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
+from scipy.stats import entropy
 from sklearn.base import clone
 
 from termwise._memory import budget
 from termwise._numerics import ERROR_DIGITS
-from termwise.basis import Basis
+from termwise.basis import Basis, UnionBasis
 from termwise.basis.base import design_matrix
+from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess, misclassified
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.settings import RecipeSettings
@@ -47,10 +49,16 @@ def merge_duplicates(samples: Samples) -> Samples:
     return Samples(X[first[order]], Y[first[order]], total[order])
 
 
-def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Assign folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment."""
-    _, group = np.unique(X, axis=0, return_inverse=True)
-    folds = rng.permutation(group.max() + 1) % n_folds
+def group_folds(X: Floats, Y: Floats, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Assign stratified folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment.
+
+    The rows are sorted by their targets, and each run of `n_folds` rows has one in every fold, so that folds have about
+    the same classes or the same distribution of the targets; this lowers the variance of the errors.
+    """
+    _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    order = np.lexsort((rng.permutation(len(first)), *Y[first].T[::-1]))
+    folds = np.empty(len(first), dtype=np.intp)
+    folds[order] = np.concatenate([rng.permutation(n_folds) for _ in range(0, len(first), n_folds)])[: len(first)]
     return folds[group.ravel()]
 
 
@@ -66,10 +74,10 @@ def assign_folds(samples: Samples, settings: RecipeSettings, rng: np.random.Rand
     n_inputs = len(np.unique(X, axis=0))
     repeated = n_inputs < len(both) or sample_weight.sum() >= few * n_inputs
     if n_inputs >= few * n_folds or not repeated:
-        return Folds(X, Y, sample_weight, group_folds(X, n_folds, rng))
+        return Folds(X, Y, sample_weight, group_folds(X, Y, n_folds, rng))
     often = sample_weight >= n_folds
     rows = np.concatenate([np.flatnonzero(~often), np.repeat(np.flatnonzero(often), n_folds)])
-    fold = np.concatenate([group_folds(both, n_folds, rng)[~often], np.tile(np.arange(n_folds), int(often.sum()))])
+    fold = np.concatenate([group_folds(both, Y, n_folds, rng)[~often], np.tile(np.arange(n_folds), int(often.sum()))])
     return Folds(X[rows], Y[rows], np.where(often, sample_weight / n_folds, sample_weight)[rows], fold)
 
 
@@ -93,6 +101,7 @@ class FoldPath:
     models: NestedModels
     train: Mask  # (n,), the training samples
     columns: Floats  # (m, k), the terms on the samples of the fold
+    terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
     basis: Basis | None = None  # not fitted, but with all parameters learned from the targets; None: an ensemble
     target: Floats | None = None  # (n_train, q), what the terms were selected for
     n_candidates: int = 0
@@ -108,13 +117,11 @@ class CrossValidatedPath:
     def predictions(self, Y: Floats) -> Floats:
         """Return out-of-fold predictions with the first 0 to k terms, (k + 1, n, q).
 
-        They are clipped to the range of the training targets: a single extrapolation could dominate the error. A path
-        that has ended repeats its last prediction.
+        A path that has ended repeats its last prediction.
         """
         found = np.empty((self.max_terms + 1, *Y.shape))
         for path in self.paths:
-            limits = Y[path.train].min(axis=0), Y[path.train].max(axis=0)
-            along = np.clip(path.models.along(path.columns), *limits)
+            along = path.models.along(path.columns)[: self.max_terms + 1]
             found[: len(along), ~path.train], found[len(along) :, ~path.train] = along, along[-1]
         return found
 
@@ -150,7 +157,7 @@ def fit_fold(
     test = folds.X[~train]
     if np.all(X[0] == X):  # constant inputs: only the mean can be fitted
         means = nested_paths(np.empty((len(X), 0)), [Y for _ in targets], sample_weight, alpha, 0)
-        return [FoldPath(models, train, np.empty((len(test), 0)), basis, Y) for models in means]
+        return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
     fitted = clone(basis).fit(X, Y)  # parameters learned from targets are learned from those of the training set
     G = design_matrix(fitted, X)
     values = []
@@ -158,36 +165,45 @@ def fit_fold(
         if isinstance(target, str):
             target = Y if target == "data" else RidgeTarget.fit(G, Y, sample_weight).signal
         values.append(target)
-    learned = fitted.with_fitted_params()
-    return [
-        FoldPath(models, train, fitted.take(models.terms).evaluate(test), learned, value, G.shape[1])
-        for models, value in zip(nested_paths(G, values, sample_weight, alpha, max_terms), values, strict=True)
-    ]
+    learned, found = fitted.with_fitted_params(), []
+    for models, value in zip(nested_paths(G, values, sample_weight, alpha, max_terms), values, strict=True):
+        terms = fitted.take(models.terms)
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, value, G.shape[1]))
+    return found
 
 
 def ensemble_paths(
-    members: Sequence[tuple[list[CrossValidatedPath], int, float]], sample_weight: Floats, max_terms: int, alpha: float
+    members: Sequence[tuple[list[CrossValidatedPath], int]], weights: Floats, sample_weight: Floats, alpha: float
 ) -> list[CrossValidatedPath]:
     """Cross-validate a stacked ensemble that a few of its terms reproduce, for each repeat of its members' paths.
 
-    A member is given by its paths, the number of terms it has of these, and its weight.
+    Parameters
+    ----------
+    members : for each member its paths, one per repeat, and the number of terms it has of these.
+    weights : (repeats, folds, members), fitted without the samples of the fold.
+    sample_weight : (n,) weights.
+    alpha : penalty of the selection.
     """
-    repeats, sizes, weights = zip(*members, strict=True)
+    repeats, sizes = zip(*members, strict=True)
+    max_terms = sum(sizes)
 
-    def distil(fold: Sequence[FoldPath]) -> FoldPath:
+    def distil(fold: Sequence[FoldPath], fold_weights: Floats) -> FoldPath:
         train = fold[0].train
         root = np.sqrt(sample_weight[train])[:, None]
         parts = list(zip(fold, sizes, strict=True))
         G = np.hstack([path.models.columns(k, root) for path, k in parts])
         test = np.hstack([path.columns[:, :k] for path, k in parts])
-        signal = sum(w * path.models.fitted(k, root) for w, (path, k) in zip(weights, parts, strict=True))
+        signal = sum(w * path.models.fitted(k, root) for w, (path, k) in zip(fold_weights, parts, strict=True))
         (models,) = nested_paths(G, [signal], sample_weight[train], alpha, max_terms)
-        return FoldPath(models, train, test[:, models.terms])
+        bases = [path.terms.take(np.arange(min(k, len(path.models.terms)))) for path, k in parts if path.terms and k]
+        terms = UnionBasis.of(bases).take(models.terms) if bases else None
+        return FoldPath(models, train, test[:, models.terms], terms)
 
     found = []
-    for one in zip(*repeats, strict=True):
+    for one, repeat_weights in zip(zip(*repeats, strict=True), weights, strict=True):
         folds = zip(*(member.paths for member in one), strict=True)
-        found.append(CrossValidatedPath([distil(fold) for fold in folds], max_terms))
+        paths = [distil(fold, w) for fold, w in zip(folds, repeat_weights, strict=True)]
+        found.append(CrossValidatedPath(paths, max_terms))
     return found
 
 
@@ -196,38 +212,66 @@ def ensemble_paths(
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A dictionary and a target, cross-validated at every size."""
+    """A dictionary and a target, cross-validated at every size.
+
+    The loss is the squared error as a share of the variance, or for labels the negative log-likelihood as a share of
+    that of the class frequencies, after calibration.
+    """
 
     name: str  # of the dictionary; of an ensemble all that are not contained in another
     target: str  # "data", "ridge" or "pooled"
     repeats: list[CrossValidatedPath]  # one for each repeat of cross-validation
     Y: Floats  # (n, q)
     sample_weight: Floats  # (n,)
+    labels: bool = False
     members: tuple[Member, ...] = ()  # of an ensemble
 
     @cached_property
-    def squares(self) -> Floats:
-        """Squared error of every sample at every size, (k + 1, n), as a share of the variance, averaged."""
-        share = self.sample_weight / self.sample_weight.sum()
-        variance = np.maximum(share @ (self.Y - share @ self.Y) ** 2, np.finfo(np.float64).tiny)
-        errors = [np.mean((self.Y - one.predictions(self.Y)) ** 2 / variance, axis=2) for one in self.repeats]
-        return np.mean(errors, axis=0)
+    def share(self) -> Floats:
+        """Weights of the samples, adding up to one, (n,)."""
+        return self.sample_weight / self.sample_weight.sum()
+
+    @cached_property
+    def null_loss(self) -> float:
+        """Loss of the mean or of the class frequencies: the unit of the losses; the variance is one per output."""
+        if not self.labels:
+            return 1.0
+        frequencies = self.share @ (self.Y > 0)
+        frequencies = np.append(frequencies, 1 - frequencies) if self.Y.shape[1] == 1 else frequencies
+        return max(float(entropy(frequencies)), np.finfo(np.float64).tiny)
+
+    @cached_property
+    def losses(self) -> Floats:
+        """Loss of every sample at every size, (k + 1, n), averaged over the repeats."""
+        return np.mean([self.loss_table(one) for one in self.repeats], axis=0)
+
+    def loss_table(self, path: CrossValidatedPath) -> Floats:
+        """Loss of every sample at every size in one repeat, (k + 1, n)."""
+        Y, share = self.Y, self.share
+        if not self.labels:
+            variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
+            return np.mean((Y - path.predictions(Y)) ** 2 / variance, axis=2)
+        return calibrated_losses(path.predictions(Y), Y, self.sample_weight) / self.null_loss
 
     @cached_property
     def errors(self) -> Floats:
-        """Mean squared error at every size, (k + 1,), as a share of the variance."""
-        return self.squares @ (self.sample_weight / self.sample_weight.sum())
+        """Mean loss at every size, (k + 1,)."""
+        return self.losses @ self.share
 
-    @cached_property
-    def error_rates(self) -> Floats:
-        """Share of misclassified samples at every size, (k + 1,), for labels."""
-        wrong = np.mean([misclassified(one.predictions(self.Y), self.Y) for one in self.repeats], axis=0)
-        return wrong @ (self.sample_weight / self.sample_weight.sum())
+    def wrong(self, k: int) -> Floats:
+        """Share of the repeats in which each sample is misclassified with k terms, (n,)."""
+        return np.mean([misclassified(one.predictions(self.Y)[k], self.Y) for one in self.repeats], axis=0)
 
-    def compared_with(self, squares: Floats) -> tuple[Floats, Floats]:
-        """Return the excess error of every size over a model with these squared errors, and its standard error."""
-        n = float(self.sample_weight.sum())
-        return excess(self.squares, squares, self.sample_weight / n, n)
+    def calibration(self, max_terms: int) -> list[tuple[float, Floats]]:
+        """Slope and shift of the probabilities at every size, from the out-of-fold scores of all repeats."""
+        Y, weight = np.tile(self.Y, (len(self.repeats), 1)), np.tile(self.sample_weight, len(self.repeats))
+        scores = np.concatenate([one.predictions(self.Y)[: max_terms + 1] for one in self.repeats], axis=1)
+        one_output = Y.shape[1] == 1
+        return [calibrate(S[:, 0] if one_output else S, Y[:, 0] if one_output else Y, weight) for S in scores]
+
+    def compared_with(self, losses: Floats) -> tuple[Floats, Floats]:
+        """Return the excess loss of every size over a model with these losses, and its standard error."""
+        return excess(self.losses, losses, self.share, float(self.sample_weight.sum()))
 
     @property
     def title(self) -> str:
@@ -241,24 +285,33 @@ class Trial:
 
 
 def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list[Trial]:
-    """Cross-validate the stacked ensemble of trials, each at its best size; return nothing if it gains too little."""
+    """Cross-validate the stacked ensemble of trials, each at its best size; return nothing if it gains too little.
+
+    The weights of a fold are fitted to the out-of-fold residuals of the other folds' samples.
+    """
     if not trials:
         return []
-    Y, sample_weight, residuals = trials[0].Y, trials[0].sample_weight, []
+    Y, sample_weight, labels = trials[0].Y, trials[0].sample_weight, trials[0].labels
     sizes = [int(trial.errors.round(ERROR_DIGITS).argmin()) for trial in trials]
-    for trial, k in zip(trials, sizes, strict=True):
-        out_of_fold = [(Y - one.predictions(Y)[k]) * np.sqrt(sample_weight)[:, None] for one in trial.repeats]
-        residuals.append(np.ravel(out_of_fold))
-    weights = stacking_weights(np.column_stack(residuals), settings.min_member_weight)
+    root = np.sqrt(sample_weight)[:, None]
+    residuals = np.stack(  # (repeats, n, q, trials)
+        [[(Y - one.predictions(Y)[k]) * root for one in t.repeats] for t, k in zip(trials, sizes, strict=True)], axis=-1
+    )
+    weights = stacking_weights(residuals.reshape(-1, len(trials)), settings.min_member_weight)
     chosen = [(trial, k, float(w)) for trial, k, w in zip(trials, sizes, weights, strict=True) if w > 0]
-    max_terms = min(max_terms, sum(k for _, k, _ in chosen))
-    if len(chosen) < 2 or not max_terms:
+    if len(chosen) < 2 or not sum(k for _, k, _ in chosen):
         return []
-    paths = ensemble_paths([(trial.repeats, k, w) for trial, k, w in chosen], sample_weight, max_terms, settings.alpha)
+    residuals, trains = residuals[..., weights > 0], [[p.train for p in one.paths] for one in trials[0].repeats]
+    fold_weights = [  # a sample has residuals in all repeats: its fold leaves all of them out
+        [stacking_weights(residuals[:, train].reshape(-1, len(chosen)), 0.0) for train in folds] for folds in trains
+    ]
+    parts = [(trial.repeats, k) for trial, k, _ in chosen]
+    paths = ensemble_paths(parts, np.array(fold_weights), sample_weight, settings.alpha)
     members = tuple(Member(trial.name, trial.target if k else "data", k, w) for trial, k, w in chosen)
     names = list(dict.fromkeys(member.name for member in members if member.size))
     name = " and ".join(one for one in names if not set(DICTIONARIES[one].contained_in) & set(names))
-    ensemble = Trial(name, "pooled", paths, Y, sample_weight, members)
+    paths = [replace(one, max_terms=min(max_terms, one.max_terms)) for one in paths]
+    ensemble = Trial(name, "pooled", paths, Y, sample_weight, labels, members)
     least = min(float(trial.errors.min()) for trial in trials)
     return [ensemble] if ensemble.errors.min() <= (1 - settings.min_gain) * least else []
 
@@ -276,6 +329,7 @@ class Search:
     max_terms: int  # maximum length of the paths
     after_step: Callable[[], object]  # called after each cross-validation
     report: Callable[[str], object] | None  # called with a line for each trial
+    labels: bool = False
 
     @cached_property
     def n_threads(self) -> int:
@@ -295,41 +349,43 @@ class Search:
         for name in names:
             paths = zip(*islice(found, len(folds)), strict=True)
             self.after_step()
-            yield [Trial(name, target, list(one), Y, sample_weight) for target, one in zip(targets, paths, strict=True)]
+            pairs = zip(targets, paths, strict=True)
+            yield [Trial(name, target, list(one), Y, sample_weight, self.labels) for target, one in pairs]
 
     def reported(self, trials: list[Trial]) -> list[Trial]:
         """Report the smallest error of each trial, and return the trials."""
         if self.report is not None:
             for trial in trials:
                 k = int(trial.errors.argmin())
-                error = f"cross-validated error {trial.errors[k]:.4g} of the variance with {k} terms"
+                unit = "negative log-likelihood" if self.labels else "variance"
+                error = f"cross-validated error {trial.errors[k]:.4g} of the {unit} with {k} terms"
                 self.report(f"{trial.title}: {error}")
         return trials
 
-    def repeat(self, trials: list[Trial]) -> list[Trial]:
-        """Average trials over all repeats of cross-validation."""
-        if len(self.folds) == 1:
-            return trials
+    def repeat(self, trials: list[Trial], folds: list[Folds]) -> list[Trial]:
+        """Average trials with more repeats of cross-validation, on these folds."""
         averaged = []
         for name in dict.fromkeys(trial.name for trial in trials):
             before = [trial for trial in trials if trial.name == name]
-            targets, length = [trial.target for trial in before], len(before[0].squares) - 1
-            (others,) = self.try_dictionaries([name], targets, length, self.folds[1:])
-            pairs = zip(before, others, strict=True)
-            averaged += self.reported([replace(one, repeats=one.repeats + other.repeats) for one, other in pairs])
-        return averaged
+            targets, lengths = [trial.target for trial in before], [len(trial.losses) - 1 for trial in before]
+            (others,) = self.try_dictionaries([name], targets, max(lengths), folds)
+            for trial, other, length in zip(before, others, lengths, strict=True):
+                more = [replace(path, max_terms=length) for path in other.repeats]
+                averaged.append(replace(trial, repeats=trial.repeats + more))
+        return self.reported(averaged)
 
-    def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[Trial, int]]) -> list[Trial]:
+    def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
         """Double the paths of the best dictionary until the chosen size is well below their length."""
         share, alpha = self.settings.growth_share, self.settings.alpha
         while True:
-            best, size = choose(trials)
-            length = len(best.squares) - 1
+            place, size = choose(trials)
+            best = trials[place]
+            length = len(best.losses) - 1
             if size < share * length or length >= self.max_terms:
                 return trials
             max_terms, kept, longer = min(2 * length, self.max_terms), [], []
             for trial in trials:
-                improving = trial.errors.argmin() >= share * (len(trial.squares) - 1)
+                improving = trial.errors.argmin() >= share * (len(trial.losses) - 1)
                 if trial is not best and not (trial.name == best.name and improving):
                     kept.append(trial)
                     continue

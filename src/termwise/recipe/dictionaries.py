@@ -6,7 +6,7 @@ registry, and its texts are for reports and the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ class Dictionary:
     """Everything about one dictionary."""
 
     description: str  # of its candidates, for reports
-    build: Callable[[Samples, int, RecipeSettings], Basis]  # an unfitted basis for samples, with so many Gaussians
+    build: Callable[[int, int, RecipeSettings], Basis]  # an unfitted basis for d inputs, with so many Gaussians
     is_tried: Callable[[int, RecipeSettings], bool] = lambda d, settings: True  # by "auto", for d inputs
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
@@ -52,11 +52,10 @@ class Dictionary:
     option: str | None = None  # value of `--basis` on the command line
 
 
-def build_dictionaries(samples: Samples, n_centers: int, which: str, settings: RecipeSettings) -> dict[str, Basis]:
-    """Return the dictionary of that name, or with "auto" all that are tried for these samples, by name."""
-    d = samples.X.shape[1]
+def build_dictionaries(d: int, n_centers: int, which: str, settings: RecipeSettings) -> dict[str, Basis]:
+    """Return the dictionary of that name, or with "auto" all that are tried for d inputs, by name."""
     return {
-        name: dictionary.build(samples, n_centers, settings)
+        name: dictionary.build(d, n_centers, settings)
         for name, dictionary in DICTIONARIES.items()
         if which == name or (which == "auto" and dictionary.is_tried(d, settings))
     }
@@ -133,26 +132,52 @@ def build_pairs(d: int, settings: RecipeSettings) -> AnovaBasis:
 # -- Gaussians ---------------------------------------------------------------------------------------------------------
 
 
-def best_width(samples: Samples, settings: RecipeSettings) -> float:
-    """Return the width at which ridge regression on Gaussians has the smallest leave-one-out error.
+class TunedSmoothBasis(SmoothBasis):
+    """Gaussians of the width at which ridge regression on them has the smallest leave-one-out error, and the inputs.
 
-    Each width has its best penalty; the coarse grid of the settings is refined once, by a factor of sqrt(2).
+    Each width, a multiple of the median distance between samples, has its best penalty; the coarse grid `factors` is
+    refined once, by a factor of sqrt(2). The width is chosen on at most `n_rows` samples, with half as many Gaussians.
     """
-    rows = evenly(len(samples.X), settings.width_rows)
-    X, Y, sample_weight = samples.X[rows], samples.Y[rows], samples.sample_weight[rows]
-    if np.all(X[0] == X):  # the inputs vary in other rows only: no width is better than another
-        return settings.widths[0]
-    variance = max(float(Y.var(axis=0).mean()), np.finfo(np.float64).tiny)
 
-    @cache
-    def error(width: float) -> float:
-        G = SmoothBasis(width=("median", width), centers=X[evenly(len(X), settings.width_centers)]).fit_transform(X)
-        spectrum = Spectrum(pose(G, Y, sample_weight, intercept=True), truncate=True)
-        share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
-        return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
+    _width_data: tuple[Floats, Floats]
 
-    best = min(settings.widths, key=error)
-    return min((best, best / 2**0.5, best * 2**0.5), key=error)
+    def __init__(self, centers: Any = "samples", factors: Sequence[float] = (1.0,), n_rows: int = 300) -> None:
+        super().__init__(centers=centers)
+        self.factors = factors
+        self.n_rows = n_rows
+
+    def _fit(self, X: NDArray, y: Any) -> None:
+        Y = as_columns(np.asarray(y, dtype=np.float64))
+        rows = different_rows(np.column_stack([X, Y]))  # leave-one-out of one repeat would leave the others in
+        rows = rows[evenly(len(rows), self.n_rows)]
+        self._width_data = X[rows].astype(np.float64), Y[rows]
+        super()._fit(X, y)
+        del self._width_data
+
+    def _resolve_widths(self) -> tuple[Floats, bool]:
+        X, Y = self._width_data
+        self.factor_ = float(self.factors[0])
+        if np.any(X[0] != X):  # else the inputs vary in other rows only: no width is better than another
+            self.factor_ = self._best_factor(X, Y)
+        return np.array([self.factor_]), True
+
+    def _best_factor(self, X: Floats, Y: Floats) -> float:
+        variance = max(float(Y.var(axis=0).mean()), np.finfo(np.float64).tiny)
+
+        @cache
+        def error(factor: float) -> float:
+            centers = X[evenly(len(X), self.n_rows // 2)]
+            G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
+            spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
+            share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
+            return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
+
+        best = min(self.factors, key=error)
+        return min((best, best / 2**0.5, best * 2**0.5), key=error)
+
+    def with_fitted_params(self) -> SmoothBasis:
+        """Return unfitted Gaussians of the chosen width."""
+        return SmoothBasis(centers=self.centers, width=("median", self.factor_))
 
 
 # -- the registry ------------------------------------------------------------------------------------------------------
@@ -160,26 +185,24 @@ def best_width(samples: Samples, settings: RecipeSettings) -> float:
 DICTIONARIES = {
     "linear": Dictionary(
         "linear terms",
-        build=lambda samples, n_centers, settings: AnovaBasis(n_centers=0, order=1),
+        build=lambda d, n_centers, settings: AnovaBasis(n_centers=0, order=1),
         contained_in=("additive", "pairs", "smooth", "relevant"),
         option="none",
     ),
     "additive": Dictionary(
         "linear terms and bumps of single inputs",
-        build=lambda samples, n_centers, settings: AnovaBasis(order=1),
+        build=lambda d, n_centers, settings: AnovaBasis(order=1),
         contained_in=("pairs",),
     ),
     "pairs": Dictionary(
         "linear terms and bumps of single inputs, and their pairwise products",
-        build=lambda samples, n_centers, settings: build_pairs(samples.X.shape[1], settings),
+        build=lambda d, n_centers, settings: build_pairs(d, settings),
         is_tried=lambda d, s: d > 1 and anova_candidates(build_pairs(d, s), d, True) <= s.max_pair_candidates,
         option="anova",
     ),
     "smooth": Dictionary(
         "Gaussians of all inputs, and linear terms",
-        build=lambda samples, n_centers, settings: SmoothBasis(
-            centers=n_centers, width=("median", best_width(samples, settings))
-        ),
+        build=lambda d, n_centers, settings: TunedSmoothBasis(n_centers, settings.widths, settings.width_rows),
         is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
         max_candidates=lambda basis, d, stored: d + basis.centers,
         drawable=False,
@@ -187,7 +210,7 @@ DICTIONARIES = {
     ),
     "relevant": Dictionary(
         "Gaussians with ARD relevances (inverse length-scales), and linear terms",
-        build=lambda samples, n_centers, settings: SmoothBasis(centers=n_centers, relevance="auto"),
+        build=lambda d, n_centers, settings: SmoothBasis(centers=n_centers, relevance="auto"),
         is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
         max_candidates=lambda basis, d, stored: d + basis.centers,
         drawable=False,

@@ -22,10 +22,14 @@ class RecipeSettings:
 
     # -- cross-validation ----------------------------------------------------------------------------------------------
     n_folds: int = 5  # the usual compromise between bias, variance and time
-    n_repeats: int = 2  # of cross-validation for few rows, whose folds are a matter of chance; two are enough
+    n_repeats: int = 2  # of cross-validation for few rows, whose folds are a matter of chance
     repeat_rows: int = 1500  # repeat while fewer rows than this have been predicted
+    max_repeats: int = 4  # where the choice of the size is close
+    close_rows: int = 2000  # repeat a close choice while fewer rows than this have been predicted
+    close_ratio: float = 2.0  # a choice is close if sizes chosen in bootstrap samples differ by more than this factor
     min_fold_rows: int = 10  # distinct inputs per fold below which grouping by inputs would leave out whole levels
     parallel_rows: int = 500  # rows up to which folds are fitted one after the other: too short for threads
+    n_bootstrap: int = 100  # bootstrap samples of the out-of-fold losses, from which the error is corrected
     ridge_copies: int = 5  # copies of a fold's design matrix alive at once, in the ridge fit; bounds the threads
 
     # -- length of the paths -------------------------------------------------------------------------------------------
@@ -39,23 +43,20 @@ class RecipeSettings:
     extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
 
     # -- choice of the size --------------------------------------------------------------------------------------------
-    small_se: float = 0.5  # "small": standard errors above the minimum, between none and the one-standard-error rule
+    small_se: float = 0.25  # "small": standard errors above the minimum, between none and the one-standard-error rule
     small_loss: float = 0.1  # "small": share of the explained variance that may be lost, if standard errors are large
     small_extra_terms: int = 1  # "small": terms beyond the fewest if they lower the error
     drawable_se: float = 1.0  # "small": standard errors by which a model that cannot be drawn must be better
-    label_error_se: float = 2.0  # labels: standard errors of the squared error within which error rates compete
-    label_rate_se: float = 0.1  # labels, "small": standard errors of the error rate above the minimum
 
     # -- stacked ensemble ----------------------------------------------------------------------------------------------
-    min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
+    min_gain: float = 0.0  # share of the error an ensemble must save to be worth its complexity
     min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
 
     # -- dictionaries --------------------------------------------------------------------------------------------------
     max_centers: int = 1000  # Gaussians on every row up to this many rows,
     center_growth: float = 0.2  # then growing as this power of the rows, to bound the time
     widths: tuple[float, ...] = (0.35, 0.7, 1.4, 2.8)  # Gaussian widths tried, in median distances between rows
-    width_rows: int = 600  # rows the width is chosen on, by leave-one-out of ridge regression
-    width_centers: int = 300  # Gaussians it is chosen with, half as many as rows
+    width_rows: int = 300  # rows the width is chosen on, by leave-one-out of ridge regression, in every fold
     max_pair_candidates: int = 50_000  # candidates up to which "auto" tries products: time and memory
     max_paired_inputs: int = 100  # inputs up to which all pairs have products; beyond, screened inputs only
     n_screened_inputs: int = 40  # inputs kept by screening: at most 20,000 candidates
@@ -63,5 +64,4 @@ class RecipeSettings:
     max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
 
     # -- probabilities and summary -------------------------------------------------------------------------------------
-    log_slope: tuple[float, float] = (-5.0, 5.0)  # bounds of the logarithm of the logistic slope: flat to a step
     listed_inputs: int = 10  # inputs whose ARD relevance `summary` lists: one line of text

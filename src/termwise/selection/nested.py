@@ -36,6 +36,11 @@ class NestedModels:
     zy: Floats  # (k, q)
     start: Floats  # (q,), the mean of the target
 
+    def weights(self, k: int) -> tuple[Floats, Floats]:
+        """Weights of the first k terms, (k, q), and the intercept, (q,)."""
+        weights = sla.solve_triangular(self.R[:k, :k], self.zy[:k], check_finite=False) if k else self.zy[:0]
+        return weights, self.start - self.means[:k] @ weights
+
     def columns(self, k: int, root: Floats) -> Floats:
         """Columns of the first k terms, (n, k), on the samples of the path."""
         return self.Z[:k].T / root @ self.R[:k, :k] + self.means[:k]

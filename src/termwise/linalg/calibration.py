@@ -1,0 +1,117 @@
+"""Probabilities of classes from scores: multinomial Platt scaling."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from scipy.stats import entropy
+
+from termwise._arrays import row_blocks
+from termwise._numerics import CALIBRATION_GRADIENT, CONSTANT_TOLERANCE
+
+Floats = NDArray[np.float64]
+
+LOG_SLOPE = (-12.0, 8.0)  # range for scores with standard deviation one; at the lower end they do not matter
+TABLE_STEPS = 12  # of the approximate calibration of many models, each of which is at most by a factor of
+TABLE_FACTOR = 3.0
+
+
+def class_scores(scores: NDArray) -> NDArray:
+    """Scores of all classes, one column each; a single score is for the second class and against the first."""
+    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+
+
+def smoothed_labels(truth: NDArray[np.bool_], counts: Floats) -> tuple[Floats, Floats]:
+    """Return the smoothed labels, (n, q), and class frequencies, (q,), of Platt (2000)."""
+    frequencies = (counts + 1) / (counts + 1).sum()
+    own = truth @ ((counts + 1) / (counts + 2))
+    others = np.where(truth, 0.0, frequencies)
+    return truth * own[:, None] + others * ((1 - own) / others.sum(axis=1))[:, None], frequencies
+
+
+def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats) -> tuple[float, Floats]:
+    """Return slope and shift for which the softmax of `slope (scores + shift)` are probabilities of the classes.
+
+    They minimise the cross-entropy with smoothed labels (Platt 2000): a sample of class c has the target
+    `(n_c + 1) / (n_c + 2)` for its class, and the others share the rest by their frequencies, so that scores which
+    separate the classes have a finite slope. With a slope near zero the probabilities are the class frequencies; this
+    is the result if the log loss of the labels would otherwise exceed theirs.
+
+    Parameters
+    ----------
+    scores : (n,) or (n, q) scores of samples that the model was fitted without.
+    labels : labels coded -1 and +1, of the same shape.
+    sample_weight : (n,) frequency weights.
+
+    Returns
+    -------
+    slope : float
+        Positive.
+    shift : (1,) or (q,) array
+        What to add to the outputs of the model.
+    """
+    used = sample_weight > 0
+    S, truth, share = class_scores(scores)[used], class_scores(labels)[used] > 0, sample_weight[used]
+    counts, n = share @ truth, share.sum()
+    share, (targets, frequencies) = share / n, smoothed_labels(truth, counts)
+    mean = share @ S
+    unit = float(np.sqrt(share @ np.mean((S - mean) ** 2, axis=1)))
+    unit = unit if unit > CONSTANT_TOLERANCE * np.abs(S).max() else 1.0
+    S = (S - mean) / unit
+
+    def cross_entropy(parameters: Floats) -> tuple[float, Floats]:
+        slope = np.exp(parameters[0])
+        logits = slope * S + parameters[1:]
+        excess = share[:, None] * (softmax(logits, axis=1) - targets)
+        gradient = np.append(slope * np.sum(excess * S), excess.sum(axis=0))
+        return -float(share @ np.sum(targets * log_softmax(logits, axis=1), axis=1)), gradient
+
+    start, bounds = np.append(0.0, np.log(frequencies)), [LOG_SLOPE, *[(None, None)] * len(counts)]
+    tolerances = {"ftol": 0.0, "gtol": CALIBRATION_GRADIENT}
+    log_slope, *offsets = minimize(
+        cross_entropy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=tolerances
+    ).x
+    log_loss = -float(share @ log_softmax(np.exp(log_slope) * S + offsets, axis=1)[truth])
+    if log_loss > entropy(counts):
+        log_slope, offsets = LOG_SLOPE[0], np.log(np.where(counts > 0, counts / n, frequencies))
+    slope = float(np.exp(log_slope)) / unit
+    shift = (np.asarray(offsets) - np.mean(offsets)) / slope - mean
+    return slope, np.array([shift[1] - shift[0]]) / 2 if scores.ndim == 1 else shift
+
+
+def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -> Floats:
+    """Negative log-likelihood of every sample, (K, n), under each of K models after calibration, approximately.
+
+    For tables of many models, for which `calibrate` would take too long: steps of Newton's method for the slope, and
+    for the shift of each class by the logarithm of its frequency over its mean probability.
+
+    Parameters
+    ----------
+    scores : (K, n, q) scores of samples that the models were fitted without; q is one for two classes.
+    labels : (n, q) labels coded -1 and +1.
+    sample_weight : (n,) frequency weights.
+    """
+    two = labels.shape[1] == 1
+    truth, share = (class_scores(labels[:, 0]) if two else labels) > 0, sample_weight / sample_weight.sum()
+    targets, _ = smoothed_labels(truth, sample_weight @ truth)
+    losses = np.empty(scores.shape[:2])
+    for some in row_blocks(len(scores), truth.size):
+        S = np.concatenate([-scores[some], scores[some]], axis=2) if two else scores[some]
+        largest = np.abs(S).max(axis=(1, 2))
+        S = S - (share @ S)[:, None, :]
+        unit = np.sqrt(np.einsum("n,knq->k", share, S**2) / S.shape[2])
+        S = S / np.where(unit > CONSTANT_TOLERANCE * largest, unit, np.inf)[:, None, None]
+        expected = np.einsum("n,nq,knq->k", share, targets, S)
+        slope, shift = np.ones(len(S)), np.tile(np.log(share @ targets), (len(S), 1))
+        for _ in range(TABLE_STEPS):
+            p = softmax(slope[:, None, None] * S + shift[:, None, :], axis=2)
+            mean = np.einsum("knq,knq->kn", p, S)
+            curvature = (np.einsum("knq,knq->kn", p, S**2) - mean**2) @ share
+            step = slope - (mean @ share - expected) / np.maximum(curvature, np.finfo(np.float64).tiny)
+            slope = np.clip(step, slope / TABLE_FACTOR, slope * TABLE_FACTOR)
+            shift = shift + np.log(share @ targets) - np.log(share @ p)
+        slope = np.clip(slope, *np.exp(LOG_SLOPE))
+        losses[some] = -log_softmax(slope[:, None, None] * S + shift[:, None, :], axis=2)[:, truth]
+    return losses
