@@ -511,7 +511,7 @@ def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
 
 def log_losses(scores, y, counts):
     """Negative log-likelihood of labels in {-1, 1} (m, n) after Platt's calibration, a share of that of the rates."""
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import minimize
 
     positive = y > 0
     n_class = np.where(positive, counts[positive].sum(), counts[~positive].sum())
@@ -521,12 +521,15 @@ def log_losses(scores, y, counts):
     found = []
     for s in scores:
 
-        def loss(log_slope, s=s):
-            p = 1 / (1 + np.exp(-2 * np.exp(log_slope) * s))
+        def probabilities(parameters, s=s):
+            return 1 / (1 + np.exp(-np.exp(parameters[0]) * s - parameters[1]))
+
+        def loss(parameters):
+            p = probabilities(parameters)
             return -counts @ (smoothed * np.log(p) + (1 - smoothed) * np.log(1 - p))
 
-        slope = np.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10}).x)
-        p = 1 / (1 + np.exp(-2 * slope * s))
+        bounds = [(-10, 5), (None, None)]
+        p = probabilities(minimize(loss, [0.0, 0.0], bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-10}).x)
         found.append(-np.log(np.where(positive, p, 1 - p)) / base)
     return np.array(found)
 

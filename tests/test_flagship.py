@@ -354,7 +354,7 @@ def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
     together = Trial("some", "data", [FixedPredictions(one) for one in scores], Y, counts, labels)
     if labels:
         expected = [oracles.log_losses(one[..., 0], Y[:, 0], counts) for one in scores]
-        np.testing.assert_allclose(together.losses, np.mean(expected, axis=0), rtol=1e-5)
+        np.testing.assert_allclose(together.losses, np.mean(expected, axis=0), rtol=1e-3)
     else:
         variance = np.repeat(Y[:, 0], counts.astype(int)).var()
         np.testing.assert_allclose(together.losses, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
@@ -366,8 +366,9 @@ def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
 def test_the_corrected_error_repeats_the_choice_on_bootstrap_samples(size, rng):
     n, settings = 30, RecipeSettings(n_bootstrap=12)
     trials = [shown(name, rng.uniform(size=(4, n)), np.ones(n)) for name in ("pairs", "smooth")]
-    found = bootstrap_choice(trials, RecipeOptions(size), settings)
-    draws = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=12)
+    order = rng.permutation(n)
+    found = bootstrap_choice(trials, order, RecipeOptions(size), settings)
+    draws = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=12)[:, np.argsort(order)]
     left_out, sizes = [[] for _ in range(n)], []
     for draw in draws:
         rows = np.repeat(np.arange(n), draw)
@@ -388,7 +389,7 @@ def test_the_error_of_the_best_of_many_models_is_corrected(rng):
     for _ in range(20):
         trials = [shown(str(i), rng.exponential(size=(9, 60)), np.ones(60)) for i in range(6)]
         smallest.append(min(one.errors.min() for one in trials))
-        corrected.append(bootstrap_choice(trials, RecipeOptions("accurate"), SETTINGS).error)
+        corrected.append(bootstrap_choice(trials, np.arange(60), RecipeOptions("accurate"), SETTINGS).error)
     assert np.mean(smallest) < 0.8
     assert np.mean(corrected) == pytest.approx(1.0, abs=0.05)
 
@@ -587,7 +588,7 @@ def test_which_dictionaries_are_tried_for_how_many_inputs(rng):
     def tried(d, which="auto", settings=SETTINGS):
         return {name: type(basis) for name, basis in built(rng.normal(size=(12, d)), which, settings).items()}
 
-    everything = {"linear": AnovaBasis, "additive": AnovaBasis, "pairs": AnovaBasis, "smooth": SmoothBasis}
+    everything = {"linear": AnovaBasis, "additive": AnovaBasis, "pairs": AnovaBasis, "smooth": TunedSmoothBasis}
     assert tried(63) == {**everything, "relevant": SmoothBasis}
     assert list(tried(64)) == list(tried(100)) == ["linear", "additive", "smooth", "relevant"]
     assert tried(101, "relevant") == {"relevant": SmoothBasis}
@@ -871,8 +872,8 @@ def test_the_dictionary_can_be_forced(name, rng):
     X, y = pairwise(rng, n=60)
     model = TermwiseRegressor(dictionary=name).fit(X, y)
     assert model.dictionary_ == name
-    assert list(model.trials_) == [name, f"{name}, ridge"]
-    assert type(model.basis_) is (SmoothBasis if name in ("smooth", "relevant") else AnovaBasis)
+    assert list(model.trials_)[:2] == [name, f"{name}, ridge"]
+    assert isinstance(model.basis_, SmoothBasis if name in ("smooth", "relevant") else AnovaBasis)
 
 
 def test_at_most_that_many_terms(rng):
@@ -1007,7 +1008,7 @@ def test_duplicates_share_a_fold(rng):
     assert min(curve.min() for curve in model.trials_.values()) > 0.8
     y += 5 * (X**2).sum(axis=1)
     widths = [
-        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.width[1]
+        TermwiseRegressor(dictionary="smooth").fit(X, y, sample_weight=counts).basis_.factor_
         for counts in (None, np.full(60, 4.0))
     ]
     assert widths[0] == widths[1] > SETTINGS.widths[0]
@@ -1216,12 +1217,12 @@ def test_the_weights_are_ridge_on_the_chosen_terms(rng):
     X, y = pairwise(rng, n=120)
     model = TermwiseRegressor().fit(X, y)
     G = model.basis_.transform(X)
-    ridge = BasisRidge(alpha="loo").fit(G[:, model.support_], y)
+    ridge = BasisRidge(alpha=model.alpha_).fit(G[:, model.support_], y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(G[:, model.support_]), atol=1e-6)
-    path = forward_path(G, y, max_terms=model.n_terms_ + SETTINGS.extra_terms)
+    path = forward_path(G, y, rule="cost", max_terms=model.n_terms_ + SETTINGS.extra_terms)
     assert model.path_.terms.tolist() == path.terms.tolist()
     same = ForwardRegressor(
-        clone(model.basis_), criterion=None, refit_alpha="loo", max_terms=model.n_terms_, patience=None
+        clone(model.basis_), rule="cost", criterion=None, max_terms=model.n_terms_, patience=None
     ).fit(X, y)
     np.testing.assert_allclose(model.predict(X), same.predict(X), atol=1e-8)
 

@@ -179,7 +179,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     target : {"auto", "data", "ridge", "pooled"}, default="auto"
         What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
         candidates ("ridge"), or those of a stacked ensemble of such models ("pooled"). "auto" cross-validates all of
-        them; "pooled" uses the ensemble unless a single model has a smaller error. "ridge" is available for up to
+        them; "pooled" uses the ensemble unless it lowers the error by less than 1 %. "ridge" is available for up to
         1,200 samples and "pooled" for up to 4,000; beyond, the targets themselves are used.
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.

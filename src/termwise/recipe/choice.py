@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,15 +136,19 @@ class ProcedureError:
     sizes: NDArray[np.intp]  # number of terms chosen in each bootstrap sample
 
 
-def bootstrap_choice(trials: list[Trial], options: RecipeOptions, settings: RecipeSettings) -> ProcedureError:
+def bootstrap_choice(
+    trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+) -> ProcedureError:
     """Correct the cross-validated error for the choice of the best of many trials and sizes.
 
     The smallest of many errors is optimistic. The choice is repeated on bootstrap samples of the rows of the table of
     out-of-fold losses and evaluated on the rows that were not drawn (bootstrap bias-corrected cross-validation:
-    Tsamardinos, Greasidou and Borboudakis 2018); nothing is fitted again.
+    Tsamardinos, Greasidou and Borboudakis 2018); nothing is fitted again. The rows are drawn in the given order, which
+    does not depend on that of the data.
     """
     share, n = trials[0].share, len(trials[0].share)
-    draws = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
+    draws = np.empty((settings.n_bootstrap, n), dtype=np.intp)
+    draws[:, order] = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
     weights = draws * share
     weights /= weights.sum(axis=1, keepdims=True)
     curves = [trial.losses @ weights.T for trial in trials]
@@ -246,7 +250,8 @@ def choose_model(
         first = [trial for trials in tried for trial in search.reported(trials)]
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose(some, growing))
-        while len(folds) < max_repeats and is_close(bootstrap_choice(trials, options, settings).sizes, settings):
+        order = np.lexsort(np.column_stack([folds[0].X, folds[0].Y]).T)  # by targets, then by inputs
+        while len(folds) < max_repeats and is_close(bootstrap_choice(trials, order, options, settings).sizes, settings):
             folds.append(assign_folds(Samples(X, Y, sample_weight), settings, rng))
             trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
         ensembles = stack(trials, max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
@@ -255,9 +260,11 @@ def choose_model(
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     place, n_terms = choose(final, options)
-    best, procedure = final[place], bootstrap_choice(final, options, settings)
+    best, procedure = final[place], bootstrap_choice(final, order, options, settings)
     if options.size == "small":  # the median choice varies less with the folds
         n_terms = min(int(np.median(procedure.sizes)), len(best.losses) - 1)
+    if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
+        n_terms, procedure = 0, replace(procedure, error=float(best.errors[0]))
     counts = {trial.name: max(path.n_candidates for path in trial.repeats[0].paths) for trial in first}
     n_candidates = distinct_candidates(counts, bases, X.shape[1])
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}

@@ -364,6 +364,8 @@ class Search:
 
     def repeat(self, trials: list[Trial], folds: list[Folds]) -> list[Trial]:
         """Average trials with more repeats of cross-validation, on these folds."""
+        if not folds:
+            return trials
         averaged = []
         for name in dict.fromkeys(trial.name for trial in trials):
             before = [trial for trial in trials if trial.name == name]

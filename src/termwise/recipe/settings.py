@@ -49,7 +49,7 @@ class RecipeSettings:
     drawable_se: float = 1.0  # "small": standard errors by which a model that cannot be drawn must be better
 
     # -- stacked ensemble ----------------------------------------------------------------------------------------------
-    min_gain: float = 0.0  # share of the error an ensemble must save to be worth its complexity
+    min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
     min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
 
     # -- dictionaries --------------------------------------------------------------------------------------------------
