@@ -29,7 +29,7 @@ from termwise._arrays import (
     row_products,
     to_host,
 )
-from termwise.basis.base import restrict
+from termwise.basis.base import clipped_rows, restrict
 from termwise.design.files import RowFile
 from termwise.linalg.least_squares import Solution, WeightedRows, jackknife_plus, noise_variance
 
@@ -166,6 +166,12 @@ class FittedTerms:
         if is_foreign(X):
             return X if self.takes_all else at(X, self.chosen, axis=1)
         return densify(X if self.takes_all else X[:, self.chosen])
+
+    def clipped(self, X: Any) -> NDArray[np.bool_]:
+        """Which rows of validated inputs the basis clips to its training range for one of the chosen terms."""
+        if self.candidates.basis is None or not len(self.chosen):
+            return np.zeros(X.shape[0], dtype=bool)
+        return clipped_rows(self.basis, X)
 
     def outputs(self, G: Array) -> Array:
         """Outputs for rows of the chosen columns, in float64, on the device of the columns."""

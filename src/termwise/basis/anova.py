@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import row_blocks
-from termwise._checks import check_number
+from termwise._checks import check_choice, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
-from termwise.basis.base import Basis, InputStatistics
+from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, outside
 from termwise.basis.expressions import evaluate, variable, where, z
 from termwise.design.computed import ProductDesign
 
@@ -57,6 +57,12 @@ class AnovaBasis(Basis):
         Exclude bumps and products that are supported by fewer samples than this, counted as
         `(sum g^2)^2 / sum g^4`, which is `m` for a function that is constant on `m` samples and zero on the others: a
         weight fitted to a handful of samples does not generalise. The inputs themselves are always included.
+    extrapolation : {"clip", "constant", "linear", "continue"}, default="clip"
+        Value of the functions outside the range of the training inputs, `ranges_`. "clip": bumps and products are
+        evaluated at inputs clipped to that range, while the inputs themselves stay linear. "constant": all functions
+        are clipped. "linear": bumps are clipped and the inputs themselves stay linear, also as factors of products, so
+        that every function is linear in each input. "continue": the formula holds everywhere; products of unbounded
+        inputs then grow without limit in a few samples of heavy-tailed inputs.
 
     Attributes
     ----------
@@ -73,7 +79,7 @@ class AnovaBasis(Basis):
         them on fewer than a fifth of the samples, the other value and their difference. A deviation of 0 marks a
         constant input.
     ranges_ : ndarray of shape (2, d)
-        Lowest and highest value of each input.
+        Lowest and highest value of each input, to which inputs are clipped.
 
     Notes
     -----
@@ -119,17 +125,20 @@ class AnovaBasis(Basis):
         width: tuple[str, float] | float = ("spacing", 2.0),
         order: int = 2,
         min_count: float = 10,
+        extrapolation: str = "clip",
     ) -> None:
         self.n_centers = n_centers
         self.width = width
         self.order = order
         self.min_count = min_count
+        self.extrapolation = extrapolation
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 has no bumps, 4 suits most data")
         unit, factor = self._resolve_width()
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
+        check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         statistics = InputStatistics.from_samples(X).check_varying()
         distinct = X[statistics.rows].astype(np.float64, copy=False)
         self.ranges_ = low, high = statistics.ranges
@@ -195,7 +204,7 @@ class AnovaBasis(Basis):
         """Return which single functions every input has, (d, 1 + n_centers): itself, and each of its bumps."""
         return np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
 
-    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices) -> NDArray:
+    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any = False) -> NDArray:
         """Evaluate some single functions, and ones as the last column, in float64 but stored in the dtype of X.
 
         Parameters
@@ -204,11 +213,15 @@ class AnovaBasis(Basis):
             Inputs.
         inputs, bumps : ndarrays of int
             The input of each function, and 0 for the input itself or the number of the bump, from 1 on.
+        clipped : bool or ndarray of bool, default=False
+            Which functions to evaluate at the input clipped to the training range.
         """
         parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
+        ends = np.where(clipped, self.ranges_[:, inputs], [[-np.inf], [np.inf]])
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
-            U = evaluate(LINEAR, {"z": X[rows][:, inputs], **parameters})
+            Z = X[rows][:, inputs]
+            U = evaluate(LINEAR, {"z": clip(Z, ends) if np.any(clipped) else Z, **parameters})
             U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
             S[rows, :-1] = U
         return S
@@ -226,7 +239,7 @@ class AnovaBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
-        used, first, second = self._factors()
+        used, first, second = self._factors(within=self._is_within(X))
         runs = np.flatnonzero(np.diff(first, prepend=-1))  # consecutive terms often share their first factor
         lengths = np.diff(runs, append=len(first))
         G = np.empty((len(X), len(first)), dtype=X.dtype)
@@ -247,27 +260,53 @@ class AnovaBasis(Basis):
             Inputs, in float32 or float64.
         """
         check_is_fitted(self)
-        used, first, second = self._factors()
+        used, first, second = self._factors(within=self._is_within(X))
         return ProductDesign(self.evaluate_singles(X, *used), first, second)
 
-    def _factors(self) -> tuple[tuple[Indices, Indices], Indices, Indices]:
-        """Inputs and bumps of the single functions in use, and the two of each term; the ones are the last."""
+    def _clipped_factors(self) -> NDArray[np.bool_]:
+        """Which factors of the terms are evaluated at clipped inputs, (p, 2)."""
+        is_bump, is_product = self.bumps_ > 0, self.inputs_[:, 1:] >= 0
+        clipped = {
+            "clip": is_bump | is_product,
+            "constant": np.ones_like(is_bump),
+            "linear": is_bump,
+            "continue": np.zeros_like(is_bump),
+        }
+        return clipped[self.extrapolation] & (self.inputs_ >= 0)
+
+    def clipped_inputs(self) -> Indices:
+        """Return the inputs that a function is evaluated at clipped to the training range."""
+        return np.unique(self.inputs_[self._clipped_factors()])
+
+    def _is_within(self, X: NDArray) -> bool:
+        """Whether there is nothing to clip, as in the training samples: products then need fewer single functions."""
+        inputs = self.clipped_inputs()
+        blocks = row_blocks(len(X), max(1, len(inputs)))
+        return not any(outside(X[rows][:, inputs], self.ranges_[:, inputs]).any() for rows in blocks)
+
+    def _factors(self, within: bool = False) -> tuple[tuple[Indices, Indices, NDArray[np.bool_]], Indices, Indices]:
+        """Inputs and bumps of the single functions in use, which are clipped, and the two of each term.
+
+        The ones are the last single function. `within` the training range none is clipped. Otherwise an input itself
+        may be two of the functions, one linear and one clipped.
+        """
         kinds = 1 + self.centers_.shape[1]
-        ones = len(self.means_) * kinds  # a number above those of all single functions
-        numbers = np.where(self.inputs_ < 0, ones, self.inputs_ * kinds + self.bumps_)
-        used = np.unique(numbers[numbers < ones])
+        half = len(self.means_) * kinds  # the clipped functions have the numbers above
+        numbers = self.inputs_ * kinds + self.bumps_ + (0 if within else half * self._clipped_factors())
+        numbers = np.where(self.inputs_ < 0, 2 * half, numbers)
+        used = np.unique(numbers[numbers < 2 * half])
         first, second = np.searchsorted(used, numbers).T
-        return (used // kinds, used % kinds), first, second
+        return (used % half // kinds, used % kinds, used >= half), first, second
 
     def frozen(self) -> dict[str, NDArray]:
         """Return the parameters of the single functions in use, and the two of each term, -1 for none.
 
-        They are those of `SINGLE`, with the input of each function in `columns`.
+        They are those of `SINGLE`, with the input of each function in `columns`, and whether it is `clipped`.
         """
-        (columns, bumps), first, second = self._factors()
+        (columns, bumps, clipped), first, second = self._factors()
         second = np.where(second == len(columns), -1, second)
         singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": np.minimum(bumps, 1)}
-        return {**singles, "first": first, "second": second}
+        return {**singles, "first": first, "second": second, "clipped": clipped}
 
     def _stores(self, X: NDArray) -> bool:
         """Whether estimators store the design matrix: where it is small, or has few products."""

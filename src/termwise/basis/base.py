@@ -11,17 +11,33 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import Array, as_float64, at, densify, different_rows, fetch, is_foreign, namespace, to_host
+from termwise._arrays import (
+    Array,
+    as_float64,
+    as_type,
+    at,
+    densify,
+    different_rows,
+    fetch,
+    from_host,
+    is_foreign,
+    namespace,
+    to_host,
+)
 from termwise._checks import check_foreign, check_indices
-from termwise.basis.expressions import variable, z
+from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 STANDARDISED = (z - variable("center")) / variable("scale")  # an input in standard deviations from its mean
+CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))  # an input within its training range
+EXTRAPOLATIONS = ("clip", "constant", "linear", "continue")
+BOUNDED_EXTRAPOLATIONS = ("continue", "clip")  # of functions that are bounded or grow no faster than linear ones
 OLD_HOOKS = {"_learn": "_fit(X, y)", "_evaluate": "evaluate(X)"}  # methods of bases in 0.1, and what they are now
 
 
@@ -29,10 +45,12 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     """A fixed set of functions `h_j`, evaluated on every sample: X (n, d) -> G (n, p).
 
     A subclass lists in `_per_term` its fitted arrays with an entry for every function, which `take` restricts, and
-    implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`.
+    implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`. One that evaluates functions at
+    inputs clipped to the training range says which in `clipped_inputs`, and has that range in `ranges_`.
     """
 
     _per_term: ClassVar[tuple[str, ...]]
+    ranges_: Floats  # (2, d), of bases that clip
     any_library: ClassVar[bool] = False  # whether it computes by the array API, on the device of the inputs
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -110,6 +128,33 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         return self.evaluate(self._check(X, reset=False))
+
+    def clipped_inputs(self) -> Indices:
+        """Return the inputs that a function is evaluated at clipped to the training range; here, none."""
+        return np.empty(0, dtype=np.intp)
+
+    def clipped(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Return which samples have an input outside the training range, for which a function is clipped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        clipped : ndarray of bool of shape (n,)
+            True where a function is evaluated at the boundary of the training range instead.
+        """
+        check_is_fitted(self)
+        return to_host(self._clipped(self._check(X, reset=False)))
+
+    def _clipped(self, X: Array) -> Array:
+        """Which rows of valid inputs are clipped."""
+        inputs = self.clipped_inputs()
+        if not len(inputs):
+            return np.zeros(X.shape[0], dtype=bool)
+        return namespace(X).any(outside(at(X, inputs, axis=1), self.ranges_[:, inputs]), axis=1)
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -237,6 +282,41 @@ def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) ->
     if not np.all(np.isfinite(array)) or (array.ndim < 2 and np.any(array <= 0)):
         raise ValueError(f"{name} must be finite and > 0, got {value!r}: {remedy}.")
     return array
+
+
+def input_ranges(X: Array) -> Floats:
+    """Return the lowest and the highest value of each input, (2, d)."""
+    xp = namespace(X)
+    return np.array(fetch(*(as_float64(f(X, axis=0)) for f in (xp.min, xp.max))))
+
+
+def clip(X: Array, ranges: Floats) -> Array:
+    """Return inputs (n, d) clipped to ranges (2, d), in their dtype and on their device."""
+    low, high = (from_host(end, X) for end in ranges)
+    return as_type(evaluate(CLIPPED, {"z": X, "low": low, "high": high}, xp=namespace(X)), X.dtype)
+
+
+def outside(X: Array, ranges: Floats) -> Array:
+    """Return which inputs (n, d) lie outside ranges (2, d)."""
+    low, high = (from_host(end, X) for end in ranges)
+    return (low > X) | (high < X)
+
+
+def clipped_rows(basis: Any, X: Any) -> NDArray[np.bool_]:
+    """Return which rows a fitted basis, or the bases in a fitted transformer, clip to the range of their inputs."""
+    if isinstance(basis, Basis):
+        return basis.clipped(X)
+    if isinstance(basis, ColumnSubset):  # of any transformer: which of its columns are clipped is not known
+        return clipped_rows(basis.transformer, X)
+    found = np.zeros(X.shape[0], dtype=bool)
+    if isinstance(basis, FeatureUnion):
+        for _, part in basis.transformer_list:
+            found |= clipped_rows(part, X)
+    elif isinstance(basis, Pipeline):
+        for i, (_, step) in enumerate(basis.steps):
+            found |= clipped_rows(step, X)
+            X = step.transform(X) if i + 1 < len(basis) and hasattr(step, "transform") else X
+    return found
 
 
 def is_streamable(basis: Any) -> bool:

@@ -23,7 +23,7 @@ from sklearn.utils import check_array, check_consistent_length
 from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
-from termwise.basis.base import STANDARDISED, Basis, InputStatistics
+from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip
 from termwise.basis.expressions import evaluate
 from termwise.basis.radial import RadialBasis, median_distance, median_factor
 from termwise.design.computed import one_thread
@@ -68,6 +68,10 @@ class SmoothBasis(Basis):
         by `relevance`: one or several numbers, or multiples of the median distance between samples, `("median", 0.5)`
         or `("median", [0.5, 1, 2])`. "auto" is "median", and 1 if there is a `relevance`. With several widths, every
         centre has a Gaussian of each, and the estimator selects among them.
+    extrapolation : {"clip", "constant", "linear", "continue"}, default="clip"
+        Value of the functions outside the range of the training inputs, `ranges_`. "clip", and "linear" just the same:
+        Gaussians are evaluated at inputs clipped to that range, while the inputs themselves stay linear. "constant":
+        these are clipped, too. "continue": the formula holds everywhere, and Gaussians vanish far away.
 
     Attributes
     ----------
@@ -88,7 +92,7 @@ class SmoothBasis(Basis):
     means_, deviations_ : ndarrays of shape (d,)
         Means and standard deviations of the inputs; a deviation of 0 marks a constant input, which is excluded.
     ranges_ : ndarray of shape (2, d)
-        Lowest and highest value of each input.
+        Lowest and highest value of each input, to which inputs are clipped.
 
     See Also
     --------
@@ -98,8 +102,8 @@ class SmoothBasis(Basis):
     Notes
     -----
     Means, deviations, the median and the centres are those of the distinct samples: repeating a sample changes nothing.
-    Linear functions extrapolate where Gaussians vanish; together they are a safe default for a smooth function of up to
-    about ten inputs.
+    Linear functions extrapolate where Gaussians are constant; together they are a safe default for a smooth function of
+    up to about ten inputs.
 
     With many irrelevant inputs distances carry little information, and no common width is right. `relevance="auto"`
     maximises the posterior density of a Gaussian process (automatic relevance determination) on at most 350 samples
@@ -141,6 +145,7 @@ class SmoothBasis(Basis):
         relevance: str | ArrayLike | None = None,
         *,
         width: Any = "auto",
+        extrapolation: str = "clip",
     ) -> None:
         self.widths = widths
         self.centers = centers
@@ -148,9 +153,11 @@ class SmoothBasis(Basis):
         self.random_state = random_state
         self.relevance = relevance
         self.width = width
+        self.extrapolation = extrapolation
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
+        check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         factors, of_median = self._resolve_widths()
         statistics = InputStatistics.from_samples(X).check_varying()
         self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
@@ -254,10 +261,22 @@ class SmoothBasis(Basis):
             for terms, widths, centers in self.gaussians()
         ]
         for rows in row_blocks(*G.shape):
-            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **scaling})
+            of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
+            if self.extrapolation == "constant":
+                of_linear = clip(of_linear, self.ranges_[:, columns])
+            if self.extrapolation != "continue":
+                of_gaussians = clip(of_gaussians, self.ranges_[:, inputs])
+            G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
             for terms, part in radial:
-                G[rows, terms] = part.evaluate(X[rows][:, inputs])
+                G[rows, terms] = part.evaluate(of_gaussians)
         return G
+
+    def clipped_inputs(self) -> NDArray[np.intp]:
+        """Return the inputs that a function is evaluated at clipped to the training range."""
+        linear = self.columns_ >= 0
+        gaussian = self._relevant_inputs if self.extrapolation != "continue" and not linear.all() else []
+        own = self.columns_[linear] if self.extrapolation == "constant" else []
+        return np.union1d(gaussian, own).astype(np.intp)
 
     def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray]]:
         """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""

@@ -147,6 +147,9 @@ class UnionBasis(Basis):
         parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis.evaluate(X) for basis in self.bases_)]
         return np.hstack(parts)[:, self.places_]
 
+    def _clipped(self, X: NDArray) -> NDArray[np.bool_]:
+        return np.any([np.zeros(len(X), dtype=bool), *(basis._clipped(X) for basis in self.bases_)], axis=0)
+
     def _names(self, inputs: list[str]) -> list[str]:
         names = [name for basis in self.bases_ for name in basis._names(inputs)]
         return [names[place] for place in self.places_]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise.basis.anova import SINGLE
+from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, z
 from termwise.basis.lag import lagged
 from termwise.deploy.document import (
@@ -157,6 +158,13 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
 
 
+class ClipToRange(ProgramStep, kind="range", axis="inputs", expression=CLIPPED):
+    """Clip inputs to the range of the training data."""
+
+    low: Annotated[Floats, Reals(("inputs",))]
+    high: Annotated[Floats, Reals(("inputs",))]
+
+
 class SelectColumns(ProgramStep, expression=z):
     """Some columns unchanged; pruning removes it, so that it has no kind in files."""
 
@@ -242,6 +250,34 @@ def apply(steps: tuple[ProgramStep, ...], Z: Floats) -> Floats:
     for step in steps:
         Z = step.evaluate(Z)
     return Z
+
+
+def clips(steps: tuple[ProgramStep, ...]) -> bool:
+    """Whether some step of a chain, also inside branches, clips inputs to the range of the training data."""
+    parts = [part for step in steps if isinstance(step, Concatenate) for part in step.parts]
+    return any(isinstance(step, ClipToRange) for step in steps) or any(clips(part.steps) for part in parts)
+
+
+def clipped_values(steps: tuple[ProgramStep, ...], Z: Floats) -> NDArray[np.bool_]:
+    """Return which entries of Z a chain of steps clips to the range of the training data.
+
+    Where a clipped value is computed from several entries of a row, it is all of that row.
+    """
+    found = np.zeros(Z.shape, dtype=bool)
+    if not clips(steps):
+        return found
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, ClipToRange):
+        found |= (step.low > Z) | (step.high < Z)
+    for part in step.parts if isinstance(step, Concatenate) else ():
+        np.logical_or.at(found.T, part.columns, clipped_values(part.steps, Z[:, part.columns]).T)
+    later = clipped_values(rest, step.evaluate(Z)) if clips(rest) else np.zeros((len(Z), step.n_terms), dtype=bool)
+    if step.axis == "inputs":
+        return found | later
+    if isinstance(step, Lags):
+        np.logical_or.at(found.T, step.columns, later.T)
+        return found
+    return found | later.any(axis=1, keepdims=True)
 
 
 def prune(steps: tuple[ProgramStep, ...], terms: Indices) -> tuple[tuple[ProgramStep, ...], Indices]:
@@ -339,6 +375,13 @@ class Program:
         """Return the outputs for a table, one column each."""
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
         return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
+
+    def clipped(self, X: Any) -> NDArray[np.bool_]:
+        """Return which inputs of every row of a table are clipped to the range of the training data."""
+        values = clipped_values(self.steps, self.schema.encode(X, complete=self.lags is None))
+        found = np.zeros((len(values), len(self.schema.inputs)), dtype=bool)
+        np.logical_or.at(found.T, self.schema.columns, values.T)
+        return found
 
     @classmethod
     def from_plain(cls, data: Any, place: str) -> Program:
