@@ -174,7 +174,7 @@ class RadialBasis(Basis):
 
     def clipped_inputs(self) -> NDArray[np.intp]:
         """Return the inputs that a function is evaluated at clipped to the training range."""
-        clips = self.extrapolation == "clip" and len(self.centers_)
+        clips = self.extrapolation == "clip" and self.n_functions
         return np.arange(self.n_features_in_ if clips else 0)
 
     def _stores(self, X: Array) -> bool:

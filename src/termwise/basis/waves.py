@@ -179,7 +179,7 @@ class LogisticBasis(Basis):
 
     def clipped_inputs(self) -> NDArray[np.intp]:
         """Return the inputs that a function is evaluated at clipped to the training range."""
-        clips = self.extrapolation == "clip" and len(self.units_)
+        clips = self.extrapolation == "clip" and self.n_functions
         return np.arange(self.n_features_in_ if clips else 0)
 
     def _names(self, inputs: list[str]) -> list[str]:
