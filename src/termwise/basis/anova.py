@@ -27,6 +27,7 @@ FEW_PRODUCTS = 4  # terms for each single function, up to which their products m
 SMALL_MATRIX = 1 << 21  # entries that caches hold
 WHOLE_DIGITS, MAX_PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 RARE_SHARE = 0.2  # share of the samples below which one of two values is rare
+MANY_TERMS = 64  # from which to look for inputs outside the training range costs less than to clip all
 WIDTH_UNITS = ("spacing", "std")
 
 
@@ -216,12 +217,12 @@ class AnovaBasis(Basis):
         clipped : bool or ndarray of bool, default=False
             Which functions to evaluate at the input clipped to the training range.
         """
-        parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
-        ends = np.where(clipped, self.ranges_[:, inputs], [[-np.inf], [np.inf]])
+        parameters, is_bump, clips = self._single_parameters(inputs, bumps), bumps > 0, np.any(clipped)
+        ends = np.where(clipped, self.ranges_[:, inputs], [[-np.inf], [np.inf]]) if clips else self.ranges_
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
             Z = X[rows][:, inputs]
-            U = evaluate(LINEAR, {"z": clip(Z, ends) if np.any(clipped) else Z, **parameters})
+            U = evaluate(LINEAR, {"z": clip(Z, ends, overwrite=True) if clips else Z, **parameters})
             U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
             S[rows, :-1] = U
         return S
@@ -265,21 +266,24 @@ class AnovaBasis(Basis):
 
     def _clipped_factors(self) -> NDArray[np.bool_]:
         """Which factors of the terms are evaluated at clipped inputs, (p, 2)."""
-        is_bump, is_product = self.bumps_ > 0, self.inputs_[:, 1:] >= 0
-        clipped = {
-            "clip": is_bump | is_product,
-            "constant": np.ones_like(is_bump),
-            "linear": is_bump,
-            "continue": np.zeros_like(is_bump),
-        }
-        return clipped[self.extrapolation] & (self.inputs_ >= 0)
+        if self.extrapolation == "continue":
+            return np.zeros(self.inputs_.shape, dtype=bool)
+        there, bumps = self.inputs_ >= 0, self.bumps_ > 0
+        if self.extrapolation == "linear":
+            return bumps
+        return there if self.extrapolation == "constant" else bumps | (there & there[:, 1:])
 
     def clipped_inputs(self) -> Indices:
         """Return the inputs that a function is evaluated at clipped to the training range."""
         return np.unique(self.inputs_[self._clipped_factors()])
 
     def _is_within(self, X: NDArray) -> bool:
-        """Whether there is nothing to clip, as in the training samples: products then need fewer single functions."""
+        """Whether it is known that there is nothing to clip, as in the training samples.
+
+        The products of many terms then need fewer single functions.
+        """
+        if len(self.inputs_) < MANY_TERMS:
+            return False
         inputs = self.clipped_inputs()
         blocks = row_blocks(len(X), max(1, len(inputs)))
         return not any(outside(X[rows][:, inputs], self.ranges_[:, inputs]).any() for rows in blocks)

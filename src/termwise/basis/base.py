@@ -290,10 +290,11 @@ def input_ranges(X: Array) -> Floats:
     return np.array(fetch(*(as_float64(f(X, axis=0)) for f in (xp.min, xp.max))))
 
 
-def clip(X: Array, ranges: Floats) -> Array:
-    """Return inputs (n, d) clipped to ranges (2, d), in their dtype and on their device."""
+def clip(X: Array, ranges: Floats, overwrite: bool = False) -> Array:
+    """Return inputs (n, d) clipped to ranges (2, d), in their dtype and on their device, perhaps in place."""
     low, high = (from_host(end, X) for end in ranges)
-    return as_type(evaluate(CLIPPED, {"z": X, "low": low, "high": high}, xp=namespace(X)), X.dtype)
+    variables, own = {"z": X, "low": low, "high": high}, ("z",) if overwrite else ()
+    return as_type(evaluate(CLIPPED, variables, namespace(X), own), X.dtype)
 
 
 def outside(X: Array, ranges: Floats) -> Array:

@@ -263,9 +263,9 @@ class SmoothBasis(Basis):
         for rows in row_blocks(*G.shape):
             of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
             if self.extrapolation == "constant":
-                of_linear = clip(of_linear, self.ranges_[:, columns])
+                of_linear = clip(of_linear, self.ranges_[:, columns], overwrite=True)
             if self.extrapolation != "continue":
-                of_gaussians = clip(of_gaussians, self.ranges_[:, inputs])
+                of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
             G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
             for terms, part in radial:
                 G[rows, terms] = part.evaluate(of_gaussians)

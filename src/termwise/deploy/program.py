@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import row_blocks
 from termwise.basis.anova import SINGLE
 from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, z
@@ -33,6 +34,7 @@ from termwise.deploy.document import (
     specs,
 )
 from termwise.deploy.inputs import InputSchema
+from termwise.design import EVERY
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -145,9 +147,11 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
     known_sizes: ClassVar[Sizes] = {"two": 2}
 
     def evaluate(self, Z: Floats) -> Floats:
-        """Multiply single functions, with ones as the last of them."""
-        singles = np.column_stack([super().evaluate(Z), np.ones(len(Z))])
-        return singles[:, self.first] * singles[:, self.second]
+        """Multiply single functions."""
+        singles, products = super().evaluate(Z), np.flatnonzero(self.second >= 0)
+        terms = singles[:, self.first]
+        terms[:, products] *= singles[:, self.second[products]]
+        return terms
 
     def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
         """Restrict it to some products and the single functions in them."""
@@ -222,10 +226,16 @@ class Concatenate(ProgramStep, kind="beside"):
         """Number of columns it is applied to, at least."""
         return max((int(part.columns.max(initial=-1)) + 1 for part in self.parts), default=0)
 
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether its terms are those of all branches, one after the other."""
+        return np.array_equal(self.order, np.arange(sum(part.n_terms for part in self.parts)))
+
     def evaluate(self, Z: Floats) -> Floats:
         """Evaluate all branches."""
         terms = [apply(part.steps, Z[:, part.columns]) for part in self.parts]
-        return np.column_stack([np.empty((len(Z), 0)), *terms])[:, self.order]
+        columns = np.concatenate([np.empty((0, len(Z))), *(part.T for part in terms)])  # columns are contiguous
+        return (columns if self.in_order else columns[self.order]).T
 
     def restrict(self, terms: Indices) -> tuple[Concatenate, Indices]:
         """Restrict every branch to its terms among these, and drop branches without any."""
@@ -371,10 +381,17 @@ class Program:
         """The step that refers to earlier rows, if there is one."""
         return next((step for step in self.steps if isinstance(step, Lags)), None)
 
+    @cached_property
+    def width(self) -> int:
+        """Number of columns of all intermediate results together."""
+        return len(self.schema.columns) + sum(step.n_terms for step in self.steps)
+
     def outputs(self, X: Any) -> Floats:
         """Return the outputs for a table, one column each."""
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
-        return apply(self.steps, Z) @ self.linear.weights.T + self.linear.intercept
+        blocks = row_blocks(len(Z), self.width) if self.lags is None else [EVERY]  # lags refer to other rows
+        outputs = [apply(self.steps, Z[rows]) @ self.linear.weights.T for rows in blocks]
+        return np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs]) + self.linear.intercept
 
     def clipped(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs of every row of a table are clipped to the range of the training data."""
