@@ -309,6 +309,8 @@ def smooth_basis(X_train, X, factors, center_rows, extrapolation="clip"):
     train = X_train[different_samples(X_train)]
     inside = np.array([[min(max(v, min(t)), max(t)) for v, t in zip(x, train.T, strict=True)] for x in X])
     of_linear = inside if extrapolation == "constant" else X
+    if extrapolation == "bounded":
+        of_linear = np.clip(X, train.min(axis=0) - train.std(axis=0), train.max(axis=0) + train.std(axis=0))
     of_gaussians = X if extrapolation == "continue" else inside
     varying = [j for j in range(X.shape[1]) if len(set(train[:, j])) > 1]
     means, deviations = train.mean(axis=0), train.std(axis=0)
@@ -363,8 +365,13 @@ def anova_basis(X_train, X, quantiles, width, order, min_count, extrapolation="c
 
     def factor(j, k, f, product):
         """Values of a single function, alone or in a product."""
-        linear = {"clip": k == 0 and not product, "constant": False, "linear": k == 0, "continue": True}[extrapolation]
-        return f(X[:, j]) if linear else np.array([f(min(max(v, min(train[:, j])), max(train[:, j]))) for v in X[:, j]])
+        plain = k == 0 and not product
+        linear = {"clip": plain, "bounded": plain, "linear": k == 0, "continue": True}.get(extrapolation, False)
+        margin = 1 / (f(1.0) - f(0.0)) if linear else 0.0  # where the linear function has grown by one
+        low, high = min(train[:, j]) - margin, max(train[:, j]) + margin
+        if linear and extrapolation != "bounded":
+            return f(X[:, j])
+        return np.array([f(min(max(v, low), high)) for v in X[:, j]])
 
     singles = [
         (j, k, function)

@@ -43,7 +43,7 @@ def X(rng):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(
     ("min_count", "extrapolation"),
-    [(0, "clip"), (6.5, "clip"), (15, "clip"), (5, "constant"), (5, "linear"), (5, "continue")],
+    [(0, "clip"), (6.5, "clip"), (15, "clip"), (5, "bounded"), (5, "constant"), (5, "linear"), (5, "continue")],
 )
 def test_equals_the_definition(X, n_centers, order, min_count, extrapolation, rng):
     new = X[rng.permutation(60)[:20]] + 0.1 * X.std(axis=0)
@@ -345,7 +345,7 @@ def test_constant_inputs_only(data, model):
         (
             {"extrapolation": None},
             ValueError,
-            r"extrapolation must be one of 'clip', 'constant', 'linear', 'continue', got None: 'clip' suits most data",
+            r"extrapolation must be one of 'clip', 'bounded', 'constant', 'linear', 'continue', got None: 'clip' suits",
         ),
     ],
 )

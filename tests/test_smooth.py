@@ -25,7 +25,7 @@ def X(rng):
 
 
 @pytest.mark.parametrize("widths", [1.0, 0.7, [0.5, 1.4, 3.0], np.array([2])], ids=["one", "other", "three", "array"])
-@pytest.mark.parametrize("extrapolation", ["clip", "constant", "linear", "continue"])
+@pytest.mark.parametrize("extrapolation", ["clip", "bounded", "constant", "linear", "continue"])
 def test_equals_the_definition(X, widths, extrapolation, rng):
     fitted = SmoothBasis(width=("median", widths), extrapolation=extrapolation).fit(X)
     new = X[rng.permutation(25)[:10]] + 0.3 * X.std(axis=0)

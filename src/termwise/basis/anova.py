@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import row_blocks
 from termwise._checks import check_choice, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
-from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, outside
+from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate, variable, where, z
 from termwise.design.computed import ProductDesign
 
@@ -58,10 +58,11 @@ class AnovaBasis(Basis):
         Exclude bumps and products that are supported by fewer samples than this, counted as
         `(sum g^2)^2 / sum g^4`, which is `m` for a function that is constant on `m` samples and zero on the others: a
         weight fitted to a handful of samples does not generalise. The inputs themselves are always included.
-    extrapolation : {"clip", "constant", "linear", "continue"}, default="clip"
+    extrapolation : {"clip", "bounded", "constant", "linear", "continue"}, default="clip"
         Value of the functions outside the range of the training inputs, `ranges_`. "clip": bumps and products are
-        evaluated at inputs clipped to that range, while the inputs themselves stay linear. "constant": all functions
-        are clipped. "linear": bumps are clipped and the inputs themselves stay linear, also as factors of products, so
+        evaluated at inputs clipped to that range, while the inputs themselves stay linear. "bounded": these are linear
+        for one standard deviation beyond the range, and constant from there. "constant": all functions are clipped to
+        the range. "linear": bumps are clipped and the inputs themselves stay linear, also as factors of products, so
         that every function is linear in each input. "continue": the formula holds everywhere; products of unbounded
         inputs then grow without limit in a few samples of heavy-tailed inputs.
 
@@ -205,7 +206,7 @@ class AnovaBasis(Basis):
         """Return which single functions every input has, (d, 1 + n_centers): itself, and each of its bumps."""
         return np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
 
-    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any = False) -> NDArray:
+    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any = None) -> NDArray:
         """Evaluate some single functions, and ones as the last column, in float64 but stored in the dtype of X.
 
         Parameters
@@ -214,15 +215,17 @@ class AnovaBasis(Basis):
             Inputs.
         inputs, bumps : ndarrays of int
             The input of each function, and 0 for the input itself or the number of the bump, from 1 on.
-        clipped : bool or ndarray of bool, default=False
-            Which functions to evaluate at the input clipped to the training range.
+        clipped : ndarray of bool, default=None
+            Which functions to evaluate at the input clipped to the training range; the other ones are clipped as linear
+            functions alone are. None: the formula holds for all.
         """
-        parameters, is_bump, clips = self._single_parameters(inputs, bumps), bumps > 0, np.any(clipped)
-        ends = np.where(clipped, self.ranges_[:, inputs], [[-np.inf], [np.inf]]) if clips else self.ranges_
+        parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
+        ends = None if clipped is None else np.where(clipped, self.ranges_[:, inputs], self.linear_ranges()[:, inputs])
+        ends = None if ends is None or np.isinf(ends).all() else ends
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
             Z = X[rows][:, inputs]
-            U = evaluate(LINEAR, {"z": clip(Z, ends, overwrite=True) if clips else Z, **parameters})
+            U = evaluate(LINEAR, {"z": clip(Z, ends, overwrite=True) if ends is not None else Z, **parameters})
             U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
             S[rows, :-1] = U
         return S
@@ -273,9 +276,17 @@ class AnovaBasis(Basis):
             return bumps
         return there if self.extrapolation == "constant" else bumps | (there & there[:, 1:])
 
-    def clipped_inputs(self) -> Indices:
-        """Return the inputs that a function is evaluated at clipped to the training range."""
-        return np.unique(self.inputs_[self._clipped_factors()])
+    def linear_ranges(self) -> Floats:
+        """Return the range of every input that linear functions alone are clipped to, (2, d); perhaps infinite."""
+        return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
+
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends, clipped = super().clip_ranges(), self._clipped_factors()
+        linear, within = self.inputs_[~clipped & (self.inputs_ >= 0)], self.inputs_[clipped]
+        ends[:, linear] = self.linear_ranges()[:, linear]
+        ends[:, within] = self.ranges_[:, within]
+        return ends
 
     def _is_within(self, X: NDArray) -> bool:
         """Whether it is known that there is nothing to clip, as in the training samples.
@@ -284,15 +295,13 @@ class AnovaBasis(Basis):
         """
         if len(self.inputs_) < MANY_TERMS:
             return False
-        inputs = self.clipped_inputs()
-        blocks = row_blocks(len(X), max(1, len(inputs)))
-        return not any(outside(X[rows][:, inputs], self.ranges_[:, inputs]).any() for rows in blocks)
+        return not any(self._clipped(X[rows]).any() for rows in row_blocks(*X.shape))
 
-    def _factors(self, within: bool = False) -> tuple[tuple[Indices, Indices, NDArray[np.bool_]], Indices, Indices]:
+    def _factors(self, within: bool = False) -> tuple[tuple[Indices, Indices, Any], Indices, Indices]:
         """Inputs and bumps of the single functions in use, which are clipped, and the two of each term.
 
-        The ones are the last single function. `within` the training range none is clipped. Otherwise an input itself
-        may be two of the functions, one linear and one clipped.
+        The ones are the last single function. `within` the training range none need be clipped. Otherwise an input
+        itself may be two of the functions, one alone and one in products.
         """
         kinds = 1 + self.centers_.shape[1]
         half = len(self.means_) * kinds  # the clipped functions have the numbers above
@@ -300,7 +309,7 @@ class AnovaBasis(Basis):
         numbers = np.where(self.inputs_ < 0, 2 * half, numbers)
         used = np.unique(numbers[numbers < 2 * half])
         first, second = np.searchsorted(used, numbers).T
-        return (used % half // kinds, used % kinds, used >= half), first, second
+        return (used % half // kinds, used % kinds, None if within else used >= half), first, second
 
     def frozen(self) -> dict[str, NDArray]:
         """Return the parameters of the single functions in use, and the two of each term, -1 for none.

@@ -32,11 +32,11 @@ from termwise._checks import check_foreign, check_indices
 from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 STANDARDISED = (z - variable("center")) / variable("scale")  # an input in standard deviations from its mean
 CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))  # an input within its training range
-EXTRAPOLATIONS = ("clip", "constant", "linear", "continue")
+EXTRAPOLATIONS = ("clip", "bounded", "constant", "linear", "continue")
+LINEAR_MARGIN = 1.0  # standard deviations beyond the training range up to which "bounded" functions are linear
 BOUNDED_EXTRAPOLATIONS = ("continue", "clip")  # of functions that are bounded or grow no faster than linear ones
 OLD_HOOKS = {"_learn": "_fit(X, y)", "_evaluate": "evaluate(X)"}  # methods of bases in 0.1, and what they are now
 
@@ -46,11 +46,10 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
 
     A subclass lists in `_per_term` its fitted arrays with an entry for every function, which `take` restricts, and
     implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`. One that evaluates functions at
-    inputs clipped to the training range says which in `clipped_inputs`, and has that range in `ranges_`.
+    clipped inputs returns the ranges of these by `clip_ranges`.
     """
 
     _per_term: ClassVar[tuple[str, ...]]
-    ranges_: Floats  # (2, d), of bases that clip
     any_library: ClassVar[bool] = False  # whether it computes by the array API, on the device of the inputs
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -129,12 +128,15 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.evaluate(self._check(X, reset=False))
 
-    def clipped_inputs(self) -> Indices:
-        """Return the inputs that a function is evaluated at clipped to the training range; here, none."""
-        return np.empty(0, dtype=np.intp)
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d).
+
+        It is infinite for inputs that are not clipped; here, for all.
+        """
+        return np.outer([-np.inf, np.inf], np.ones(self.n_features_in_))
 
     def clipped(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Return which samples have an input outside the training range, for which a function is clipped.
+        """Return which samples have an input outside the training range that is clipped for a function.
 
         Parameters
         ----------
@@ -151,10 +153,11 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
 
     def _clipped(self, X: Array) -> Array:
         """Which rows of valid inputs are clipped."""
-        inputs = self.clipped_inputs()
+        ends = self.clip_ranges()
+        inputs = np.flatnonzero(np.isfinite(ends[0]))
         if not len(inputs):
             return np.zeros(X.shape[0], dtype=bool)
-        return namespace(X).any(outside(at(X, inputs, axis=1), self.ranges_[:, inputs]), axis=1)
+        return namespace(X).any(outside(at(X, inputs, axis=1), ends[:, inputs]), axis=1)
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -288,6 +291,14 @@ def input_ranges(X: Array) -> Floats:
     """Return the lowest and the highest value of each input, (2, d)."""
     xp = namespace(X)
     return np.array(fetch(*(as_float64(f(X, axis=0)) for f in (xp.min, xp.max))))
+
+
+def linear_ranges(extrapolation: str, ranges: Floats, deviations: Floats) -> Floats:
+    """Return the range that linear functions of every input are clipped to, (2, d), infinite where they are not."""
+    if extrapolation not in ("constant", "bounded"):
+        return np.outer([-np.inf, np.inf], np.ones(len(deviations)))
+    margin = LINEAR_MARGIN if extrapolation == "bounded" else 0.0
+    return ranges + np.outer([-margin, margin], deviations)
 
 
 def clip(X: Array, ranges: Floats, overwrite: bool = False) -> Array:

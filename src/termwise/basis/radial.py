@@ -172,10 +172,9 @@ class RadialBasis(Basis):
         X = clip(X, self.ranges_) if self.extrapolation == "clip" else X
         return kernel_design(X, arrays.to_host(self.centers_), self.width_, self.kernel)
 
-    def clipped_inputs(self) -> NDArray[np.intp]:
-        """Return the inputs that a function is evaluated at clipped to the training range."""
-        clips = self.extrapolation == "clip" and self.n_functions
-        return np.arange(self.n_features_in_ if clips else 0)
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        return self.ranges_ if self.extrapolation == "clip" and self.n_functions else super().clip_ranges()
 
     def _stores(self, X: Array) -> bool:
         """Whether estimators store the design matrix: by `store` and, if that is "auto", by the memory budget."""

@@ -23,7 +23,7 @@ from sklearn.utils import check_array, check_consistent_length
 from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
-from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip
+from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate
 from termwise.basis.radial import RadialBasis, median_distance, median_factor
 from termwise.design.computed import one_thread
@@ -68,10 +68,11 @@ class SmoothBasis(Basis):
         by `relevance`: one or several numbers, or multiples of the median distance between samples, `("median", 0.5)`
         or `("median", [0.5, 1, 2])`. "auto" is "median", and 1 if there is a `relevance`. With several widths, every
         centre has a Gaussian of each, and the estimator selects among them.
-    extrapolation : {"clip", "constant", "linear", "continue"}, default="clip"
+    extrapolation : {"clip", "bounded", "constant", "linear", "continue"}, default="clip"
         Value of the functions outside the range of the training inputs, `ranges_`. "clip", and "linear" just the same:
-        Gaussians are evaluated at inputs clipped to that range, while the inputs themselves stay linear. "constant":
-        these are clipped, too. "continue": the formula holds everywhere, and Gaussians vanish far away.
+        Gaussians are evaluated at inputs clipped to that range, while the inputs themselves stay linear. "bounded":
+        these are linear for one standard deviation beyond the range, and constant from there. "constant": these are
+        clipped to the range, too. "continue": the formula holds everywhere, and Gaussians vanish far away.
 
     Attributes
     ----------
@@ -255,15 +256,15 @@ class SmoothBasis(Basis):
         G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
         linear = np.flatnonzero(self.columns_ >= 0)
         columns, inputs = self.columns_[linear], self._relevant_inputs
-        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
+        scaling, ends = {"center": self.means_[columns], "scale": self.deviations_[columns]}, self._linear_ranges()
         radial = [
             (terms, RadialBasis(width=widths, centers=centers).fit(centers))
             for terms, widths, centers in self.gaussians()
         ]
         for rows in row_blocks(*G.shape):
             of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
-            if self.extrapolation == "constant":
-                of_linear = clip(of_linear, self.ranges_[:, columns], overwrite=True)
+            if self.extrapolation in ("bounded", "constant"):
+                of_linear = clip(of_linear, ends[:, columns], overwrite=True)
             if self.extrapolation != "continue":
                 of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
             G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
@@ -271,12 +272,17 @@ class SmoothBasis(Basis):
                 G[rows, terms] = part.evaluate(of_gaussians)
         return G
 
-    def clipped_inputs(self) -> NDArray[np.intp]:
-        """Return the inputs that a function is evaluated at clipped to the training range."""
-        linear = self.columns_ >= 0
-        gaussian = self._relevant_inputs if self.extrapolation != "continue" and not linear.all() else []
-        own = self.columns_[linear] if self.extrapolation == "constant" else []
-        return np.union1d(gaussian, own).astype(np.intp)
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends, columns = super().clip_ranges(), self.columns_[self.columns_ >= 0]
+        ends[:, columns] = self._linear_ranges()[:, columns]
+        if self.extrapolation != "continue" and len(columns) < self.n_functions:
+            ends[:, self._relevant_inputs] = self.ranges_[:, self._relevant_inputs]
+        return ends
+
+    def _linear_ranges(self) -> Floats:
+        """Range that linear functions are clipped to."""
+        return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
 
     def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray]]:
         """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""

@@ -92,9 +92,12 @@ class FourierBasis(Basis):
         waves = {"turns": turns[:, self.columns_], "harmonics": self.harmonics_, "phases": self.phases_}
         return evaluate(WAVE_OF_TURNS, waves, overwrite=("turns",)).astype(X.dtype, copy=False)
 
-    def clipped_inputs(self) -> NDArray[np.intp]:
-        """Return the inputs that a function is evaluated at clipped to the training range."""
-        return np.unique(self.columns_) if self.extrapolation == "clip" else super().clipped_inputs()
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends = super().clip_ranges()
+        if self.extrapolation == "clip":
+            ends[:, self.columns_] = self.ranges_[:, self.columns_]
+        return ends
 
     def _names(self, inputs: list[str]) -> list[str]:
         waves = np.where(self.phases_ == 0, "sin", "cos")
@@ -177,10 +180,9 @@ class LogisticBasis(Basis):
         units = {"directions": self.directions_, "offsets": self.offsets_}
         return evaluate(HIDDEN_UNIT, {"z": X[:, None], **units}).astype(X.dtype, copy=False)
 
-    def clipped_inputs(self) -> NDArray[np.intp]:
-        """Return the inputs that a function is evaluated at clipped to the training range."""
-        clips = self.extrapolation == "clip" and self.n_functions
-        return np.arange(self.n_features_in_ if clips else 0)
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        return self.ranges_ if self.extrapolation == "clip" and self.n_functions else super().clip_ranges()
 
     def _names(self, inputs: list[str]) -> list[str]:
         return [f"logistic_{unit}" for unit in self.units_]

@@ -23,7 +23,7 @@ from termwise import basis as bases
 from termwise._arrays import to_host
 from termwise._checks import check_choice
 from termwise.basis import KERNELS, LagBasis, TableEncoder
-from termwise.basis.base import CLIPPED, STANDARDISED, ColumnSubset
+from termwise.basis.base import CLIPPED, STANDARDISED, ColumnSubset, linear_ranges
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
 from termwise.basis.waves import HIDDEN_UNIT, WAVE
@@ -309,9 +309,14 @@ class Radial(ProgramStep, kind="radial"):
         return kernel_design(Z, self.centers, self.widths, self.kernel).columns(EVERY)
 
 
-def _clip_steps(basis: Any) -> list[ProgramStep]:
-    """Return the step in front of a basis that clips all of its inputs, or none."""
-    return [ClipToRange(*basis.ranges_)] if basis.extrapolation == "clip" else []
+def _clip_to(ranges: Floats) -> list[ProgramStep]:
+    """Return the step that clips inputs to ranges (2, inputs), or none if these are infinite."""
+    return [ClipToRange(*ranges)] if np.isfinite(ranges).all() else []
+
+
+def _clip_all(basis: Any) -> list[ProgramStep]:
+    """Return the step in front of a basis that clips all of its inputs or none."""
+    return _clip_to(basis.ranges_) if basis.extrapolation == "clip" else []
 
 
 @steps_by_class.register
@@ -320,23 +325,23 @@ def _(basis: bases.RadialBasis) -> list[ProgramStep]:
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
     if width.ndim < 2:
-        return [*_clip_steps(basis), Radial(basis.kernel, np.broadcast_to(width, centers.shape[1]), centers)]
+        return [*_clip_all(basis), Radial(basis.kernel, np.broadcast_to(width, centers.shape[1]), centers)]
     # (x - c)' M^-1 (x - c) = |L^-1 (x - c)|^2 with M = L L'
     root = np.linalg.cholesky(width)
     origin = centers.mean(axis=0) if len(centers) else np.zeros(len(width))
     whiten = Whiten(origin, sla.solve_triangular(root, np.eye(len(root)), lower=True).T)
-    return [*_clip_steps(basis), whiten, Radial(basis.kernel, np.ones(len(root)), whiten.evaluate(centers))]
+    return [*_clip_all(basis), whiten, Radial(basis.kernel, np.ones(len(root)), whiten.evaluate(centers))]
 
 
 @steps_by_class.register
 def _(basis: bases.SmoothBasis) -> list[ProgramStep]:
     inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[linear]
-    clip = () if basis.extrapolation != "constant" else (ClipToRange(*basis.ranges_[:, columns]),)
+    clip = _clip_to(linear_ranges(basis.extrapolation, basis.ranges_, basis.deviations_)[:, columns])
     parts = [Branch(columns, (*clip, Standardise(basis.means_[columns], basis.deviations_[columns])))]
     order = [linear]
     for terms, widths, centers in basis.gaussians():
-        clip = () if basis.extrapolation == "continue" else (ClipToRange(*basis.ranges_[:, inputs]),)
+        clip = [] if basis.extrapolation == "continue" else _clip_to(basis.ranges_[:, inputs])
         parts.append(Branch(inputs, (*clip, Radial("gaussian", widths, centers))))
         order.append(terms)
     return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
@@ -344,15 +349,14 @@ def _(basis: bases.SmoothBasis) -> list[ProgramStep]:
 
 @steps_by_class.register
 def _(basis: bases.AnovaBasis) -> list[ProgramStep]:
-    """Single functions are those of the inputs themselves and of the clipped ones beside these."""
+    """Single functions are those of the inputs of linear functions, and of the inputs of other functions beside them."""
     parameters = basis.frozen()
     clipped, d = parameters.pop("clipped"), basis.n_features_in_
-    if clipped.all() and len(clipped):
-        return [ClipToRange(*basis.ranges_), PairProducts(**parameters)]
-    if not clipped.any():
-        return [PairProducts(**parameters)]
+    linear, within = _clip_to(basis.linear_ranges()), _clip_to(basis.ranges_)
+    if len(set(clipped.tolist())) < 2:
+        return [*(within if clipped.any() else linear), PairProducts(**parameters)]
     parameters["columns"] = parameters["columns"] + d * clipped
-    return [_concatenate([[], [ClipToRange(*basis.ranges_)]], d), PairProducts(**parameters)]
+    return [_concatenate([linear, within], d), PairProducts(**parameters)]
 
 
 class Fourier(ProgramStep, kind="waves", expression=WAVE):
@@ -369,7 +373,7 @@ class Fourier(ProgramStep, kind="waves", expression=WAVE):
 def _(basis: bases.FourierBasis) -> list[ProgramStep]:
     columns = basis.columns_
     waves = Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)
-    return [*_clip_steps(basis), waves]
+    return [*_clip_all(basis), waves]
 
 
 class Logistic(ProgramStep, kind="logistic", expression=HIDDEN_UNIT):
@@ -380,7 +384,7 @@ class Logistic(ProgramStep, kind="logistic", expression=HIDDEN_UNIT):
 
 
 steps_by_class.register(
-    bases.LogisticBasis, lambda basis: [*_clip_steps(basis), Logistic(basis.directions_, basis.offsets_)]
+    bases.LogisticBasis, lambda basis: [*_clip_all(basis), Logistic(basis.directions_, basis.offsets_)]
 )
 
 
