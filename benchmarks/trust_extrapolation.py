@@ -77,9 +77,9 @@ def resample(table: str, seeds: range, size: str) -> list[dict[str, Any]]:
         rows = np.random.default_rng(seed).permutation(N_ROWS)
         train, test = rows[:N_TRAIN], rows[N_TRAIN:]
         model = TermwiseRegressor(size, random_state=0).fit(X[train], y[train])
-        clipped = model.predict(X[test], return_clipped=True)[1]
+        clipped = float(model.predict(X[test], return_clipped=True)[1].mean())
         record = {"study": "extrapolation", "table": table, "n": N_TRAIN, "size": size, "seed": seed}
-        record |= {"dictionary": model.dictionary_, "terms": model.n_terms_, "rows_clipped": round(float(clipped.mean()), 4)}
+        record |= {"dictionary": model.dictionary_, "terms": model.n_terms_, "rows_clipped": round(clipped, 4)}
         for mode in MODES:
             other = copy.deepcopy(model)
             set_extrapolation(other.fitted_terms_.basis, mode)

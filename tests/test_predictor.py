@@ -614,7 +614,7 @@ MORE_DAMAGES = [
     ("anova", ANOVA, put(*STEP, "bumps", 0, 2), r"bumps must be whole numbers from 0 to 1, got 2"),
     ("anova", ANOVA, put(*STEP, "second", 0, -2), r"second must be whole numbers from -1 to"),
     ("range", AnovaBasis(order=1, extrapolation="constant"), put(*STEP, "low", [0.0]), r"low must be a list of 4"),
-    ("columns", AnovaBasis(n_centers=0, order=1), put(*STEP, "columns", [0, 1, 1, 1]), r"must use all 4 columns it is given,"),
+    ("columns", AnovaBasis(0, order=1), put(*STEP, "columns", [0, 1, 1, 1]), r"must use all 4 columns it is given,"),
     ("scale", make_pipeline(StandardScaler()), put(*STEP, "scale", 0, 0), r"scale must be other than zero, got 0"),
     ("harmonic", FourierBasis(1), put(*STEP, "harmonics", 0, 0), r"harmonics must be whole numbers from 1 to"),
     ("parts", SmoothBasis(centers=5), put(*STEP, "parts", 0, "columns", [0, 1, 2, 7]), r"parts\[0\]\.columns must be"),

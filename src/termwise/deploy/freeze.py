@@ -349,7 +349,7 @@ def _(basis: bases.SmoothBasis) -> list[ProgramStep]:
 
 @steps_by_class.register
 def _(basis: bases.AnovaBasis) -> list[ProgramStep]:
-    """Single functions are those of the inputs of linear functions, and of the inputs of other functions beside them."""
+    """Single functions are of two copies of the inputs: those of linear functions alone, and those of all others."""
     parameters = basis.frozen()
     clipped, d = parameters.pop("clipped"), basis.n_features_in_
     linear, within = _clip_to(basis.linear_ranges()), _clip_to(basis.ranges_)

@@ -85,8 +85,8 @@ class ScreenedPairs(AnovaBasis):
 
     _screening_data: tuple[Floats, Floats]
 
-    def __init__(self, min_count: float = 10, n_inputs: int = 40) -> None:
-        super().__init__(min_count=min_count)
+    def __init__(self, min_count: float = 10, n_inputs: int = 40, extrapolation: str = "clip") -> None:
+        super().__init__(min_count=min_count, extrapolation=extrapolation)
         self.n_inputs = n_inputs
 
     def _fit(self, table: NDArray, y: Any) -> None:
@@ -127,7 +127,9 @@ def explained_variance(G: Floats, R: Floats) -> Floats:
 
 def build_pairs(d: int, settings: RecipeSettings) -> AnovaBasis:
     """Return the products of all inputs, or of many inputs those of the screened ones."""
-    return AnovaBasis() if d <= settings.max_paired_inputs else ScreenedPairs(n_inputs=settings.n_screened_inputs)
+    if d <= settings.max_paired_inputs:
+        return AnovaBasis(extrapolation=settings.extrapolation)
+    return ScreenedPairs(n_inputs=settings.n_screened_inputs, extrapolation=settings.extrapolation)
 
 
 # -- Gaussians ---------------------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ DICTIONARIES = {
     ),
     "additive": Dictionary(
         "linear terms and bumps of single inputs",
-        build=lambda samples, n_centers, settings: AnovaBasis(order=1),
+        build=lambda samples, n_centers, settings: AnovaBasis(order=1, extrapolation=settings.extrapolation),
         contained_in=("pairs",),
     ),
     "pairs": Dictionary(
@@ -178,7 +180,9 @@ DICTIONARIES = {
     "smooth": Dictionary(
         "Gaussians of all inputs, and linear terms",
         build=lambda samples, n_centers, settings: SmoothBasis(
-            centers=n_centers, width=("median", best_width(samples, settings))
+            centers=n_centers,
+            width=("median", best_width(samples, settings)),
+            extrapolation=settings.extrapolation,
         ),
         is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
         max_candidates=lambda basis, d, stored: d + basis.centers,
@@ -187,7 +191,9 @@ DICTIONARIES = {
     ),
     "relevant": Dictionary(
         "Gaussians with ARD relevances (inverse length-scales), and linear terms",
-        build=lambda samples, n_centers, settings: SmoothBasis(centers=n_centers, relevance="auto"),
+        build=lambda samples, n_centers, settings: SmoothBasis(
+            centers=n_centers, relevance="auto", extrapolation=settings.extrapolation
+        ),
         is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
         max_candidates=lambda basis, d, stored: d + basis.centers,
         drawable=False,
