@@ -367,10 +367,10 @@ def anova_basis(X_train, X, quantiles, width, order, min_count, extrapolation="c
         """Values of a single function, alone or in a product."""
         plain = k == 0 and not product
         linear = {"clip": plain, "bounded": plain, "linear": k == 0, "continue": True}.get(extrapolation, False)
-        margin = 1 / (f(1.0) - f(0.0)) if linear else 0.0  # where the linear function has grown by one
-        low, high = min(train[:, j]) - margin, max(train[:, j]) + margin
         if linear and extrapolation != "bounded":
             return f(X[:, j])
+        margin = 1 / (f(1.0) - f(0.0)) if linear else 0.0  # where the linear function has grown by one
+        low, high = min(train[:, j]) - margin, max(train[:, j]) + margin
         return np.array([f(min(max(v, low), high)) for v in X[:, j]])
 
     singles = [
