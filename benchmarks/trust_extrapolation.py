@@ -8,8 +8,10 @@ every way of extrapolation: they agree on the training rows, so that the weights
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,13 +49,25 @@ def traffic(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def product(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A product of log-normal factors as it is: the target has heavy tails, too."""
+    """A product of log-normal factors as it is: the target has heavy tails, too, and to clip is wrong."""
     X = rng.lognormal(0.0, [0.5, 0.7, 0.5, 1.0], size=(N_ROWS, 4))
     y = X[:, 0] * X[:, 1] + 0.3 * X[:, 2]
     return X, y + 0.1 * y.std() * rng.normal(size=N_ROWS)
 
 
+HOUSES = Path(os.environ.get("TERMWISE_DATA", "")) / "srbench" / "218_house_8L.csv.gz"
+
+
+def houses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Real data, where they are available: median house prices by counts and shares of the census of 1990."""
+    table = np.loadtxt(HOUSES, delimiter=",", skiprows=1)
+    rows = rng.permutation(len(table))[:N_ROWS]
+    return table[rows, :-1], table[rows, -1]
+
+
 TABLES = {table.__name__: table for table in (household, returns, traffic, product)}
+if HOUSES.is_file():
+    TABLES["houses"] = houses
 
 
 def set_extrapolation(basis: Any, mode: str) -> None:
