@@ -203,6 +203,20 @@ def test_products_do_not_explode():
     np.testing.assert_array_equal(models["constant"].predict(far), models["constant"].predict(far.clip(LOW, HIGH)))
 
 
+@pytest.mark.parametrize("dictionary", ["linear", "additive", "pairs", "smooth", "relevant"])
+def test_automatic_estimators_are_bounded_unless_they_are_linear(dictionary):
+    model = TermwiseRegressor(6, dictionary=dictionary).fit(X, y)
+    far = np.outer([1e3, 2e3, 3e3], [1.0, -1.0, 1.0])
+    a, b, d = model.predict(far)
+    np.testing.assert_allclose(d - b, b - a, rtol=1e-9, atol=1e-9)
+    if dictionary == "linear":
+        assert abs(b - a) > 1
+        assert not model.predict(far, return_clipped=True)[1].any()
+    else:
+        assert a == b
+        assert model.predict(far, return_clipped=True)[1].all()
+
+
 # -- what must not matter ----------------------------------------------------------------------------------------------
 
 
