@@ -329,9 +329,14 @@ def different_samples(X):
     return [i for i in range(len(X)) if not any(np.array_equal(X[i], X[k]) for k in range(i))]
 
 
-def smooth_basis(X_train, X, factors, center_rows):
+def smooth_basis(X_train, X, factors, center_rows, extrapolation="clip"):
     """Standardised inputs, then Gaussians on rows of the training data, one function value at a time."""
     train = X_train[different_samples(X_train)]
+    inside = np.array([[min(max(v, min(t)), max(t)) for v, t in zip(x, train.T, strict=True)] for x in X])
+    of_linear = inside if extrapolation == "constant" else X
+    if extrapolation == "bounded":
+        of_linear = np.clip(X, train.min(axis=0) - train.std(axis=0), train.max(axis=0) + train.std(axis=0))
+    of_gaussians = X if extrapolation == "continue" else inside
     varying = [j for j in range(X.shape[1]) if len(set(train[:, j])) > 1]
     means, deviations = train.mean(axis=0), train.std(axis=0)
 
@@ -339,10 +344,10 @@ def smooth_basis(X_train, X, factors, center_rows):
         return np.sqrt(sum(((a[j] - b[j]) / deviations[j]) ** 2 for j in varying))
 
     median = np.median([distance(a, b) for i, a in enumerate(train) for b in train[:i]])
-    columns = [(X[:, j] - means[j]) / deviations[j] for j in varying]
+    columns = [(of_linear[:, j] - means[j]) / deviations[j] for j in varying]
     for factor in factors:
         for row in center_rows:
-            columns.append([np.exp(-((distance(x, X_train[row]) / (factor * median)) ** 2)) for x in X])
+            columns.append([np.exp(-((distance(x, X_train[row]) / (factor * median)) ** 2)) for x in of_gaussians])
     return np.column_stack(columns)
 
 
@@ -379,19 +384,31 @@ def anova_singles(x, quantiles, width):
     return functions
 
 
-def anova_basis(X_train, X, quantiles, width, order, min_count):
+def anova_basis(X_train, X, quantiles, width, order, min_count, extrapolation="clip"):
     """Inputs, bumps and values of the functions of one and two inputs that are worth having, in their order."""
     train = X_train[different_samples(X_train)]
+
+    def factor(j, k, f, product):
+        """Values of a single function, alone or in a product."""
+        plain = k == 0 and not product
+        linear = {"clip": plain, "bounded": plain, "linear": k == 0, "continue": True}.get(extrapolation, False)
+        if linear and extrapolation != "bounded":
+            return f(X[:, j])
+        margin = 1 / (f(1.0) - f(0.0)) if linear else 0.0  # where the linear function has grown by one
+        low, high = min(train[:, j]) - margin, max(train[:, j]) + margin
+        return np.array([f(min(max(v, low), high)) for v in X[:, j]])
+
     singles = [
         (j, k, function)
         for j in range(X.shape[1])
         for k, function in anova_singles(train[:, j], quantiles, width).items()
     ]
-    terms = [((j, -1), (k, -1), f(train[:, j]), f(X[:, j])) for j, k, f in singles]
+    terms = [((j, -1), (k, -1), f(train[:, j]), factor(j, k, f, False)) for j, k, f in singles]
     for a, (i, m, f) in enumerate(singles):
         for j, k, g in singles[a + 1 :]:
             if i != j and order == 2:
-                terms.append(((i, j), (m, k), f(train[:, i]) * g(train[:, j]), f(X[:, i]) * g(X[:, j])))
+                values = factor(i, m, f, True) * factor(j, k, g, True)
+                terms.append(((i, j), (m, k), f(train[:, i]) * g(train[:, j]), values))
     kept = []
     for inputs, bumps, g, values in terms:
         plain = bumps == (0, -1)

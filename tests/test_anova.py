@@ -41,11 +41,16 @@ def X(rng):
 
 @pytest.mark.parametrize("n_centers", [0, 1, 3, 4])
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("min_count", [0, 6.5, 15])
-def test_equals_the_definition(X, n_centers, order, min_count, rng):
+@pytest.mark.parametrize(
+    ("min_count", "extrapolation"),
+    [(0, "clip"), (6.5, "clip"), (15, "clip"), (5, "bounded"), (5, "constant"), (5, "linear"), (5, "continue")],
+)
+def test_equals_the_definition(X, n_centers, order, min_count, extrapolation, rng):
     new = X[rng.permutation(60)[:20]] + 0.1 * X.std(axis=0)
-    fitted = AnovaBasis(n_centers, width=("spacing", 1.3), order=order, min_count=min_count).fit(X)
-    inputs, bumps, G = anova_basis(X, new, quantiles(n_centers), 1.3, order, min_count)
+    fitted = AnovaBasis(
+        n_centers, width=("spacing", 1.3), order=order, min_count=min_count, extrapolation=extrapolation
+    ).fit(X)
+    inputs, bumps, G = anova_basis(X, new, quantiles(n_centers), 1.3, order, min_count, extrapolation)
     np.testing.assert_array_equal(fitted.inputs_, inputs)
     np.testing.assert_array_equal(fitted.bumps_, bumps)
     np.testing.assert_allclose(fitted.transform(new), G, rtol=1e-7, atol=1e-12)
@@ -164,9 +169,9 @@ def test_take_evaluates_no_other_functions(rng, monkeypatch):
     asked = []
     evaluate = AnovaBasis.evaluate_singles
 
-    def watched(self, X, inputs, bumps):
+    def watched(self, X, inputs, *others):
         asked.append(len(inputs))
-        return evaluate(self, X, inputs, bumps)
+        return evaluate(self, X, inputs, *others)
 
     monkeypatch.setattr(AnovaBasis, "evaluate_singles", watched)
     fitted.take([0, len(fitted.inputs_) - 1]).transform(X)
@@ -337,6 +342,11 @@ def test_constant_inputs_only(data, model):
         ({"width": ("median", 1)}, TypeError, r"width must be a finite number > 0, got \('median', 1\)"),
         ({"order": 3}, ValueError, r"order must be a whole number >= 1 and < 3, got 3: 2 has products of two inputs"),
         ({"min_count": -1}, ValueError, r"min_count must be a finite number >= 0, got -1: 0 excludes nothing"),
+        (
+            {"extrapolation": None},
+            ValueError,
+            r"extrapolation must be one of 'clip', 'bounded', 'constant', 'linear', 'continue', got None: 'clip' suits",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import termwise
 import termwise.__main__
-from termwise import load_predictor
+from termwise import AnovaBasis, ForwardRegressor, load_predictor
 from termwise.cli import Console, Language, StepCounter, UsageError, app, handle_errors
 from termwise.deploy.predictor import EXPORTS
 
@@ -450,6 +450,20 @@ def test_predict(folder, model, tmp_path):
     result = invoke("predict", model, folder / "table.csv", "-o", tmp_path / "p.xls")
     assert result.exit_code == 2
     assert "-o must end in one of .csv, .parquet, .npz, got p.xls." in words(result)
+
+
+def test_predict_tells_what_was_clipped(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, size=(150, 3)), columns=["a", "b", "c"])
+    model = ForwardRegressor(AnovaBasis(), max_terms=1, criterion=None).fit(table, table["a"] * table["b"])
+    model.predictor_.save(tmp_path / "model.json")
+    table.loc[3:5, "b"], table.loc[5, "a"], table.loc[9, "c"] = 7.0, -7.0, 7.0
+    table.to_csv(tmp_path / "new.csv", index=False)
+    printed = invoke("predict", tmp_path / "model.json", tmp_path / "new.csv")
+    assert "3 of 150 rows outside the range of the training data in a, b: terms were evaluated at the" in words(printed)
+    record = json.loads(invoke("predict", tmp_path / "model.json", tmp_path / "new.csv", "--json").stdout)
+    assert record["rows_clipped"] == 3
+    assert record["inputs_clipped"] == ["a", "b"]
 
 
 def test_predict_classes(folder, classifier):

@@ -139,8 +139,8 @@ def test_only_what_is_needed_is_kept():
     anova = make_pipeline(StandardScaler(), AnovaBasis(n_centers=2))
     predictor = ForwardRegressor(anova, max_terms=1, criterion=None).fit(wide, target).predictor_
     assert predictor.used_inputs == ["x7", "x20"]
-    scaler, terms = predictor._program.steps
-    assert len(scaler.center) == 2
+    scaler, ends, terms = predictor._program.steps
+    assert len(scaler.center) == len(ends.low) == 2
     assert len(terms.columns) == 2
     radial = ForwardRegressor(RadialBasis(width=20.0), max_terms=4, criterion=None).fit(wide, target).predictor_
     assert radial._program.steps[0].centers.shape == (4, 50)
@@ -609,10 +609,12 @@ def test_damaged_files_are_refused(tmp_path, change, message):
     assert text.endswith(" The file was damaged or changed by hand: save the model again.")
 
 
+ANOVA = AnovaBasis(n_centers=2, extrapolation="continue")
 MORE_DAMAGES = [
-    ("anova", AnovaBasis(n_centers=2), put(*STEP, "bumps", 0, 2), r"bumps must be whole numbers from 0 to 1, got 2"),
-    ("anova", AnovaBasis(n_centers=2), put(*STEP, "second", 0, -2), r"second must be whole numbers from -1 to"),
-    ("columns", AnovaBasis(n_centers=0), put(*STEP, "columns", [0, 1, 1, 1]), r"must use all 4 columns it is given,"),
+    ("anova", ANOVA, put(*STEP, "bumps", 0, 2), r"bumps must be whole numbers from 0 to 1, got 2"),
+    ("anova", ANOVA, put(*STEP, "second", 0, -2), r"second must be whole numbers from -1 to"),
+    ("range", AnovaBasis(order=1, extrapolation="constant"), put(*STEP, "low", [0.0]), r"low must be a list of 4"),
+    ("columns", AnovaBasis(0, order=1), put(*STEP, "columns", [0, 1, 1, 1]), r"must use all 4 columns it is given,"),
     ("scale", make_pipeline(StandardScaler()), put(*STEP, "scale", 0, 0), r"scale must be other than zero, got 0"),
     ("harmonic", FourierBasis(1), put(*STEP, "harmonics", 0, 0), r"harmonics must be whole numbers from 1 to"),
     ("parts", SmoothBasis(centers=5), put(*STEP, "parts", 0, "columns", [0, 1, 2, 7]), r"parts\[0\]\.columns must be"),

@@ -25,10 +25,11 @@ def X(rng):
 
 
 @pytest.mark.parametrize("widths", [1.0, 0.7, [0.5, 1.4, 3.0], np.array([2])], ids=["one", "other", "three", "array"])
-def test_equals_the_definition(X, widths, rng):
-    fitted = SmoothBasis(width=("median", widths)).fit(X)
+@pytest.mark.parametrize("extrapolation", ["clip", "bounded", "constant", "linear", "continue"])
+def test_equals_the_definition(X, widths, extrapolation, rng):
+    fitted = SmoothBasis(width=("median", widths), extrapolation=extrapolation).fit(X)
     new = X[rng.permutation(25)[:10]] + 0.3 * X.std(axis=0)
-    expected = smooth_basis(X, new, np.atleast_1d(widths), different_samples(X))
+    expected = smooth_basis(X, new, np.atleast_1d(widths), different_samples(X), extrapolation)
     np.testing.assert_allclose(fitted.transform(new), expected, rtol=1e-9, atol=1e-12)
     assert expected.shape[1] == 3 + 23 * np.size(widths)
 
@@ -201,6 +202,7 @@ def test_constant_inputs_only(data, model):
         ),
         ({"centers": [[1.0, 2, 3, np.nan]]}, ValueError, r"Input centers contains NaN"),
         ({"linear": "yes"}, ValueError, r"linear must be True or False, got 'yes': True has the inputs themselves"),
+        ({"extrapolation": "no"}, ValueError, r"extrapolation must be one of 'clip', .*, got 'no': 'clip' suits most"),
     ],
 )
 def test_errors(X, parameters, error, pattern):

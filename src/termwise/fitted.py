@@ -29,7 +29,7 @@ from termwise._arrays import (
     row_products,
     to_host,
 )
-from termwise.basis.base import inputs_of_columns, restrict
+from termwise.basis.base import clipped_rows, inputs_of_columns, restrict
 from termwise.design.files import RowFile
 from termwise.linalg.calibration import calibrate
 from termwise.linalg.conformal import MAX_FOLD_RESIDUALS, ResidualScale, cv_plus, interval_ends, thin
@@ -285,6 +285,12 @@ class FittedTerms:
         if is_foreign(X):
             return X if self.takes_all else at(X, self.chosen, axis=1)
         return densify(X if self.takes_all else X[:, self.chosen])
+
+    def clipped(self, X: Any) -> NDArray[np.bool_]:
+        """Which rows of validated inputs the basis clips to its training range for one of the chosen terms."""
+        if self.candidates.basis is None or not len(self.chosen):
+            return np.zeros(X.shape[0], dtype=bool)
+        return clipped_rows(self.basis, X)
 
     def outputs(self, G: Array) -> Array:
         """Outputs for rows of the chosen columns, in float64, on the device of the columns."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import row_blocks
-from termwise._checks import check_number
+from termwise._checks import check_choice, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
-from termwise.basis.base import Basis, InputStatistics
+from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate, variable, where, z
 from termwise.design.computed import ProductDesign
 
@@ -27,6 +27,7 @@ FEW_PRODUCTS = 4  # terms for each single function, up to which their products m
 SMALL_MATRIX = 1 << 21  # entries that caches hold
 WHOLE_DIGITS, MAX_PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 RARE_SHARE = 0.2  # share of the samples below which one of two values is rare
+MANY_TERMS = 64  # from which to look for inputs outside the training range costs less than to clip all
 WIDTH_UNITS = ("spacing", "std")
 
 
@@ -57,6 +58,13 @@ class AnovaBasis(Basis):
         Exclude bumps and products that are supported by fewer samples than this, counted as
         `(sum g^2)^2 / sum g^4`, which is `m` for a function that is constant on `m` samples and zero on the others: a
         weight fitted to a handful of samples does not generalise. The inputs themselves are always included.
+    extrapolation : {"clip", "bounded", "constant", "linear", "continue"}, default="clip"
+        Value of the functions outside the range of the training inputs, `ranges_`. "clip": bumps and products are
+        evaluated at inputs clipped to that range, while the inputs themselves stay linear. "bounded": these are linear
+        for one standard deviation beyond the range, and constant from there. "constant": all functions are clipped to
+        the range. "linear": bumps are clipped and the inputs themselves stay linear, also as factors of products, so
+        that every function is linear in each input. "continue": the formula holds everywhere; products of unbounded
+        inputs then grow without limit in a few samples of heavy-tailed inputs.
 
     Attributes
     ----------
@@ -73,7 +81,7 @@ class AnovaBasis(Basis):
         them on fewer than a fifth of the samples, the other value and their difference. A deviation of 0 marks a
         constant input.
     ranges_ : ndarray of shape (2, d)
-        Lowest and highest value of each input.
+        Lowest and highest value of each input, to which inputs are clipped.
 
     Notes
     -----
@@ -119,17 +127,20 @@ class AnovaBasis(Basis):
         width: tuple[str, float] | float = ("spacing", 2.0),
         order: int = 2,
         min_count: float = 10,
+        extrapolation: str = "clip",
     ) -> None:
         self.n_centers = n_centers
         self.width = width
         self.order = order
         self.min_count = min_count
+        self.extrapolation = extrapolation
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 has no bumps, 4 suits most data")
         unit, factor = self._resolve_width()
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
+        check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         statistics = InputStatistics.from_samples(X).check_varying()
         distinct = X[statistics.rows].astype(np.float64, copy=False)
         self.ranges_ = low, high = statistics.ranges
@@ -195,7 +206,7 @@ class AnovaBasis(Basis):
         """Return which single functions every input has, (d, 1 + n_centers): itself, and each of its bumps."""
         return np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
 
-    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices) -> NDArray:
+    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any = None) -> NDArray:
         """Evaluate some single functions, and ones as the last column, in float64 but stored in the dtype of X.
 
         Parameters
@@ -204,11 +215,17 @@ class AnovaBasis(Basis):
             Inputs.
         inputs, bumps : ndarrays of int
             The input of each function, and 0 for the input itself or the number of the bump, from 1 on.
+        clipped : ndarray of bool, default=None
+            Which functions to evaluate at the input clipped to the training range; the other ones are clipped as linear
+            functions alone are. None: the formula holds for all.
         """
         parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
+        ends = None if clipped is None else np.where(clipped, self.ranges_[:, inputs], self.linear_ranges()[:, inputs])
+        ends = None if ends is None or np.isinf(ends).all() else ends
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
-            U = evaluate(LINEAR, {"z": X[rows][:, inputs], **parameters})
+            Z = X[rows][:, inputs]
+            U = evaluate(LINEAR, {"z": clip(Z, ends, overwrite=True) if ends is not None else Z, **parameters})
             U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
             S[rows, :-1] = U
         return S
@@ -226,7 +243,7 @@ class AnovaBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
-        used, first, second = self._factors()
+        used, first, second = self._factors(within=self._is_within(X))
         runs = np.flatnonzero(np.diff(first, prepend=-1))  # consecutive terms often share their first factor
         lengths = np.diff(runs, append=len(first))
         G = np.empty((len(X), len(first)), dtype=X.dtype)
@@ -247,17 +264,52 @@ class AnovaBasis(Basis):
             Inputs, in float32 or float64.
         """
         check_is_fitted(self)
-        used, first, second = self._factors()
+        used, first, second = self._factors(within=self._is_within(X))
         return ProductDesign(self.evaluate_singles(X, *used), first, second)
 
-    def _factors(self) -> tuple[tuple[Indices, Indices], Indices, Indices]:
-        """Inputs and bumps of the single functions in use, and the two of each term; the ones are the last."""
+    def _clipped_factors(self) -> NDArray[np.bool_]:
+        """Which factors of the terms are evaluated at clipped inputs, (p, 2)."""
+        if self.extrapolation == "continue":
+            return np.zeros(self.inputs_.shape, dtype=bool)
+        there, bumps = self.inputs_ >= 0, self.bumps_ > 0
+        if self.extrapolation == "linear":
+            return bumps
+        return there if self.extrapolation == "constant" else bumps | (there & there[:, 1:])
+
+    def linear_ranges(self) -> Floats:
+        """Return the range of every input that linear functions alone are clipped to, (2, d); perhaps infinite."""
+        return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
+
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends, clipped = super().clip_ranges(), self._clipped_factors()
+        linear, within = self.inputs_[~clipped & (self.inputs_ >= 0)], self.inputs_[clipped]
+        ends[:, linear] = self.linear_ranges()[:, linear]
+        ends[:, within] = self.ranges_[:, within]
+        return ends
+
+    def _is_within(self, X: NDArray) -> bool:
+        """Whether it is known that there is nothing to clip, as in the training samples.
+
+        The products of many terms then need fewer single functions.
+        """
+        if len(self.inputs_) < MANY_TERMS:
+            return False
+        return not any(self._clipped(X[rows]).any() for rows in row_blocks(*X.shape))
+
+    def _factors(self, within: bool = False) -> tuple[tuple[Indices, Indices, Any], Indices, Indices]:
+        """Inputs and bumps of the single functions in use, which are clipped, and the two of each term.
+
+        The ones are the last single function. `within` the training range none need be clipped. Otherwise an input
+        itself may be two of the functions, one alone and one in products.
+        """
         kinds = 1 + self.centers_.shape[1]
-        ones = len(self.means_) * kinds  # a number above those of all single functions
-        numbers = np.where(self.inputs_ < 0, ones, self.inputs_ * kinds + self.bumps_)
-        used = np.unique(numbers[numbers < ones])
+        half = len(self.means_) * kinds  # the clipped functions have the numbers above
+        numbers = self.inputs_ * kinds + self.bumps_ + (0 if within else half * self._clipped_factors())
+        numbers = np.where(self.inputs_ < 0, 2 * half, numbers)
+        used = np.unique(numbers[numbers < 2 * half])
         first, second = np.searchsorted(used, numbers).T
-        return (used // kinds, used % kinds), first, second
+        return (used % half // kinds, used % kinds, None if within else used >= half), first, second
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the inputs that each of some functions depends on, in ascending order.
@@ -272,12 +324,12 @@ class AnovaBasis(Basis):
     def frozen(self) -> dict[str, NDArray]:
         """Return the parameters of the single functions in use, and the two of each term, -1 for none.
 
-        They are those of `SINGLE`, with the input of each function in `columns`.
+        They are those of `SINGLE`, with the input of each function in `columns`, and whether it is `clipped`.
         """
-        (columns, bumps), first, second = self._factors()
+        (columns, bumps, clipped), first, second = self._factors()
         second = np.where(second == len(columns), -1, second)
         singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": np.minimum(bumps, 1)}
-        return {**singles, "first": first, "second": second}
+        return {**singles, "first": first, "second": second, "clipped": clipped}
 
     def _stores(self, X: NDArray) -> bool:
         """Whether estimators store the design matrix: where it is small, or has few products."""

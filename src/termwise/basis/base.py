@@ -11,17 +11,35 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import Array, as_float64, at, densify, different_rows, fetch, is_foreign, namespace, to_host
+from termwise._arrays import (
+    Array,
+    as_float64,
+    as_type,
+    at,
+    densify,
+    different_rows,
+    fetch,
+    from_host,
+    is_foreign,
+    namespace,
+    to_host,
+)
 from termwise._checks import check_foreign, check_indices
-from termwise.basis.expressions import variable, z
+from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
 
 STANDARDISED = (z - variable("center")) / variable("scale")  # an input in standard deviations from its mean
+CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))  # an input within its training range
+EXTRAPOLATIONS = ("clip", "bounded", "constant", "linear", "continue")
+# Standard deviations beyond the training range up to which "bounded" functions are linear. Errors of the automatic
+# estimators on heavy-tailed tables hardly depend on 0 to 1; where effects are linear, 1 costs least.
+LINEAR_MARGIN = 1.0
+BOUNDED_EXTRAPOLATIONS = ("continue", "clip")  # of functions that are bounded or grow no faster than linear ones
 OLD_HOOKS = {"_learn": "_fit(X, y)", "_evaluate": "evaluate(X)"}  # methods of bases in 0.1, and what they are now
 
 
@@ -29,7 +47,8 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     """A fixed set of functions `h_j`, evaluated on every sample: X (n, d) -> G (n, p).
 
     A subclass lists in `_per_term` its fitted arrays with an entry for every function, which `take` restricts, and
-    implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`.
+    implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`. One that evaluates functions at
+    clipped inputs returns the ranges of these by `clip_ranges`.
     """
 
     _per_term: ClassVar[tuple[str, ...]]
@@ -110,6 +129,37 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         return self.evaluate(self._check(X, reset=False))
+
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d).
+
+        It is infinite for inputs that are not clipped; here, for all.
+        """
+        return np.outer([-np.inf, np.inf], np.ones(self.n_features_in_))
+
+    def clipped(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Return which samples have an input outside the training range that is clipped for a function.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        clipped : ndarray of bool of shape (n,)
+            True where a function is evaluated at the boundary of the training range instead.
+        """
+        check_is_fitted(self)
+        return to_host(self._clipped(self._check(X, reset=False)))
+
+    def _clipped(self, X: Array) -> Array:
+        """Which rows of valid inputs are clipped."""
+        ends = self.clip_ranges()
+        inputs = np.flatnonzero(np.isfinite(ends[0]))
+        if not len(inputs):
+            return np.zeros(X.shape[0], dtype=bool)
+        return namespace(X).any(outside(at(X, inputs, axis=1), ends[:, inputs]), axis=1)
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -251,6 +301,50 @@ def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) ->
     if not np.all(np.isfinite(array)) or (array.ndim < 2 and np.any(array <= 0)):
         raise ValueError(f"{name} must be finite and > 0, got {value!r}: {remedy}.")
     return array
+
+
+def input_ranges(X: Array) -> Floats:
+    """Return the lowest and the highest value of each input, (2, d)."""
+    xp = namespace(X)
+    return np.array(fetch(*(as_float64(f(X, axis=0)) for f in (xp.min, xp.max))))
+
+
+def linear_ranges(extrapolation: str, ranges: Floats, deviations: Floats) -> Floats:
+    """Return the range that linear functions of every input are clipped to, (2, d), infinite where they are not."""
+    if extrapolation not in ("constant", "bounded"):
+        return np.outer([-np.inf, np.inf], np.ones(len(deviations)))
+    margin = LINEAR_MARGIN if extrapolation == "bounded" else 0.0
+    return ranges + np.outer([-margin, margin], deviations)
+
+
+def clip(X: Array, ranges: Floats, overwrite: bool = False) -> Array:
+    """Return inputs (n, d) clipped to ranges (2, d), in their dtype and on their device, perhaps in place."""
+    low, high = (from_host(end, X) for end in ranges)
+    variables, own = {"z": X, "low": low, "high": high}, ("z",) if overwrite else ()
+    return as_type(evaluate(CLIPPED, variables, namespace(X), own), X.dtype)
+
+
+def outside(X: Array, ranges: Floats) -> Array:
+    """Return which inputs (n, d) lie outside ranges (2, d)."""
+    low, high = (from_host(end, X) for end in ranges)
+    return (low > X) | (high < X)
+
+
+def clipped_rows(basis: Any, X: Any) -> NDArray[np.bool_]:
+    """Return which rows a fitted basis, or the bases in a fitted transformer, clip to the range of their inputs."""
+    if isinstance(basis, Basis):
+        return basis.clipped(X)
+    if isinstance(basis, ColumnSubset):  # of any transformer: which of its columns are clipped is not known
+        return clipped_rows(basis.transformer, X)
+    found = np.zeros(X.shape[0], dtype=bool)
+    if isinstance(basis, FeatureUnion):
+        for _, part in basis.transformer_list:
+            found |= clipped_rows(part, X)
+    elif isinstance(basis, Pipeline):
+        for i, (_, step) in enumerate(basis.steps):
+            found |= clipped_rows(step, X)
+            X = step.transform(X) if i + 1 < len(basis) and hasattr(step, "transform") else X
+    return found
 
 
 def is_streamable(basis: Any) -> bool:

@@ -18,7 +18,7 @@ from termwise import _arrays as arrays
 from termwise._arrays import Array
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
-from termwise.basis.base import Basis, check_positive
+from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
 from termwise.design import EVERY
 from termwise.design.computed import KernelDesign
@@ -59,6 +59,10 @@ class RadialBasis(Basis):
         Whether `ForwardRegressor` and `ForwardClassifier` store the design matrix, or compute tiles of it in every
         pass, which costs an exponential per entry but no memory. "auto" stores what fits the `memory_budget`. The
         selected terms are the same. `transform` always returns the whole matrix.
+    extrapolation : {"continue", "clip"}, default="continue"
+        Value of the functions outside the range of the training inputs, `ranges_`: that of the formula, by which all
+        kernels vanish but the multiquadric, which grows as a linear function does; or with "clip" the value at the
+        inputs clipped to that range.
 
     Attributes
     ----------
@@ -68,6 +72,8 @@ class RadialBasis(Basis):
         Row of the training sample (or of the given centre) each function is centred on.
     width_ : float or ndarray
         The width in use.
+    ranges_ : ndarray of shape (2, d)
+        Lowest and highest value of each input.
 
     Examples
     --------
@@ -93,15 +99,18 @@ class RadialBasis(Basis):
         centers: str | int | ArrayLike = "samples",
         random_state: int | np.random.RandomState | None = 0,
         store: bool | str = "auto",
+        extrapolation: str = "continue",
     ) -> None:
         self.kernel = kernel
         self.width = width
         self.centers = centers
         self.random_state = random_state
         self.store = store
+        self.extrapolation = extrapolation
 
     def _fit(self, X: Array, y: Any) -> None:
         check_choice("kernel", self.kernel, KERNELS)
+        check_choice("extrapolation", self.extrapolation, BOUNDED_EXTRAPOLATIONS)
         if self.store != "auto":
             check_bool("store", self.store, remedy="'auto' decides by the memory budget")
         remedy = "give a number, an array, 'median' or ('median', factor)"
@@ -115,6 +124,7 @@ class RadialBasis(Basis):
             self.width_ = check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
         self.centers_, rows = self._resolve_centers(X)
         self.center_rows_ = arrays.from_host(rows, X)
+        self.ranges_ = input_ranges(X)
 
     def _resolve_centers(self, X: Array) -> tuple[Array, NDArray[np.intp]]:
         n, d = X.shape
@@ -159,7 +169,12 @@ class RadialBasis(Basis):
             tiles are then computed.
         """
         check_is_fitted(self)
+        X = clip(X, self.ranges_) if self.extrapolation == "clip" else X
         return kernel_design(X, arrays.to_host(self.centers_), self.width_, self.kernel)
+
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        return self.ranges_ if self.extrapolation == "clip" and self.n_functions else super().clip_ranges()
 
     def _stores(self, X: Array) -> bool:
         """Whether estimators store the design matrix: by `store` and, if that is "auto", by the memory budget."""

@@ -23,7 +23,7 @@ from sklearn.utils import check_array, check_consistent_length
 from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
-from termwise.basis.base import STANDARDISED, Basis, InputStatistics
+from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate
 from termwise.basis.radial import RadialBasis, median_distance, median_factor
 from termwise.design.computed import one_thread
@@ -68,6 +68,11 @@ class SmoothBasis(Basis):
         by `relevance`: one or several numbers, or multiples of the median distance between samples, `("median", 0.5)`
         or `("median", [0.5, 1, 2])`. "auto" is "median", and 1 if there is a `relevance`. With several widths, every
         centre has a Gaussian of each, and the estimator selects among them.
+    extrapolation : {"clip", "bounded", "constant", "linear", "continue"}, default="clip"
+        Value of the functions outside the range of the training inputs, `ranges_`. "clip", and "linear" just the same:
+        Gaussians are evaluated at inputs clipped to that range, while the inputs themselves stay linear. "bounded":
+        these are linear for one standard deviation beyond the range, and constant from there. "constant": these are
+        clipped to the range, too. "continue": the formula holds everywhere, and Gaussians vanish far away.
 
     Attributes
     ----------
@@ -88,7 +93,7 @@ class SmoothBasis(Basis):
     means_, deviations_ : ndarrays of shape (d,)
         Means and standard deviations of the inputs; a deviation of 0 marks a constant input, which is excluded.
     ranges_ : ndarray of shape (2, d)
-        Lowest and highest value of each input.
+        Lowest and highest value of each input, to which inputs are clipped.
 
     See Also
     --------
@@ -98,8 +103,8 @@ class SmoothBasis(Basis):
     Notes
     -----
     Means, deviations, the median and the centres are those of the distinct samples: repeating a sample changes nothing.
-    Linear functions extrapolate where Gaussians vanish; together they are a safe default for a smooth function of up to
-    about ten inputs.
+    Linear functions extrapolate where Gaussians are constant; together they are a safe default for a smooth function of
+    up to about ten inputs.
 
     With many irrelevant inputs distances carry little information, and no common width is right. `relevance="auto"`
     maximises the posterior density of a Gaussian process (automatic relevance determination) on at most 350 samples
@@ -141,6 +146,7 @@ class SmoothBasis(Basis):
         relevance: str | ArrayLike | None = None,
         *,
         width: Any = "auto",
+        extrapolation: str = "clip",
     ) -> None:
         self.widths = widths
         self.centers = centers
@@ -148,9 +154,11 @@ class SmoothBasis(Basis):
         self.random_state = random_state
         self.relevance = relevance
         self.width = width
+        self.extrapolation = extrapolation
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
+        check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         factors, of_median = self._resolve_widths()
         statistics = InputStatistics.from_samples(X).check_varying()
         self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
@@ -248,16 +256,33 @@ class SmoothBasis(Basis):
         G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
         linear = np.flatnonzero(self.columns_ >= 0)
         columns, inputs = self.columns_[linear], self._relevant_inputs
-        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
+        scaling, ends = {"center": self.means_[columns], "scale": self.deviations_[columns]}, self._linear_ranges()
         radial = [
             (terms, RadialBasis(width=widths, centers=centers).fit(centers))
             for terms, widths, centers in self.gaussians()
         ]
         for rows in row_blocks(*G.shape):
-            G[rows, linear] = evaluate(STANDARDISED, {"z": X[rows][:, columns], **scaling})
+            of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
+            if self.extrapolation in ("bounded", "constant"):
+                of_linear = clip(of_linear, ends[:, columns], overwrite=True)
+            if self.extrapolation != "continue":
+                of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
+            G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
             for terms, part in radial:
-                G[rows, terms] = part.evaluate(X[rows][:, inputs])
+                G[rows, terms] = part.evaluate(of_gaussians)
         return G
+
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends, columns = super().clip_ranges(), self.columns_[self.columns_ >= 0]
+        ends[:, columns] = self._linear_ranges()[:, columns]
+        if self.extrapolation != "continue" and len(columns) < self.n_functions:
+            ends[:, self._relevant_inputs] = self.ranges_[:, self._relevant_inputs]
+        return ends
+
+    def _linear_ranges(self) -> Floats:
+        """Range that linear functions are clipped to."""
+        return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
 
     def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray]]:
         """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""

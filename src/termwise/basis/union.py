@@ -158,6 +158,9 @@ class UnionBasis(Basis):
         inputs = [one for basis in self.bases_ for one in basis.inputs_of(np.arange(basis.n_functions))]
         return [inputs[place] for place in self.places_[indices]]
 
+    def _clipped(self, X: NDArray) -> NDArray[np.bool_]:
+        return np.any([np.zeros(len(X), dtype=bool), *(basis._clipped(X) for basis in self.bases_)], axis=0)
+
     def _names(self, inputs: list[str]) -> list[str]:
         names = [name for basis in self.bases_ for name in basis._names(inputs)]
         return [names[place] for place in self.places_]

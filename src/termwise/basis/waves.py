@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from termwise._checks import check_number
-from termwise.basis.base import Basis, check_positive
+from termwise._checks import check_choice, check_number
+from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
 from termwise.basis.expressions import dot, evaluate, logistic, variable, z
 
 TURNS = (z - variable("origins")) / variable("periods")
@@ -31,6 +31,9 @@ class FourierBasis(Basis):
     period : float, array-like of shape (d,) or None, default=None
         Longest period, one for all inputs or one each. None takes twice the range of the training data, so that a fit
         need not return at one end of the data to where it started at the other; give the period of what is periodic.
+    extrapolation : {"continue", "clip"}, default="continue"
+        Value of the functions outside the range of the training inputs, `ranges_`: that of the formula, which is
+        periodic, or with "clip" the value at the inputs clipped to that range.
 
     Attributes
     ----------
@@ -38,6 +41,8 @@ class FourierBasis(Basis):
         Longest period of each input.
     origins_ : ndarray of shape (d,)
         Smallest training value of each input.
+    ranges_ : ndarray of shape (2, d)
+        Lowest and highest value of each input.
 
     Examples
     --------
@@ -53,19 +58,23 @@ class FourierBasis(Basis):
 
     _per_term = ("columns_", "harmonics_", "phases_")
 
-    def __init__(self, n_harmonics: int = 5, period: float | ArrayLike | None = None) -> None:
+    def __init__(
+        self, n_harmonics: int = 5, period: float | ArrayLike | None = None, extrapolation: str = "continue"
+    ) -> None:
         self.n_harmonics = n_harmonics
         self.period = period
+        self.extrapolation = extrapolation
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number(
             "n_harmonics", self.n_harmonics, low=1, integer=True, remedy="one is the smallest number of waves per input"
         )
+        check_choice("extrapolation", self.extrapolation, BOUNDED_EXTRAPOLATIONS)
         d, spread = X.shape[1], np.ptp(X, axis=0).astype(np.float64)
         period = np.where(spread > 0, 2 * spread, 1.0) if self.period is None else self.period
         period = check_positive("period", period, d, max_ndim=1, remedy="leave it out to use the range of the data")
         self.periods_ = np.broadcast_to(period, d).copy()
-        self.origins_ = X.min(axis=0).astype(np.float64)
+        self.origins_, self.ranges_ = X.min(axis=0).astype(np.float64), input_ranges(X)
         self.columns_ = np.repeat(np.arange(d), 2 * self.n_harmonics)
         self.harmonics_ = np.tile(np.repeat(np.arange(1, self.n_harmonics + 1), 2), d)
         self.phases_ = np.tile([0.0, np.pi / 2], d * self.n_harmonics)  # cos(a) = sin(a + pi/2)
@@ -78,6 +87,7 @@ class FourierBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
+        X = clip(X, self.ranges_) if self.extrapolation == "clip" else X
         turns = evaluate(TURNS, {"z": X, "origins": self.origins_, "periods": self.periods_})
         waves = {"turns": turns[:, self.columns_], "harmonics": self.harmonics_, "phases": self.phases_}
         return evaluate(WAVE_OF_TURNS, waves, overwrite=("turns",)).astype(X.dtype, copy=False)
@@ -91,6 +101,13 @@ class FourierBasis(Basis):
             Which functions.
         """
         return [(j,) for j in self.columns_[indices].tolist()]
+
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends = super().clip_ranges()
+        if self.extrapolation == "clip":
+            ends[:, self.columns_] = self.ranges_[:, self.columns_]
+        return ends
 
     def _names(self, inputs: list[str]) -> list[str]:
         waves = np.where(self.phases_ == 0, "sin", "cos")
@@ -112,6 +129,9 @@ class LogisticBasis(Basis):
         Steepness: larger units switch faster.
     random_state : int, RandomState instance or None, default=0
         Draws the units.
+    extrapolation : {"continue", "clip"}, default="continue"
+        Value of the functions outside the range of the training inputs, `ranges_`: that of the formula, which is
+        between 0 and 1, or with "clip" the value at the inputs clipped to that range.
 
     Attributes
     ----------
@@ -119,6 +139,8 @@ class LogisticBasis(Basis):
         Weights `b` of the units.
     offsets_ : ndarray of shape (n_units,)
         Offsets `b0`.
+    ranges_ : ndarray of shape (2, d)
+        Lowest and highest value of each input.
 
     Examples
     --------
@@ -133,22 +155,28 @@ class LogisticBasis(Basis):
     _per_term = ("directions_", "offsets_", "units_")
 
     def __init__(
-        self, n_units: int = 100, scale: float = 1.0, random_state: int | np.random.RandomState | None = 0
+        self,
+        n_units: int = 100,
+        scale: float = 1.0,
+        random_state: int | np.random.RandomState | None = 0,
+        extrapolation: str = "continue",
     ) -> None:
         self.n_units = n_units
         self.scale = scale
         self.random_state = random_state
+        self.extrapolation = extrapolation
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number("n_units", self.n_units, low=1, integer=True, remedy="one is the smallest number of units")
         check_number("scale", self.scale, above=0, remedy="1 suits most data, larger is steeper")
+        check_choice("extrapolation", self.extrapolation, BOUNDED_EXTRAPOLATIONS)
         rng = check_random_state(self.random_state)
         spread = X.std(axis=0, dtype=np.float64)
         spread[spread == 0] = 1.0
         self.directions_ = self.scale * rng.normal(size=(self.n_units, X.shape[1])) / spread
         anchors = X[rng.randint(len(X), size=self.n_units)]
         self.offsets_ = np.einsum("ij,ij->i", self.directions_, anchors)
-        self.units_ = np.arange(self.n_units)
+        self.units_, self.ranges_ = np.arange(self.n_units), input_ranges(X)
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Return the design matrix of valid inputs.
@@ -158,8 +186,13 @@ class LogisticBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
+        X = clip(X, self.ranges_) if self.extrapolation == "clip" else X
         units = {"directions": self.directions_, "offsets": self.offsets_}
         return evaluate(HIDDEN_UNIT, {"z": X[:, None], **units}).astype(X.dtype, copy=False)
+
+    def clip_ranges(self) -> NDArray[np.float64]:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        return self.ranges_ if self.extrapolation == "clip" and self.n_functions else super().clip_ranges()
 
     def _names(self, inputs: list[str]) -> list[str]:
         return [f"logistic_{unit}" for unit in self.units_]

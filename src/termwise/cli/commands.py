@@ -73,6 +73,17 @@ class SavedModel:
                         for j, label in enumerate(self.predictor.classes or [])}  # fmt: skip
         return columns
 
+    def clipped(self, table: Table) -> tuple[int, list[str]]:
+        """Return how many rows have inputs outside the range of the training data that are clipped, and which inputs.
+
+        Rows of a series that are forecast are not counted.
+        """
+        X, order = self.inputs(table)
+        n_past = count_past(table, self.target, order) if self.lags and self.target in X else len(X)
+        found = self.predictor.clipped(X.iloc[:n_past])
+        names = [name for name, column in zip(self.predictor.input_names, found.T, strict=True) if column.any()]
+        return int(found.any(axis=1).sum()), names
+
     def score(self, table: Table, predicted: Any) -> str:
         """Return how well predictions agree with the target, for a message; empty if the table does not have it."""
         column = table.columns.get(self.target)
@@ -120,11 +131,15 @@ def run_predict(model: Path, data: Path, out: Path | None, proba: bool, console:
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
+    n_clipped, clipped = saved.clipped(table)
+    if n_clipped:
+        console.print(f"{n_clipped} of {counted(table.n_rows, 'row')} outside the range of the training data in "
+                      f"{', '.join(clipped)}: terms were evaluated at the boundary")  # fmt: skip
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
     predictions = {name: values.tolist() for name, values in columns.items()}
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
-            "rows": table.n_rows, **predictions}  # fmt: skip
+            "rows": table.n_rows, "rows_clipped": n_clipped, "inputs_clipped": clipped, **predictions}  # fmt: skip
 
 
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:

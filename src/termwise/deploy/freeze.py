@@ -23,7 +23,7 @@ from termwise import basis as bases
 from termwise._arrays import to_host
 from termwise._checks import check_choice
 from termwise.basis import KERNELS, LagBasis, TableEncoder
-from termwise.basis.base import STANDARDISED, ColumnSubset
+from termwise.basis.base import CLIPPED, STANDARDISED, ColumnSubset, linear_ranges
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
 from termwise.basis.waves import HIDDEN_UNIT, WAVE
@@ -32,6 +32,7 @@ from termwise.deploy.inputs import InputSchema
 from termwise.deploy.program import (
     Branch,
     ClassLabels,
+    ClipToRange,
     Concatenate,
     Floats,
     FoldProgram,
@@ -232,9 +233,6 @@ class MinMaxScale(ProgramStep, kind="stretch", axis="inputs", expression=z * var
     offset: Annotated[Floats, Reals(("inputs",))]
 
 
-CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))
-
-
 class Clip(ProgramStep, kind="clip", axis="inputs", expression=CLIPPED):
     """Restrict to an interval."""
 
@@ -328,33 +326,54 @@ class Radial(ProgramStep, kind="radial"):
         return kernel_design(Z, self.centers, self.widths, self.kernel).columns(EVERY)
 
 
+def _clip_to(ranges: Floats) -> list[ProgramStep]:
+    """Return the step that clips inputs to ranges (2, inputs), or none if these are infinite."""
+    return [ClipToRange(*ranges)] if np.isfinite(ranges).all() else []
+
+
+def _clip_all(basis: Any) -> list[ProgramStep]:
+    """Return the step in front of a basis that clips all of its inputs or none."""
+    return _clip_to(basis.ranges_) if basis.extrapolation == "clip" else []
+
+
 @steps_by_class.register
 def _(basis: bases.RadialBasis) -> list[ProgramStep]:
     check_choice("kernel", basis.kernel, RADIAL, remedy="a kernel of one's own cannot be stored in a file")
     centers = to_host(basis.centers_)
     width = np.asarray(basis.width_)
     if width.ndim < 2:
-        return [Radial(basis.kernel, np.broadcast_to(width, centers.shape[1]), centers)]
+        return [*_clip_all(basis), Radial(basis.kernel, np.broadcast_to(width, centers.shape[1]), centers)]
     # (x - c)' M^-1 (x - c) = |L^-1 (x - c)|^2 with M = L L'
     root = np.linalg.cholesky(width)
     origin = centers.mean(axis=0) if len(centers) else np.zeros(len(width))
     whiten = Whiten(origin, sla.solve_triangular(root, np.eye(len(root)), lower=True).T)
-    return [whiten, Radial(basis.kernel, np.ones(len(root)), whiten.evaluate(centers))]
+    return [*_clip_all(basis), whiten, Radial(basis.kernel, np.ones(len(root)), whiten.evaluate(centers))]
 
 
 @steps_by_class.register
 def _(basis: bases.SmoothBasis) -> list[ProgramStep]:
     inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[linear]
-    parts = [Branch(columns, (Standardise(basis.means_[columns], basis.deviations_[columns]),))]
+    clip = _clip_to(linear_ranges(basis.extrapolation, basis.ranges_, basis.deviations_)[:, columns])
+    parts = [Branch(columns, (*clip, Standardise(basis.means_[columns], basis.deviations_[columns])))]
     order = [linear]
     for terms, widths, centers in basis.gaussians():
-        parts.append(Branch(inputs, (Radial("gaussian", widths, centers),)))
+        clip = [] if basis.extrapolation == "continue" else _clip_to(basis.ranges_[:, inputs])
+        parts.append(Branch(inputs, (*clip, Radial("gaussian", widths, centers))))
         order.append(terms)
     return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
 
 
-steps_by_class.register(bases.AnovaBasis, lambda basis: [PairProducts(**basis.frozen())])
+@steps_by_class.register
+def _(basis: bases.AnovaBasis) -> list[ProgramStep]:
+    """Single functions are of two copies of the inputs: those of linear functions alone, and those of all others."""
+    parameters = basis.frozen()
+    clipped, d = parameters.pop("clipped"), basis.n_features_in_
+    linear, within = _clip_to(basis.linear_ranges()), _clip_to(basis.ranges_)
+    if len(set(clipped.tolist())) < 2:
+        return [*(within if clipped.any() else linear), PairProducts(**parameters)]
+    parameters["columns"] = parameters["columns"] + d * clipped
+    return [_concatenate([linear, within], d), PairProducts(**parameters)]
 
 
 class Fourier(ProgramStep, kind="waves", expression=WAVE):
@@ -370,7 +389,8 @@ class Fourier(ProgramStep, kind="waves", expression=WAVE):
 @steps_by_class.register
 def _(basis: bases.FourierBasis) -> list[ProgramStep]:
     columns = basis.columns_
-    return [Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)]
+    waves = Fourier(columns, basis.origins_[columns], basis.periods_[columns], basis.harmonics_, basis.phases_)
+    return [*_clip_all(basis), waves]
 
 
 class Logistic(ProgramStep, kind="logistic", expression=HIDDEN_UNIT):
@@ -380,7 +400,9 @@ class Logistic(ProgramStep, kind="logistic", expression=HIDDEN_UNIT):
     offsets: Annotated[Floats, Reals(("terms",))]
 
 
-steps_by_class.register(bases.LogisticBasis, lambda basis: [Logistic(basis.directions_, basis.offsets_)])
+steps_by_class.register(
+    bases.LogisticBasis, lambda basis: [*_clip_all(basis), Logistic(basis.directions_, basis.offsets_)]
+)
 
 
 steps_by_class.register(bases.LagBasis, lambda basis: [Lags(basis.columns_, basis.lags_)])

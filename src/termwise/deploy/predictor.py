@@ -155,7 +155,7 @@ class Predictor:
 
     # -- predicting ----------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Any, return_clipped: bool = False) -> Any:
         """Predict targets or labels.
 
         Parameters
@@ -163,17 +163,39 @@ class Predictor:
         X : array-like, sparse matrix or data frame of shape (m, d)
             Inputs. Columns of a pandas or polars frame are found by name, others are ignored; those of an array are in
             the order of the fit.
+        return_clipped : bool, default=False
+            Also return which rows have an input outside the range of the training data, for which a term was evaluated
+            at the boundary of that range; `clipped` tells which inputs.
 
         Returns
         -------
         y : ndarray of shape (m,) or (m, q)
             Predictions.
+        clipped : ndarray of bool of shape (m,)
+            Rows with a clipped input; only with `return_clipped=True`.
         """
+        if return_clipped:
+            return self.predict(X), self.clipped(X).any(axis=1)
         if self.classes is None:
             return self._outputs(X)
         outputs = self._program.outputs(X)
         number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
         return np.asarray(self.classes)[number]
+
+    def clipped(self, X: Any) -> NDArray[np.bool_]:
+        """Return which inputs of every row lie outside the range of the training data and are clipped for a term.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+
+        Returns
+        -------
+        clipped : ndarray of bool of shape (m, d)
+            One column for each of `inputs`; that of an input used by linear terms alone is False.
+        """
+        return self._program.clipped(X)
 
     @available_if(lambda self: self._program.labels is not None)
     def decision_function(self, X: Any) -> NDArray:

@@ -16,7 +16,9 @@ from typing import Annotated, Any, ClassVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import row_blocks
 from termwise.basis.anova import SINGLE
+from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, z
 from termwise.basis.lag import lagged
 from termwise.deploy.document import (
@@ -34,6 +36,7 @@ from termwise.deploy.document import (
     to_plain,
 )
 from termwise.deploy.inputs import InputSchema
+from termwise.design import EVERY
 from termwise.linalg.conformal import ResidualScale, cv_plus
 
 Floats = NDArray[np.float64]
@@ -147,9 +150,11 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
     known_sizes: ClassVar[Sizes] = {"two": 2}
 
     def evaluate(self, Z: Floats) -> Floats:
-        """Multiply single functions, with ones as the last of them."""
-        singles = np.column_stack([super().evaluate(Z), np.ones(len(Z))])
-        return singles[:, self.first] * singles[:, self.second]
+        """Multiply single functions."""
+        singles, products = super().evaluate(Z), np.flatnonzero(self.second >= 0)
+        terms = singles[:, self.first]
+        terms[:, products] *= singles[:, self.second[products]]
+        return terms
 
     def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
         """Restrict it to some products and the single functions in them."""
@@ -158,6 +163,13 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
         singles, needed = super().restrict(used)
         first, second = np.split(np.where(both < 0, -1, np.searchsorted(used, both)), 2)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
+
+
+class ClipToRange(ProgramStep, kind="range", axis="inputs", expression=CLIPPED):
+    """Clip inputs to the range of the training data."""
+
+    low: Annotated[Floats, Reals(("inputs",))]
+    high: Annotated[Floats, Reals(("inputs",))]
 
 
 class SelectColumns(ProgramStep, expression=z):
@@ -217,10 +229,16 @@ class Concatenate(ProgramStep, kind="beside"):
         """Number of columns it is applied to, at least."""
         return max((int(part.columns.max(initial=-1)) + 1 for part in self.parts), default=0)
 
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether its terms are those of all branches, one after the other."""
+        return np.array_equal(self.order, np.arange(sum(part.n_terms for part in self.parts)))
+
     def evaluate(self, Z: Floats) -> Floats:
         """Evaluate all branches."""
         terms = [apply(part.steps, Z[:, part.columns]) for part in self.parts]
-        return np.column_stack([np.empty((len(Z), 0)), *terms])[:, self.order]
+        columns = np.concatenate([np.empty((0, len(Z))), *(part.T for part in terms)])  # columns are contiguous
+        return (columns if self.in_order else columns[self.order]).T
 
     def restrict(self, terms: Indices) -> tuple[Concatenate, Indices]:
         """Restrict every branch to its terms among these, and drop branches without any."""
@@ -245,6 +263,34 @@ def apply(steps: tuple[ProgramStep, ...], Z: Floats) -> Floats:
     for step in steps:
         Z = step.evaluate(Z)
     return Z
+
+
+def clips(steps: tuple[ProgramStep, ...]) -> bool:
+    """Whether some step of a chain, also inside branches, clips inputs to the range of the training data."""
+    parts = [part for step in steps if isinstance(step, Concatenate) for part in step.parts]
+    return any(isinstance(step, ClipToRange) for step in steps) or any(clips(part.steps) for part in parts)
+
+
+def clipped_values(steps: tuple[ProgramStep, ...], Z: Floats) -> NDArray[np.bool_]:
+    """Return which entries of Z a chain of steps clips to the range of the training data.
+
+    Where a clipped value is computed from several entries of a row, it is all of that row.
+    """
+    found = np.zeros(Z.shape, dtype=bool)
+    if not clips(steps):
+        return found
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, ClipToRange):
+        found |= (step.low > Z) | (step.high < Z)
+    for part in step.parts if isinstance(step, Concatenate) else ():
+        np.logical_or.at(found.T, part.columns, clipped_values(part.steps, Z[:, part.columns]).T)
+    later = clipped_values(rest, step.evaluate(Z)) if clips(rest) else np.zeros((len(Z), step.n_terms), dtype=bool)
+    if step.axis == "inputs":
+        return found | later
+    if isinstance(step, Lags):
+        np.logical_or.at(found.T, step.columns, later.T)
+        return found
+    return found | later.any(axis=1, keepdims=True)
 
 
 def prune(steps: tuple[ProgramStep, ...], terms: Indices) -> tuple[tuple[ProgramStep, ...], Indices]:
@@ -386,6 +432,11 @@ class Program:
         """The step that refers to earlier rows, if there is one."""
         return next((step for step in self.steps if isinstance(step, Lags)), None)
 
+    @cached_property
+    def width(self) -> int:
+        """Number of columns of all intermediate results together."""
+        return len(self.schema.columns) + sum(step.n_terms for step in self.steps)
+
     def terms(self, X: Any) -> Floats:
         """Return the terms for a table, one column each."""
         Z = self.schema.encode(X, complete=self.lags is None)  # the last row of a series may be unknown
@@ -393,7 +444,17 @@ class Program:
 
     def outputs(self, X: Any) -> Floats:
         """Return the outputs for a table, one column each."""
-        return self.linear.combine(self.terms(X))
+        Z = self.schema.encode(X, complete=self.lags is None)
+        blocks = row_blocks(len(Z), self.width) if self.lags is None else [EVERY]  # lags refer to other rows
+        outputs = [apply(self.steps, Z[rows]) @ self.linear.weights.T for rows in blocks]
+        return np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs]) + self.linear.intercept
+
+    def clipped(self, X: Any) -> NDArray[np.bool_]:
+        """Return which inputs of every row of a table are clipped to the range of the training data."""
+        values = clipped_values(self.steps, self.schema.encode(X, complete=self.lags is None))
+        found = np.zeros((len(values), len(self.schema.inputs)), dtype=bool)
+        np.logical_or.at(found.T, self.schema.columns, values.T)
+        return found
 
     def interval(self, X: Any, coverage: float, side: str, normalised: bool) -> Floats:
         """Return the ends of CV+ intervals for a table, (2, m, q)."""

@@ -134,7 +134,7 @@ class TermModel(BaseEstimator):
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+    def predict(self, X: ArrayLike, return_std: bool = False, return_clipped: bool = False) -> Any:
         """Predict the targets, or the classes of a classifier.
 
         Parameters
@@ -144,6 +144,9 @@ class TermModel(BaseEstimator):
         return_std : bool, default=False
             Of a regressor, also return the standard error of the fitted function given the terms, from the covariance
             of the weights. A new observation has variance `std**2 + noise_variance_` around the prediction.
+        return_clipped : bool, default=False
+            Also return, as the last result, which rows have an input outside the range of the training data, for which
+            a term was evaluated at the boundary of that range (`extrapolation` of the basis).
 
         Returns
         -------
@@ -151,7 +154,12 @@ class TermModel(BaseEstimator):
             Predictions; a Dask array, to be computed later, for Dask inputs.
         std : ndarray of the same shape
             Standard errors; only with `return_std=True`.
+        clipped : ndarray of bool of shape (m,)
+            Rows with a clipped input; only with `return_clipped=True`.
         """
+        if return_clipped:
+            predicted = self.predict(X, return_std)
+            return (*(predicted if return_std else [predicted]), self._clipped(X))
         labels = self._fitted().candidates.labels
         if labels is None:
             return self._predict_outputs(X, return_std)
@@ -173,6 +181,14 @@ class TermModel(BaseEstimator):
         G = self._design(X)
         y = as_type(self.fitted_terms_.outputs(G), G.dtype)
         return (y, self.fitted_terms_.standard_error(G)) if return_std else y
+
+    def _clipped(self, X: Any) -> Any:
+        """Which rows have an input that is clipped for a chosen term."""
+        if is_dask(X):
+            validate_data(self, without_rows(X), skip_check_array=True, reset=False)
+            return map_rows(self._without_rows()._clipped, X, width=None, dtype=np.bool_)
+        terms = self._fitted()
+        return terms.clipped(check_inputs(self, X, terms.candidates.basis, reset=False))
 
     @available_if(lambda model: isinstance(model, ClassifierMixin))
     def decision_function(self, X: ArrayLike) -> NDArray:

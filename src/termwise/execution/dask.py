@@ -351,11 +351,15 @@ def _nbytes(args: Any) -> int:
 # -- prediction --------------------------------------------------------------------------------------------------------
 
 
-def map_rows(function: Callable[[Any], Any], X: Any, width: int | None) -> Any:
-    """Return a Dask array of a function of every chunk of rows, with that many columns; None for a vector."""
+def map_rows(function: Callable[[Any], Any], X: Any, width: int | None, dtype: Any = None) -> Any:
+    """Return a Dask array of a function of every chunk of rows, with that many columns; None for a vector.
+
+    By default its dtype is the precision of X.
+    """
     dask, array = (import_optional(name, "dask", "Dask data") for name in ("dask", "dask.array"))
     shape = () if width is None else (width,)
-    dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    precision = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    dtype = precision if dtype is None else dtype
     shared = dask.delayed(function, traverse=False)
     chunks, sizes = row_chunks(X)
     parts = [

@@ -84,8 +84,8 @@ class ScreenedPairs(AnovaBasis):
 
     _screening_data: tuple[Floats, Floats]
 
-    def __init__(self, min_count: float = 10, n_inputs: int = 40) -> None:
-        super().__init__(min_count=min_count)
+    def __init__(self, min_count: float = 10, n_inputs: int = 40, extrapolation: str = "clip") -> None:
+        super().__init__(min_count=min_count, extrapolation=extrapolation)
         self.n_inputs = n_inputs
 
     def _fit(self, table: NDArray, y: Any) -> None:
@@ -126,7 +126,9 @@ def explained_variance(G: Floats, R: Floats) -> Floats:
 
 def build_pairs(d: int, settings: RecipeSettings) -> AnovaBasis:
     """Return the products of all inputs, or of many inputs those of the screened ones."""
-    return AnovaBasis() if d <= settings.max_paired_inputs else ScreenedPairs(n_inputs=settings.n_screened_inputs)
+    if d <= settings.max_paired_inputs:
+        return AnovaBasis(extrapolation=settings.extrapolation)
+    return ScreenedPairs(n_inputs=settings.n_screened_inputs, extrapolation=settings.extrapolation)
 
 
 # -- Gaussians ---------------------------------------------------------------------------------------------------------
@@ -141,8 +143,14 @@ class TunedSmoothBasis(SmoothBasis):
 
     _width_data: tuple[Floats, Floats]
 
-    def __init__(self, centers: Any = "samples", factors: Sequence[float] = (1.0,), n_rows: int = 300) -> None:
-        super().__init__(centers=centers)
+    def __init__(
+        self,
+        centers: Any = "samples",
+        factors: Sequence[float] = (1.0,),
+        n_rows: int = 300,
+        extrapolation: str = "clip",
+    ) -> None:
+        super().__init__(centers=centers, extrapolation=extrapolation)
         self.factors = factors
         self.n_rows = n_rows
 
@@ -177,7 +185,7 @@ class TunedSmoothBasis(SmoothBasis):
 
     def with_fitted_params(self) -> SmoothBasis:
         """Return unfitted Gaussians of the chosen width."""
-        return SmoothBasis(centers=self.centers, width=("median", self.factor_))
+        return SmoothBasis(centers=self.centers, width=("median", self.factor_), extrapolation=self.extrapolation)
 
 
 # -- the registry ------------------------------------------------------------------------------------------------------
@@ -191,7 +199,7 @@ DICTIONARIES = {
     ),
     "additive": Dictionary(
         "linear terms and bumps of single inputs",
-        build=lambda d, n_centers, settings: AnovaBasis(order=1),
+        build=lambda d, n_centers, settings: AnovaBasis(order=1, extrapolation=settings.extrapolation),
         contained_in=("pairs",),
     ),
     "pairs": Dictionary(
@@ -202,7 +210,9 @@ DICTIONARIES = {
     ),
     "smooth": Dictionary(
         "Gaussians of all inputs, and linear terms",
-        build=lambda d, n_centers, settings: TunedSmoothBasis(n_centers, settings.widths, settings.width_rows),
+        build=lambda d, n_centers, settings: TunedSmoothBasis(
+            n_centers, settings.widths, settings.width_rows, extrapolation=settings.extrapolation
+        ),
         is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
         max_candidates=lambda basis, d, stored: d + basis.centers,
         drawable=False,
@@ -210,7 +220,9 @@ DICTIONARIES = {
     ),
     "relevant": Dictionary(
         "Gaussians with ARD relevances (inverse length-scales), and linear terms",
-        build=lambda d, n_centers, settings: SmoothBasis(centers=n_centers, relevance="auto"),
+        build=lambda d, n_centers, settings: SmoothBasis(
+            centers=n_centers, relevance="auto", extrapolation=settings.extrapolation
+        ),
         is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
         max_candidates=lambda basis, d, stored: d + basis.centers,
         drawable=False,
