@@ -105,6 +105,7 @@ class Executor(ABC):
     caches_directions: bool = True  # whether columns are expensive enough to cache those of runners-up
     min_work: int  # samples times candidates below which verifying fewer at a time would not be faster
     reader: BlockReader | None = None  # of a file, which can cache columns that may be needed soon
+    shift: Array | None = None  # (p,), reference values that were subtracted from the candidates
 
     @abstractmethod
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterable[Any]:
@@ -288,6 +289,13 @@ class RowBlock:
     def power_sums(self, power: int, means: Array) -> Array:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
         return self.G.power_sums(power, self.weights, means)
+
+    @mutates
+    def subtract(self, shift: Array) -> int:
+        """Subtract reference values from the candidates, before there is a model with terms."""
+        self.G = self.G.shifted(from_host(shift, self.Y))
+        self.launcher.captured.clear()
+        return 0
 
     # -- one more term -------------------------------------------------------------------------------------------------
 
