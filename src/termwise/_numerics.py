@@ -28,12 +28,14 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # Share of a column's square that a difference of sums must leave: to keep twelve digits, of float32's seven five.
 CANCELLATION_SHARE = {FLOAT64: 1e-4, FLOAT32: 1e-2}
 # Share of a column's square left after centring below which a copy less its mean is used: products with a column whose
-# mean is 1,000 standard deviations lose three of sixteen digits; float32 has seven and can spare one and a half.
-OFFSET_SHARE = {FLOAT64: 1e-6, FLOAT32: 1e-3}
+# mean is 1,000 standard deviations lose three of sixteen digits; float32 has seven and can spare one.
+OFFSET_SHARE = {FLOAT64: 1e-6, FLOAT32: 1e-2}
 # Share of a column's length, not centred, that is rounding: four units in the last place of float32. Columns in float64
 # are often computed, and off by thousands of units.
 ROUNDING_SHARE = {FLOAT64: 1e-12, FLOAT32: 4 * float(np.finfo(np.float32).eps)}
-FEW_DIGITS = 4.0  # times the rounding share: a column varying by less carries one or two digits, which deserves a warning
+FEW_DIGITS = (
+    4.0  # times the rounding share: a column varying by less carries one or two digits, which deserves a warning
+)
 KERNEL_PRODUCT_RANGE = 1000.0  # widths from the origin beyond which distances by products lose ten digits
 SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weighted sums may be off
 

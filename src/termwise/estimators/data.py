@@ -24,6 +24,7 @@ from termwise._checks import (
     check_targets,
     check_total,
     is_dask,
+    warn_unresolved,
 )
 from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
@@ -34,6 +35,7 @@ from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.path import SelectionPath
 
 FLOATS = [np.float64, np.float32]
+MAX_NAMES = 5  # of columns in a warning
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,15 @@ def solve_path(path: SelectionPath, k: int, intercept: bool, refit: str | None) 
     if np.isinf(alpha):  # no penalty generalises: the weights are zero
         return problem, Spectrum(problem).solution(np.inf), alpha
     return problem, solve_penalised(problem, np.arange(k), np.full(k, alpha)), alpha
+
+
+def warn_of_lost_digits(candidates: Candidates, unresolved: NDArray[np.intp]) -> None:
+    """Warn of candidates that vary by hardly more than rounding, by their names."""
+    names = FittedTerms(candidates, unresolved[:MAX_NAMES], np.empty((0, 0)), np.empty(0)).names
+    remedy = "subtract the mean before they are rounded, or give them in float64"
+    if candidates.basis is not None:
+        remedy = "scale the inputs, or choose functions that vary over their range"
+    warn_unresolved([repr(name) for name in names], len(unresolved), remedy)
 
 
 def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:

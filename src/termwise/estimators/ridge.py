@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
 from termwise.estimators import TermModel
-from termwise.estimators.data import fit_design, read
+from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
@@ -133,6 +133,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
         problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)
         solution = spectrum.solution(alpha)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision
-from termwise._checks import check_counts, check_foreign, check_targets, check_total, is_dask
+from termwise._checks import check_counts, check_foreign, check_targets, check_total, is_dask, warn_unresolved
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, split_chunks
@@ -145,9 +145,13 @@ def forward_path(
     )
     settings.check()
     if is_dask(G, y, sample_weight):
-        return select_terms_on_cluster(split_chunks(G, y, sample_weight), ChunkReader(), settings, callback)
-    design, Y, weights, one_output = _validated(G, y, sample_weight)
-    return select_terms(design, Y, weights, settings, one_output, callback)
+        path = select_terms_on_cluster(split_chunks(G, y, sample_weight), ChunkReader(), settings, callback)
+    else:
+        design, Y, weights, one_output = _validated(G, y, sample_weight)
+        path = select_terms(design, Y, weights, settings, one_output, callback)
+    names = [f"column {j} of G" for j in path.unresolved[:5]]
+    warn_unresolved(names, len(path.unresolved), "subtract the mean before they are rounded, or give them in float64")
+    return path
 
 
 def select_terms(
