@@ -184,7 +184,8 @@ def test_only_columns_with_an_offset_are_copied(rng):
     few, many = np.zeros(12), np.full(12, 5.0)
     few[3] = 5.0
     some, every = Dense(X).shifted(few), Dense(X).shifted(many)
-    assert isinstance(some, Shifted) and some.stored.shape == (50, 1)
+    assert isinstance(some, Shifted)
+    assert some.stored.shape == (50, 1)
     assert isinstance(every, Dense)
     for design, shift in ((some, few), (every, many)):
         u, w = rng.normal(size=50), rng.uniform(1, 2, size=50)
