@@ -20,6 +20,7 @@ from termwise._arrays import (
     as_type,
     at,
     column_squares,
+    from_host,
     namespace,
     precision,
     put_at,
@@ -172,8 +173,8 @@ class Shifted(Design):
     """
 
     def __init__(self, base: Design, shift: Array) -> None:
-        self.base, self.shift, self.places = base, shift, np.flatnonzero(to_host(shift))
-        self.shape, self.dtype = base.shape, base.dtype
+        self.base, self.shift, self.shape, self.dtype = base, shift, base.shape, base.dtype
+        self.places = from_host(np.flatnonzero(to_host(shift)), shift)  # where they are used, as CUDA graphs require
         self.stored = Dense(as_type(self.columns(self.places), self.dtype))
         self.nbytes = base.nbytes + self.stored.nbytes
 
