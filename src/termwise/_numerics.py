@@ -14,8 +14,15 @@ class NumericalWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-    >>> import termwise
-    >>> warnings.simplefilter("ignore", termwise.NumericalWarning)
+    >>> import numpy as np
+    >>> from termwise import ForwardRegressor, NumericalWarning
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(50, 2))
+    >>> X = (Z + [0, 1e7]).astype(np.float32)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", NumericalWarning)
+    ...     ForwardRegressor().fit(X, Z.sum(axis=1)).support_.tolist()
+    [0]
     """
 
 

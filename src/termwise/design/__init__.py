@@ -1,8 +1,9 @@
 """What the design matrix G can be: dense, sparse, kernel tiles, products of columns, rows of a file; one protocol.
 
 The engine accesses its rows of G through the methods of `Design` and no others, so that a dense array of any library, a
-sparse matrix, a memory map and functions evaluated on the fly are interchangeable. G is never scaled, copied or written
-to; results are in float64. Weights of rows are arguments, None where all are one.
+sparse matrix, a memory map and functions evaluated on the fly are interchangeable. G is never scaled or written to, and
+only columns with a large mean are copied (`shifted`); results are in float64. Weights of rows are arguments, None where
+all are one.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ arguments (k-vectors, p-vectors, a few candidates), and receives the sum of the 
 long as the rows stays in the block. Where blocks live, and how their functions are launched on a device, is decided by
 implementations of `Executor` and `Launcher` in `termwise.execution`.
 
-Everything here is for rows scaled by the square roots of their weights, though G itself is never scaled, copied or
-written to: a product `G_b' (root * u)` does instead. The column of the intercept, if any, is the first of Z.
+Everything here is for rows scaled by the square roots of their weights, though G itself is never scaled or written to:
+a product `G_b' (root * u)` does instead. Columns with a large mean are replaced by their differences from it before the
+first term, by a `Design` that stores these. The column of the intercept, if any, is the first of Z.
 
 Functions marked by `mutates` change the block. Their effect depends on the block and their arguments alone, so that a
 lost block can be recomputed by calling them again. They replace arrays rather than write to those that an earlier
