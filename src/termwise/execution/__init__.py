@@ -111,8 +111,8 @@ def forward_path(
 
     Notes
     -----
-    Products with a column whose mean is large beside its standard deviation lose digits. With an intercept, columns with
-    a ratio above 1,000 in float64, or 10 in float32, are therefore replaced by their differences from the mean, in
+    Products with a column whose mean is large beside its standard deviation lose digits. With an intercept, columns
+    with a ratio above 1,000 in float64, or 10 in float32, are therefore replaced by their differences from the mean, in
     their own precision: three passes more, and as much memory as these columns take, or all of G where they are more
     than half; rows of a file and radial functions that are not stored are centred block by block instead. The terms
     are those of centred data up to a ratio of about 1e6 in float64 and 1e4 in float32. A `NumericalWarning` names
