@@ -3,8 +3,8 @@
 The excess risk is the mean squared distance of the prediction from the true function at 1,000 fresh inputs, as a share
 of the variance of that function; the noise itself is not in it. The rule, stated before the study: leave-one-out is the
 default if neither the mean nor the 95 % quantile of the excess risk, averaged over all cells of the grid, is worse than
-with GCV. `exploded` is the share of the draws whose excess risk is above ten times the variance of the function, by a penalty
-so small that the model nearly interpolates the noise.
+with GCV. `exploded` is the share of the draws whose excess risk is above ten times the variance of the function, by a
+penalty so small that the model nearly interpolates the noise.
 """
 
 from __future__ import annotations

@@ -272,7 +272,12 @@ def solve_path(path: SelectionPath, k: int, intercept: bool, refit: str | None) 
 
 def warn_of_lost_digits(candidates: Candidates, unresolved: NDArray[np.intp]) -> None:
     """Warn of candidates that vary by hardly more than rounding, by their names."""
-    names = FittedTerms(candidates, unresolved[:MAX_NAMES], np.empty((0, 0)), np.empty(0)).names
+    if not len(unresolved):
+        return
+    try:
+        names = FittedTerms(candidates, unresolved[:MAX_NAMES], np.empty((0, 0)), np.empty(0)).names
+    except AttributeError:  # a pipeline with a step that has no names
+        names = [f"term{j}" for j in unresolved[:MAX_NAMES]]
     remedy = "subtract the mean before they are rounded, or give them in float64"
     if candidates.basis is not None:
         remedy = "scale the inputs, or choose functions that vary over their range"
