@@ -241,10 +241,18 @@ def test_constant_columns_beside_others(rng, model):
 # -- data that cannot carry it -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "model",
-    [ForwardRegressor(), BasisRidge(), LocalRidge(), OrthogonalThresholdRegressor(), EvidenceForwardRegressor()],
-)
+WARNING_MODELS = [
+    ForwardRegressor(),
+    BasisRidge(),
+    LocalRidge(),
+    OnlineRidge(),
+    OrthogonalThresholdRegressor(),
+    EvidenceForwardRegressor(),
+    TermwiseRegressor(dictionary="linear", target="data"),
+]
+
+
+@pytest.mark.parametrize("model", WARNING_MODELS, ids=lambda model: type(model).__name__)
 def test_a_warning_names_columns_without_digits(rng, model):
     Z = rng.normal(size=(60, 3))
     y = Z @ [1.0, 2.0, 0.5] + 0.1 * rng.normal(size=60)
@@ -257,7 +265,7 @@ def test_a_warning_names_columns_without_digits(rng, model):
     frame["kelvin"] = Z[:, 1] + 1e7
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.all(type(model)().fit(frame.astype(np.float64), y).coef_ != 0)
+        assert np.all(type(model)(**model.get_params(deep=False)).fit(frame.astype(np.float64), y).coef_ != 0)
 
 
 def test_a_warning_names_candidates_of_a_path(rng):

@@ -30,7 +30,7 @@ from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Solution, WeightedRows, solve_penalised
+from termwise.linalg.least_squares import Problem, Solution, WeightedRows, pose, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.path import SelectionPath
 
@@ -282,6 +282,13 @@ def warn_of_lost_digits(candidates: Candidates, unresolved: NDArray[np.intp]) ->
     if candidates.basis is not None:
         remedy = "scale the inputs, or choose functions that vary over their range"
     warn_unresolved([repr(name) for name in names], len(unresolved), remedy)
+
+
+def warn_of_rounded_inputs(names: NDArray, table: NDArray, data: Data) -> None:
+    """Warn of inputs of a table, of the samples with positive weight, that vary by hardly more than rounding."""
+    Y, p = as_columns(data.y)[data.used], table.shape[1]
+    unresolved = pose(table, Y, data.weights[data.used], intercept=True).unresolved
+    warn_of_lost_digits(Candidates(None, p, True, p, names), unresolved)
 
 
 def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:

@@ -15,7 +15,7 @@ from termwise._arrays import as_columns, densify
 from termwise._checks import check_bool, check_indices, check_number
 from termwise._numerics import FLOAT64, ROUNDING_SHARE
 from termwise.estimators import TermModel
-from termwise.estimators.data import Data, check_design, fit_design, read
+from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
 from termwise.linalg.least_squares import measure, pose, solve_penalised
@@ -115,6 +115,8 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         if not len(chosen) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
         samples = SampleStore(p, q) if self.keep_samples else None
+        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        warn_of_lost_digits(design.candidates, problem.unresolved)
         state = OnlineState(design.candidates, chosen, q, float(self.alpha), int(self.fit_intercept), samples)
         state.add(data.X, as_columns(data.y), design.whole, data.weights)
         return self._store(state.fitted_terms(), _state=state, n_samples_=state.n_samples)
