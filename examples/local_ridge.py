@@ -18,7 +18,7 @@ from termwise import BasisRidge, LocalRidge, RadialBasis, datasets
 X, y = datasets.make_sine(random_state=2)
 grid = np.linspace(0, 1, 400)[:, None]
 models = {
-    "One common penalty": BasisRidge(RadialBasis(width=0.05)),
+    "One common penalty": BasisRidge(RadialBasis(width=0.05), alpha="gcv"),
     "One penalty per term: most are pruned": LocalRidge(RadialBasis(width=0.05)),
 }
 

@@ -20,6 +20,12 @@ def repeat(counts, *arrays):
     return tuple(np.repeat(a, counts, axis=0) for a in arrays)
 
 
+def centred(G):
+    """Columns less their means, in extended precision, rounded to float64 at the end."""
+    G = np.asarray(G, dtype=np.longdouble)
+    return (G - G.mean(axis=0)).astype(np.float64)
+
+
 def weights(G, y, alphas, intercept=True, counts=None):
     """Weights (intercept first) of least squares with penalties, by the normal equations' augmented rows."""
     H, penalties = augmented(G, alphas, intercept)

@@ -42,6 +42,19 @@ def assert_close(foreign, expected, like, rtol=1e-7, atol=1e-9):
     np.testing.assert_allclose(to_host(foreign), expected, rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("every", [1, 4])  # all columns, or some
+@pytest.mark.parametrize("options", [{}, {"rule": "cost"}, {"precompute": True}, {"block_rows": 150}], ids=str)
+def test_columns_with_large_means(there, dtype, every, options):
+    G, y = make(1)
+    G[:, ::every] += 1e4 if dtype == np.float32 else 1e6
+    G = G.astype(dtype)
+    centred = G - G.mean(axis=0, dtype=np.float64)
+    expected, path = (forward_path(M, t, max_terms=12, **options) for M, t in ((centred, y), (there(G), there(y))))
+    assert path.terms.tolist() == expected.terms.tolist()
+    np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8 if dtype == np.float64 else 1e-3)
+
+
 @pytest.mark.parametrize("options", [
     {}, {"alpha": "reestimate"}, {"precompute": False}, {"precompute": True}, {"block_rows": 150}, {"refine": "swap"},
 ], ids=str)  # fmt: skip

@@ -134,7 +134,7 @@ CASES = [
     ("weights, words", lambda: BasisRidge().fit(X, y, sample_weight=["a"] * 12), TypeError,
      r"sample_weight must be numbers, got \['a', .*: give one frequency weight per sample\."),
     ("weights, fewer than parameters", lambda: BasisRidge().fit(X, y, sample_weight=np.full(12, 0.3)), ValueError,
-     r"sample_weight must add up to more than the 4 parameters of the model for alpha='gcv', got 3\.6: weights mean"),
+     r"sample_weight must add up to more than the 4 parameters of the model for alpha='loo', got 3\.6: weights mean"),
     # the basis
     ("basis in words", lambda: BasisRidge("rbf").fit(X, y), TypeError,
      r"basis must be a transformer or None, got 'rbf': use one of termwise\.basis, such as RadialBasis\(\), or any of"),

@@ -63,7 +63,7 @@ def test_example_6_5():
     for seed in range(100):
         X, y = datasets.make_sine(random_state=seed)
         basis = RadialBasis(width=0.05)
-        ridge = BasisRidge(basis, fit_intercept=False).fit(X, y)
+        ridge = BasisRidge(basis, alpha="gcv", fit_intercept=False).fit(X, y)
         local = LocalRidge(basis, fit_intercept=False).fit(X, y)
         assert local.gcv_path_[0] == pytest.approx(ridge.criterion_value_, rel=1e-3)
         assert local.criterion_value_ < ridge.criterion_value_

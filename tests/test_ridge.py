@@ -102,7 +102,7 @@ def test_automatic_alpha_sees_a_narrow_second_minimum():
         G = RadialBasis(width=0.05).fit_transform(X)
         high, low = (reestimate_alpha(G, y, start, fit_intercept=False) for start in (1e-2, 1e-5))
         differ += abs(np.log(high / low)) > 1
-        model = BasisRidge(fit_intercept=False).fit(G, y)
+        model = BasisRidge(alpha="gcv", fit_intercept=False).fit(G, y)
         for local in (high, low):
             assert model.criterion_value_ <= BasisRidge(alpha=local, fit_intercept=False).fit(G, y).criterion_value_ * (
                 1 + 1e-9

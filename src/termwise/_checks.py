@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 from types import ModuleType
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from termwise._arrays import is_foreign, namespace, to_host
+from termwise._numerics import NumericalWarning
 
 
 def check_number(
@@ -178,3 +180,15 @@ def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
         raise ImportError(
             f"{purpose} needs {module}, which is not installed: pip install 'termwise[{extra}]'"
         ) from error
+
+
+def warn_unresolved(names: list[str], count: int, remedy: str) -> None:
+    """Warn of columns that vary by hardly more than the rounding of their entries, given the names of some."""
+    if count:
+        shown = ", ".join(names) + (f" and {count - len(names)} more" if count > len(names) else "")
+        warnings.warn(
+            f"Beside their mean, {shown} must vary by more than the rounding of their entries, which hides most or all "
+            f"of their digits; those that vary by less are treated as constant: {remedy}.",
+            NumericalWarning,
+            stacklevel=4,
+        )

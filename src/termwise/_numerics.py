@@ -1,14 +1,48 @@
 """Every numerical tolerance in one table, each with its reason.
 
 Relative tolerances are shares of the quantity named in the comment. float64 carries about sixteen digits; a tolerance
-of 1e-10 therefore leaves six digits for what rounding does to sums over many samples.
+of 1e-10 therefore leaves six digits for what rounding does to sums over many samples. Where a tolerance depends on the
+precision of the data there is one for each dtype.
 """
+
+import numpy as np
+
+
+class NumericalWarning(UserWarning):
+    """Digits of the data are lost: a column varies by hardly more, or by less, than the rounding of its entries.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from termwise import ForwardRegressor, NumericalWarning
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(50, 2))
+    >>> X = (Z + [0, 1e7]).astype(np.float32)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", NumericalWarning)
+    ...     ForwardRegressor().fit(X, Z.sum(axis=1)).support_.tolist()
+    [0]
+    """
+
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # -- arrays and validation ---------------------------------------------------------------------------------------------
 
 # -- design matrices ---------------------------------------------------------------------------------------------------
 
-CANCELLATION_SHARE = 1e-4  # share of a column's square that a difference of sums must leave to keep twelve digits
+# Share of a column's square that a difference of sums must leave: to keep twelve digits, of float32's seven five.
+CANCELLATION_SHARE = {FLOAT64: 1e-4, FLOAT32: 1e-2}
+# Share of a column's square left after centring below which a copy less its mean is used: products with a column whose
+# mean is 1,000 standard deviations lose three of sixteen digits; float32 has seven and can spare one.
+OFFSET_SHARE = {FLOAT64: 1e-6, FLOAT32: 1e-2}
+# Share of a column's length, not centred, that is rounding: four units in the last place of float32. Columns in float64
+# are often computed, and off by thousands of units.
+ROUNDING_SHARE = {FLOAT64: 1e-12, FLOAT32: 4 * float(np.finfo(np.float32).eps)}
+FEW_DIGITS = (
+    4.0  # times the rounding share: a column varying by less carries one or two digits, which deserves a warning
+)
 KERNEL_PRODUCT_RANGE = 1000.0  # widths from the origin beyond which distances by products lose ten digits
 SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weighted sums may be off
 
@@ -41,7 +75,7 @@ SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for roun
 TIE_TOLERANCE = 1e-10  # relative difference below which two scores are equal: ties go to the lower index
 DEPENDENT_COLUMN = 1e-10  # of its squared norm: a column with a smaller residual beside the others depends on them
 DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about seven digits
-CONSTANT_COLUMN = 1e-12  # a column varying by less than this share of its mean is constant but for rounding
+EQUAL_ENTRIES_ULPS = 1000  # of equal entries, by which a computed standard deviation may differ from zero
 REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass
 SMALLEST_NORMAL = 2.2250738585072014e-308  # smallest normal float64, instead of a zero that is divided by
 LOO_BOUND_ULPS = 64  # of the leave-one-out error of the model so far, by which its bounds may be off

@@ -5,6 +5,7 @@ import termwise.datasets as datasets
 import termwise.explain.diagnostics as diagnostics
 import termwise.explain.report as report
 from termwise._memory import memory_budget
+from termwise._numerics import NumericalWarning
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.deploy.predictor import Predictor, load_predictor
 from termwise.design.files import RowFile, open_rows
@@ -40,6 +41,7 @@ __all__ = [
     "LagBasis",
     "LocalRidge",
     "LogisticBasis",
+    "NumericalWarning",
     "OnlineRidge",
     "OrthogonalThresholdRegressor",
     "Predictor",

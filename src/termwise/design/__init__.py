@@ -1,8 +1,9 @@
 """What the design matrix G can be: dense, sparse, kernel tiles, products of columns, rows of a file; one protocol.
 
 The engine accesses its rows of G through the methods of `Design` and no others, so that a dense array of any library, a
-sparse matrix, a memory map and functions evaluated on the fly are interchangeable. G is never scaled, copied or written
-to; results are in float64. Weights of rows are arguments, None where all are one.
+sparse matrix, a memory map and functions evaluated on the fly are interchangeable. G is never scaled or written to, and
+only columns with a large mean are copied (`shifted`); results are in float64. Weights of rows are arguments, None where
+all are one.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from termwise._arrays import (
     as_type,
     at,
     column_squares,
+    from_host,
     namespace,
     precision,
+    put_at,
     row_blocks,
     tiles,
+    to_host,
     zeros,
 )
 from termwise._numerics import SUM_ROUNDING_ULPS
@@ -52,6 +56,10 @@ class Design(ABC):
 
         Squares are centred without cancellation where that is possible; centred fourth powers may be an upper bound.
         """
+
+    def shifted(self, shift: Array) -> Design:
+        """The design with a reference value subtracted from every column; zero leaves a column as it is."""
+        return Shifted(self, shift)
 
     def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G`, from strips of rows."""
@@ -110,6 +118,12 @@ class Dense(Design):
             total += column_squares(X)
         return total
 
+    def shifted(self, shift: Array) -> Design:
+        """Store the differences of some columns; of all where they are more than half."""
+        if 2 * np.count_nonzero(to_host(shift)) > self.shape[1]:
+            return Dense(self.G - as_type(shift, self.G.dtype))
+        return super().shifted(shift)
+
     def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G` by one product."""
         G = self.G if weights is None else self.G * as_type(weights**0.5, self.G.dtype)[:, None]
@@ -149,6 +163,34 @@ class Sparse(Design):
         if weights is not None:
             G = sp.csc_array(G.multiply(np.sqrt(weights).astype(self.dtype)[:, None]))
         return np.asarray((G.T @ G).toarray(), dtype=np.float64)
+
+
+class Shifted(Design):
+    """A design less a reference value of some columns; their differences are stored, the others are not copied.
+
+    Entries near the reference differ from it by a number that the same precision represents exactly. A column of a
+    sparse matrix whose mean exceeds its standard deviation by far has hardly any zeros, so that its differences take
+    no more memory than its entries.
+    """
+
+    def __init__(self, base: Design, shift: Array) -> None:
+        self.base, self.shift, self.shape, self.dtype = base, shift, base.shape, base.dtype
+        self.places = from_host(np.flatnonzero(to_host(shift)), shift)  # where they are used, as CUDA graphs require
+        self.stored = Dense(as_type(self.columns(self.places), self.dtype))
+        self.nbytes = base.nbytes + self.stored.nbytes
+
+    def products(self, u: Array) -> Array:
+        """`G' u`."""
+        return put_at(self.base.products(u), self.places, self.stored.products(u))
+
+    def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
+        """Some rows of some columns."""
+        return self.base.columns(chosen, rows) - at(self.shift, chosen)
+
+    def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
+        """`sum w^(power / 2) (g - mean)^power`."""
+        stored = self.stored.power_sums(power, weights, None if means is None else at(means, self.places))
+        return put_at(self.base.power_sums(power, weights, means), self.places, stored)
 
 
 def as_design(G: Any) -> Design:

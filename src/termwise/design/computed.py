@@ -42,7 +42,7 @@ from termwise._arrays import (
     row_squares,
     zeros,
 )
-from termwise._numerics import CANCELLATION_SHARE, KERNEL_PRODUCT_RANGE
+from termwise._numerics import CANCELLATION_SHARE, FLOAT64, KERNEL_PRODUCT_RANGE
 from termwise.design import EVERY, Design
 
 Floats = NDArray[np.float64]
@@ -68,6 +68,7 @@ class KernelDesign(Design):
         self._xp, self._host = namespace(A), isinstance(A, np.ndarray)
         largest = [float(self._xp.max(self._xp.abs(B))) for B in (A, C) if B.shape[0] * B.shape[1]]
         self._direct = max(largest, default=0.0) > KERNEL_PRODUCT_RANGE
+        self._shift: Array | None = None  # reference value of every function
         self._left, self._right = A, C
         if not self._direct:
             xp, aa, cc = self._xp, row_squares(A)[:, None], row_squares(C)[:, None]
@@ -85,9 +86,18 @@ class KernelDesign(Design):
         other.nbytes = len(other._left) * self.shape[1] * self.dtype.itemsize
         return other
 
+    def shifted(self, shift: Array) -> Self:
+        """Subtract reference values from every tile, which is evaluated in float64: values near one differ little."""
+        other = self[EVERY]
+        other._shift, other.dtype = shift, FLOAT64
+        return other
+
     def products(self, u: Array) -> Array:
         """`G' u`, tile by tile."""
-        return self._sweep(u)
+        shift = self._shift
+        if shift is None:
+            return self._sweep(u)
+        return self._sweep(u, lambda K, columns: K - shift[columns], by_column=True)
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some functions."""
@@ -95,12 +105,14 @@ class KernelDesign(Design):
         G = empty((left.shape[0], right.shape[0]), left)
         for part in row_blocks(left.shape[0], right.shape[0], left):
             G[part, :] = self._tile(left[part, :], right)
-        return G
+        return G if self._shift is None else G - at(self._shift, chosen)
 
     def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
         """`sum w^(power / 2) (g - mean)^power`."""
         weights = zeros((self.shape[0],), self._left) + 1 if weights is None else weights
         weights = weights if power == 2 else weights**2
+        if self._shift is not None:
+            means = self._shift if means is None else self._shift + means
         if means is None:
             return self._sweep(weights, lambda K, columns: K * K if power == 2 else K**4)
         return self._sweep(weights, lambda K, columns: (as_float64(K) - means[columns]) ** power, by_column=True)
@@ -221,7 +233,7 @@ class ProductDesign(Design):
             return sums
         w = np.ones(len(self.S)) if weights is None else weights
         centred = self._centred_sums(power, np.maximum(sums, 0), w, means)
-        for j in np.flatnonzero(centred < CANCELLATION_SHARE * sums) if power == 2 else ():
+        for j in np.flatnonzero(centred < CANCELLATION_SHARE[self.dtype] * sums) if power == 2 else ():
             centred[j] = w @ (self.columns(slice(j, j + 1))[:, 0] - means[j]) ** 2
         return centred
 

@@ -354,6 +354,7 @@ class BlockReader:
         self.lengths = [int(used[i : i + step].sum()) for i in range(0, len(used), step)]
         self.offsets = np.cumsum([0, *self.lengths])
         self.checked = False
+        self.shift: NDArray | None = None  # reference value subtracted from every column as it is read
         self.owners = np.full(cached, -1)  # the column in each slot of the cache
         self.filled = np.zeros((cached, len(self.lengths)), dtype=bool)
         self.cache = np.empty((cached, len(source)), dtype=source.dtype)  # its pages are touched as it fills
@@ -362,6 +363,13 @@ class BlockReader:
         self._blocks: Iterator[NDArray] = iter(())
         self._next = len(self.lengths)
         self._ahead: Future | None = None
+
+    def set_shift(self, shift: NDArray) -> None:
+        """Subtract reference values from the columns from now on; what was read before is dropped."""
+        if self._ahead is not None:
+            self._ahead.result()
+        self.shift, self.filled[:] = shift, False
+        self._current, self._next, self._ahead = -1, len(self.lengths), None
 
     def prefetch(self, candidates: Indices) -> None:
         """Cache these columns, as many as there are slots, during the next pass."""
@@ -411,6 +419,7 @@ class BlockReader:
                     "leave out or fill in such rows first."
                 )
             self.checked = i + 1 == len(self.lengths)
+        block = block if self.shift is None else block - self.shift
         wanted = np.flatnonzero((self.owners >= 0) & ~self.filled[:, i])
         if len(wanted):
             self.cache[wanted, self.offsets[i] : self.offsets[i + 1]] = block[:, self.owners[wanted]].T
@@ -430,6 +439,13 @@ class FileBlock(Dense):
     def G(self) -> NDArray:
         """The rows."""
         return self.reader.block(self.number)
+
+    def shifted(self, shift: Array) -> FileBlock:
+        """Subtract reference values as the file is read; the blocks share one reader."""
+        shift = shift.astype(self.dtype)
+        if self.reader.shift is None:
+            self.reader.set_shift(shift)
+        return self
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns, without reading where all of them are cached."""

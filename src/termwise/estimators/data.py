@@ -24,16 +24,18 @@ from termwise._checks import (
     check_targets,
     check_total,
     is_dask,
+    warn_unresolved,
 )
 from termwise.basis.base import design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Solution, WeightedRows, solve_penalised
+from termwise.linalg.least_squares import Problem, Solution, WeightedRows, pose, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.path import SelectionPath
 
 FLOATS = [np.float64, np.float32]
+MAX_NAMES = 5  # of columns in a warning
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,27 @@ def solve_path(path: SelectionPath, k: int, intercept: bool, refit: str | None) 
     if np.isinf(alpha):  # no penalty generalises: the weights are zero
         return problem, Spectrum(problem).solution(np.inf), alpha
     return problem, solve_penalised(problem, np.arange(k), np.full(k, alpha)), alpha
+
+
+def warn_of_lost_digits(candidates: Candidates, unresolved: NDArray[np.intp]) -> None:
+    """Warn of candidates that vary by hardly more than rounding, by their names."""
+    if not len(unresolved):
+        return
+    try:
+        names = FittedTerms(candidates, unresolved[:MAX_NAMES], np.empty((0, 0)), np.empty(0)).names
+    except AttributeError:  # a pipeline with a step that has no names
+        names = [f"term{j}" for j in unresolved[:MAX_NAMES]]
+    remedy = "subtract the mean before they are rounded, or give them in float64"
+    if candidates.basis is not None:
+        remedy = "scale the inputs, or choose functions that vary over their range"
+    warn_unresolved([repr(name) for name in names], len(unresolved), remedy)
+
+
+def warn_of_rounded_inputs(names: NDArray, table: NDArray, data: Data) -> None:
+    """Warn of inputs of a table, of the samples with positive weight, that vary by hardly more than rounding."""
+    Y, p = as_columns(data.y)[data.used], table.shape[1]
+    unresolved = pose(table, Y, data.weights[data.used], intercept=True).unresolved
+    warn_of_lost_digits(Candidates(None, p, True, p, names), unresolved)
 
 
 def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:

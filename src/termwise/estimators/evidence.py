@@ -37,7 +37,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-from termwise.estimators.data import fit_design, read
+from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.least_squares import Problem, WeightedRows, measure, solve_orthogonal
@@ -329,6 +329,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         design = fit_design(self, self.basis, data)
         one_output = design.candidates.one_output
         path = select_terms(design.G, design.Y, design.weights, settings, one_output, lambda path: after_step())
+        warn_of_lost_digits(design.candidates, path.unresolved)
         training = path.training()
         Z, R, Y, k = training.Z, training.R, training.Y, len(path)
         rows = WeightedRows(training.sample_weight, self.fit_intercept)

@@ -17,7 +17,15 @@ from sklearn.utils.validation import validate_data
 from termwise._arrays import densify
 from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
-from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read, solve_path
+from termwise.estimators.data import (
+    check_classes,
+    check_request,
+    code_known_labels,
+    fit_design,
+    read,
+    solve_path,
+    warn_of_lost_digits,
+)
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
@@ -55,6 +63,7 @@ def fit_forward(
         design = fit_design(estimator, estimator.basis, data)
         candidates = design.candidates
         path = select_terms(design.G, design.Y, design.weights, settings, candidates.one_output, callback)
+    warn_of_lost_digits(candidates, path.unresolved)
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
     size = len(path)
     if not path.n_swaps:  # else the path ends at the size that was refined

@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from termwise._checks import check_indices, check_number
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
 from termwise.estimators import TermModel
-from termwise.estimators.data import fit_design, read
+from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import measure, pose, solve_penalised
@@ -265,6 +265,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
         problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, start = initial_penalties(spectrum, self.alpha, self.subset)
         alphas, path = sweep_to_convergence(spectrum, start, self.tol, max_iter)
@@ -288,7 +289,7 @@ def initial_penalties(spectrum: Spectrum, alpha: Any, subset: ArrayLike | None) 
             least = RESOLVED_RATIO**2 * float(spectrum.mu.max(initial=0.0))
         if spectrum.interpolates:  # `n - dof`, about `alpha sum(1/mu)`, must exceed rounding; GCV is at its limit there
             least = max(least, 1e-6 / float(np.sum(1 / spectrum.mu)))
-        return found, np.full(p, max(found, least))
+        return found, np.where(problem.G.any(axis=0), max(found, least), np.inf)  # constant columns have no weight
     chosen = check_indices("subset", subset, p, what="term")
     if len(chosen) >= problem.rows.n - problem.rows.intercept:
         raise ValueError(

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
 from termwise._checks import check_bool, check_indices, check_number
+from termwise._numerics import FLOAT64, ROUNDING_SHARE
 from termwise.estimators import TermModel
-from termwise.estimators.data import Data, check_design, fit_design, read
+from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
 from termwise.linalg.least_squares import measure, pose, solve_penalised
@@ -114,6 +115,8 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         if not len(chosen) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
         samples = SampleStore(p, q) if self.keep_samples else None
+        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        warn_of_lost_digits(design.candidates, problem.unresolved)
         state = OnlineState(design.candidates, chosen, q, float(self.alpha), int(self.fit_intercept), samples)
         state.add(data.X, as_columns(data.y), design.whole, data.weights)
         return self._store(state.fitted_terms(), _state=state, n_samples_=state.n_samples)
@@ -240,6 +243,7 @@ class OnlineState:
     ) -> None:
         self.candidates, self.chosen, self.q = candidates, chosen, n_outputs
         self.alpha, self.intercept, self.samples, self.n_samples = alpha, intercept, samples, 0
+        self.reference = np.zeros(candidates.n_candidates)  # subtracted from the columns, to which it is close
         self.factorise()
 
     def factorise(self) -> None:
@@ -252,12 +256,24 @@ class OnlineState:
     def weighted_rows(self, G: NDArray, Y: NDArray, weights: NDArray) -> tuple[NDArray, NDArray]:
         """Columns of the model, the intercept's first, and targets, with rows times the square roots of weights."""
         root = np.sqrt(weights)[:, None]
-        return np.hstack([np.ones((len(G), self.intercept)), G[:, self.chosen]]) * root, Y * root
+        return np.hstack([np.ones((len(G), self.intercept)), self.differences(G, self.chosen)]) * root, Y * root
+
+    def differences(self, G: NDArray, chosen: NDArray[np.intp]) -> NDArray:
+        """Some columns less their reference values; differences within rounding of these are zero."""
+        reference = self.reference[chosen]
+        columns = G[:, chosen] - reference
+        return np.where(np.abs(columns) <= ROUNDING_SHARE[FLOAT64] * np.abs(reference), 0.0, columns)
 
     def add(self, X: Any, Y: NDArray[np.float64], G: NDArray, weights: NDArray[np.float64]) -> None:
-        """Add the samples with positive weight."""
+        """Add the samples with positive weight.
+
+        With an intercept the first sample is subtracted from all: then constant columns are zero, and columns with a
+        large mean keep their digits.
+        """
         used = weights > 0
         table = G[used].astype(np.float64, copy=False), Y[used], weights[used]
+        if self.intercept and not self.n_samples and used.any():
+            self.reference = table[0][0].copy()
         if self.samples is not None:
             keys = sample_keys(densify(X), Y)
             self.samples.add([key for key, positive in zip(keys, used, strict=True) if positive], *table)
@@ -280,7 +296,7 @@ class OnlineState:
         G, Y, weights = self.require_samples("add_terms").rows()
         singular = self.factor.singular
         if not singular:
-            columns = G[:, new] * np.sqrt(weights)[:, None]
+            columns = self.differences(G, new) * np.sqrt(weights)[:, None]
             self.factor.add_columns(*self.weighted_rows(G, Y, weights), columns, np.full(len(new), self.alpha))
         self.chosen = np.append(self.chosen, new)
         if singular:
@@ -292,9 +308,10 @@ class OnlineState:
         They belong to the model at that time: a further update makes another record.
         """
         weights = self.factor.weights(free=self.intercept)
-        intercept = weights[0] if self.intercept else np.zeros(self.q)
+        first, weights = np.split(weights, [self.intercept])
+        intercept = first.sum(axis=0) - self.reference[self.chosen] @ weights
         statistics = partial(self.statistics, self.chosen)
-        return FittedTerms(self.candidates, self.chosen, weights[self.intercept :], intercept, statistics)
+        return FittedTerms(self.candidates, self.chosen, weights, intercept, statistics)
 
     def statistics(self, chosen: NDArray[np.intp]) -> FitStatistics:
         """Solve for some terms on all samples, for standard errors and leave-one-out."""

@@ -17,7 +17,7 @@ from termwise._numerics import RATE_TIE
 from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read
+from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
@@ -205,6 +205,7 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
         design = fit_design(self, basis, data)
         stage = filter_labels(self, design.G, design.Y, design.weights)
         path = reproduce_signal(self, design, stage, settings, after_step)
+        warn_of_lost_digits(design.candidates, path.unresolved)
         size = len(path) if self.criterion is None else equivalent_size(path, stage, self.fit_intercept)
         terms, attributes = truncate_second_stage(path, size, stage, design.candidates, self.fit_intercept)
         return self._store(

@@ -28,7 +28,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from termwise._checks import check_choice, check_number
 from termwise._numerics import GAMMA_RATIO_MIN
 from termwise.estimators import TermModel
-from termwise.estimators.data import DesignData, fit_design, read
+from termwise.estimators.data import DesignData, fit_design, read, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv
@@ -70,7 +70,8 @@ class Components:
 def eigen(problem: Problem, design: DesignData, min_gamma: float, ratio: float, max_size: int | None) -> Components:
     """Principal components: gamma are the eigenvalues of `G'G`, computed as squared singular values of G."""
     rows = problem.rows
-    U, s, V = decompose(problem.G, np.sqrt(rows.sample_weight / rows.n) if rows.intercept else None)
+    z0 = np.sqrt(rows.sample_weight / rows.n) if rows.intercept else None
+    U, s, V = decompose(problem.G, z0, rounding=problem.rounding)
     above = np.flatnonzero(s**2 > max(min_gamma, ratio * np.max(s**2, initial=0.0)))[:max_size]
     U, s = U[:, above], s[above]
     V = problem.G.T @ (U / s) if V is None else V[:, above]
@@ -263,6 +264,7 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
         problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        warn_of_lost_digits(design.candidates, problem.unresolved)
         freedom = problem.rows.n - problem.rows.intercept
         ratio, max_size = (GAMMA_RATIO_MIN, int(MAX_STABLE_SHARE * freedom)) if self.stable == "auto" else (0.0, None)
         components = METHODS[self.method](problem, design, self.tol, ratio, max_size)

@@ -309,6 +309,7 @@ class DaskBlocks(Executor):
         """Restrict all blocks."""
         other = copy.copy(self)
         other.n_candidates = len(chosen)
+        other.shift = None if self.shift is None else self.shift[chosen]
         other.states = self._submit(bundle, [[held] for held in self.states], chosen=chosen)
         return other
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, is_foreign, namespace
+from termwise._arrays import Array, at, is_foreign, namespace
 from termwise._memory import budget
 from termwise.design.files import BlockReader, FileBlock, RowFile
 from termwise.execution.cuda_graphs import launcher_for
@@ -45,11 +45,15 @@ class LocalBlocks(Executor):
 
     def copy(self) -> Self:
         """Copy all blocks; those of a file go on reading it."""
-        return type(self)([block.copy() for block in self.blocks], self.reader, self.Zt)
+        other = type(self)([block.copy() for block in self.blocks], self.reader, self.Zt)
+        other.shift = self.shift
+        return other
 
     def restrict(self, chosen: NDArray[np.intp]) -> LocalBlocks:
         """Restrict all blocks; the few columns of a file are kept in memory."""
-        return LocalBlocks([block.restricted(chosen) for block in self.blocks])
+        other = LocalBlocks([block.restricted(chosen) for block in self.blocks])
+        other.shift = None if self.shift is None else at(self.shift, chosen)
+        return other
 
     def model_rows(self) -> ModelRows:
         """Return Z, Y and the sample weights: views where there is one block, of Z also where blocks share memory."""

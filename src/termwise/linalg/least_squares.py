@@ -13,7 +13,7 @@ of their frequency weights. A solution is given by a root `K` of the variance ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import matmul
 
@@ -28,6 +28,7 @@ from termwise._arrays import (
     column_squares,
     from_host,
     namespace,
+    precision,
     put,
     row_blocks,
     row_products,
@@ -37,7 +38,7 @@ from termwise._arrays import (
     triangle,
     zeros,
 )
-from termwise._numerics import FREEDOM_MIN, LEVERAGE_GAP_MIN
+from termwise._numerics import EQUAL_ENTRIES_ULPS, FEW_DIGITS, FREEDOM_MIN, LEVERAGE_GAP_MIN, ROUNDING_SHARE
 from termwise.linalg.criteria import CRITERIA, uev
 
 
@@ -73,21 +74,37 @@ class Problem:
     G_mean: Array
     Y_mean: Array
     owned: bool
+    rounding: Array | None = None  # (p,), length of each column that rounding of its entries may account for
+    unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))  # columns of few digits
 
 
 def pose(G: Array, Y: Array, sample_weight: Array, intercept: bool) -> Problem:
-    """Centre the columns and scale the rows."""
-    given, weighted = G, bool(np.any(to_host(sample_weight) != 1))
+    """Centre the columns and scale the rows; columns that are constant but for rounding become zero.
+
+    What centring leaves of a column is compared with the column as it was given, whose precision limits its digits.
+    """
+    given, weighted, dtype = G, bool(np.any(to_host(sample_weight) != 1)), precision(G.dtype)
     G, Y = as_float64(G), as_float64(Y)
     rows = WeightedRows(from_host(sample_weight, G), intercept)
     G_mean, Y_mean = zeros((G.shape[1],), G), zeros((Y.shape[1],), G)
+    rest = G_mean
     if intercept:
         G_mean, Y_mean = ((rows.sample_weight @ M) / rows.n for M in (G, Y))
         G, Y = G - G_mean, Y - Y_mean
+        rest = (rows.sample_weight @ G) / rows.n  # rounding of a mean that is large beside the standard deviation
+        G -= rest
+        G_mean = G_mean + rest
     if weighted:
         root = (rows.sample_weight**0.5)[:, None]
         G, Y = G * root, Y * root
-    return Problem(G, Y, rows, G_mean, Y_mean, owned=G is not given)
+    squares, unresolved = column_squares(G), np.empty(0, dtype=np.intp)
+    rounding = ROUNDING_SHARE[dtype] * (squares + rows.n * G_mean**2) ** 0.5
+    few = np.flatnonzero(to_host(squares <= (FEW_DIGITS * rounding) ** 2)) if intercept else unresolved
+    if len(few):
+        equal = (EQUAL_ENTRIES_ULPS * float(np.finfo(np.float64).eps)) ** 2 * rows.n * rest**2
+        unresolved = np.intersect1d(few, np.flatnonzero(to_host(squares > equal)))
+        G = put(G, (squares <= rounding**2)[None, :], 0.0)
+    return Problem(G, Y, rows, G_mean, Y_mean, G is not given, rounding, unresolved)
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,8 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
         R = triangle(namespace(G).concat([from_host(R, G), G[rows, :]]))
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
+    if problem.rounding is not None:
+        keep &= s > np.linalg.norm(Vt * to_host(at(problem.rounding, support)), axis=1)
     K = from_host(Vt[keep].T / s[keep], G)
     return solution_from_factors(problem, K, G @ K)
 

@@ -63,7 +63,7 @@ class Spectrum:
     def __init__(self, problem: Problem, truncate: bool = False) -> None:
         self.problem, rows = problem, problem.rows
         z0 = (rows.sample_weight / rows.n) ** 0.5 if rows.intercept else None
-        self.U, self.s, self.V = decompose(problem.G, z0, truncate)
+        self.U, self.s, self.V = decompose(problem.G, z0, truncate, problem.rounding)
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
         residual, gap = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
@@ -174,10 +174,14 @@ class Spectrum:
         return errors / gap[:, None]
 
 
-def decompose(G: Array, z0: Array | None, truncate: bool = False) -> tuple[Array, NDArray, Array | None]:
+def decompose(
+    G: Array, z0: Array | None, truncate: bool = False, rounding: Array | None = None
+) -> tuple[Array, NDArray, Array | None]:
     """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
 
-    The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one.
+    The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one. If
+    `rounding` has the length of each column that rounding may account for, a direction v must have a singular value
+    above `|rounding * v|`: the digits of a column that centring has left small are those of the column before.
 
     The eigenvectors of the smaller of `G'G` and `G G'` are several times faster than an SVD, but squaring halves the
     digits of small singular values: only a well-conditioned design keeps them. A symmetric one has eigenvectors itself.
@@ -196,15 +200,20 @@ def decompose(G: Array, z0: Array | None, truncate: bool = False) -> tuple[Array
     rank = min(p, n - (z0 is not None))
     e, E = xp.linalg.eigh(G.T @ G if p <= n else G @ G.T)
     mu, E = to_host(e)[::-1][:rank], xp.flip(E, axis=1)[:, :rank]
+    lost = np.zeros(p) if rounding is None else to_host(rounding)
     if truncate:
-        rank = int(np.sum(mu > TRUNCATED_EIGENVALUE_MIN * mu.max(initial=0.0)))
+        least = max(TRUNCATED_EIGENVALUE_MIN * mu.max(initial=0.0), lost.max(initial=0.0) ** 2)
+        rank = int(np.sum(mu > least))
         mu, E = mu[:rank], E[:, :rank]
-    if rank and (truncate or mu[-1] > GRAM_EIGENVALUE_MIN * mu[0]):
+    if rank and (truncate or mu[-1] > max(GRAM_EIGENVALUE_MIN * mu[0], lost.max() ** 2)):
         s = np.sqrt(mu)
         return (G @ E / from_host(s, G), s, contiguous(E)) if p <= n else (contiguous(E), s, None)
     U, s, Vt = xp.linalg.svd(G, full_matrices=False)
     s = to_host(s)
-    keep = np.flatnonzero(s[:rank] > s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps)
+    least = s.max(initial=0) * max(n, p) * np.finfo(np.float64).eps
+    if rounding is not None:
+        least = np.maximum(least, to_host(row_squares(Vt * rounding)) ** 0.5)[:rank]
+    keep = np.flatnonzero(s[:rank] > least)
     U = at(U, keep, axis=1)
     if z0 is not None:  # directions of tiny singular values are orthogonal to z0 only up to eps s_1 / s
         Q, R = xp.linalg.qr(xp.concat([z0[:, None], U], axis=1))

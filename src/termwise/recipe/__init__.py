@@ -16,7 +16,7 @@ from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import ColumnSubset, InputStatistics
 from termwise.basis.encoder import is_frame
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
-from termwise.estimators.data import check_design, design_data, read, solve_path
+from termwise.estimators.data import check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
@@ -87,7 +87,9 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
     frame, used = data.X, data.used
     encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
-    table = encoder.transform(frame)[used].astype(np.float64)
+    encoded = encoder.transform(frame)[used]
+    warn_of_rounded_inputs(encoder.get_feature_names_out(), encoded, data)
+    table = encoded.astype(np.float64)
     InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
     samples = Samples(table, as_columns(data.y)[used], data.weights[used])
     choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)

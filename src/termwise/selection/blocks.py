@@ -5,8 +5,9 @@ arguments (k-vectors, p-vectors, a few candidates), and receives the sum of the 
 long as the rows stays in the block. Where blocks live, and how their functions are launched on a device, is decided by
 implementations of `Executor` and `Launcher` in `termwise.execution`.
 
-Everything here is for rows scaled by the square roots of their weights, though G itself is never scaled, copied or
-written to: a product `G_b' (root * u)` does instead. The column of the intercept, if any, is the first of Z.
+Everything here is for rows scaled by the square roots of their weights, though G itself is never scaled or written to:
+a product `G_b' (root * u)` does instead. Columns with a large mean are replaced by their differences from it before the
+first term, by a `Design` that stores these. The column of the intercept, if any, is the first of Z.
 
 Functions marked by `mutates` change the block. Their effect depends on the block and their arguments alone, so that a
 lost block can be recomputed by calling them again. They replace arrays rather than write to those that an earlier
@@ -105,6 +106,7 @@ class Executor(ABC):
     caches_directions: bool = True  # whether columns are expensive enough to cache those of runners-up
     min_work: int  # samples times candidates below which verifying fewer at a time would not be faster
     reader: BlockReader | None = None  # of a file, which can cache columns that may be needed soon
+    shift: Array | None = None  # (p,), reference values that were subtracted from the candidates
 
     @abstractmethod
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterable[Any]:
@@ -288,6 +290,13 @@ class RowBlock:
     def power_sums(self, power: int, means: Array) -> Array:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
         return self.G.power_sums(power, self.weights, means)
+
+    @mutates
+    def subtract(self, shift: Array) -> int:
+        """Subtract reference values from the candidates, before there is a model with terms."""
+        self.G = self.G.shifted(from_host(shift, self.Y))
+        self.launcher.captured.clear()
+        return 0
 
     # -- one more term -------------------------------------------------------------------------------------------------
 

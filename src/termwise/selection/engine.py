@@ -209,7 +209,7 @@ class PathBuilder:
         # else all that the rule reads is computed in the one pass over the data
         state.prefetches = settings.precompute or not isinstance(rule, ClosedForm)
         p = rows.n_candidates
-        self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output)
+        self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
         max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
         self.limit = min(max_terms, p, int(state.n) - settings.fit_intercept)
         self.sizes: list[int] = []  # the criterion's choices so far
@@ -290,7 +290,7 @@ class PathBuilder:
                     break  # else the rule ended earlier, but the size was chosen already
                 order = np.append(path.terms, np.setdiff1d(np.arange(len(terms)), path.terms))
             path.steps[1:] = [replace(s, term=int(terms[s.term]), seconds=s.seconds + elapsed) for s in path.steps[1:]]
-            path.n_candidates = n_candidates
+            path.n_candidates, path.unresolved = n_candidates, self.path.unresolved
         path.stop_reason, path.n_swaps = reason, len(exchanges)
         return path
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import CONSTANT_COLUMN, DEPENDENT_COLUMN
+from termwise._numerics import DEPENDENT_COLUMN, FLOAT64, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
 from termwise.selection.engine import grow
 from termwise.selection.rules import CostRule
@@ -70,7 +70,14 @@ def nested_paths(
     means = design.products(sample_weight) / n
     weighted = bool(np.any(sample_weight != 1))
     norms = design.power_sums(2, sample_weight if weighted else None, means)
-    norms[norms <= n * (CONSTANT_COLUMN * means) ** 2] = 0.0
+    rounding, shift = n * (ROUNDING_SHARE[FLOAT64] * means) ** 2, np.zeros_like(means)
+    offset = norms < OFFSET_SHARE[FLOAT64] * n * means**2
+    if offset.any():  # products with such a column would lose digits
+        shift[offset] = means[offset]
+        design = design.shifted(shift)
+        means = design.products(sample_weight) / n
+        norms = design.power_sums(2, sample_weight if weighted else None, means)
+    norms[norms <= rounding] = 0.0
     columns = CentredColumns(design, root[:, 0] if weighted else None, means, norms)
     rule, paths = CostRule(minimum=0.0), []
     for Y in targets:
@@ -78,7 +85,8 @@ def nested_paths(
         state = NestedState(columns, root * (Y - start), alpha, max_terms)
         grow(state, rule, state.limit_reached)
         k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
-        paths.append(NestedModels(terms, means[terms], state.R[:k, :k], state.Z[:k, : len(Y)], state.zy[:k], start))
+        given = means[terms] + shift[terms]
+        paths.append(NestedModels(terms, given, state.R[:k, :k], state.Z[:k, : len(Y)], state.zy[:k], start))
     return paths
 
 

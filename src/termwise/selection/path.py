@@ -107,6 +107,8 @@ class SelectionPath:
         Whether the models have an intercept.
     n_swaps : int
         Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
+    unresolved : ndarray of int
+        Candidates that vary by hardly more than the rounding of their entries, or by less; the latter are not used.
 
     Examples
     --------
@@ -131,6 +133,7 @@ class SelectionPath:
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
     n_swaps: int = 0
+    unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _training: Training | None = field(default=None, repr=False)
 

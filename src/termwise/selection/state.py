@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from termwise._arrays import (
     Array,
     as_float64,
+    as_type,
     at,
     at_least,
     column_squares,
@@ -46,11 +47,15 @@ from termwise._arrays import (
 )
 from termwise._numerics import (
     CANCELLATION_SHARE,
-    CONSTANT_COLUMN,
     DEPENDENT_COLUMN,
     DEPENDENT_COLUMN_FLOAT32,
+    EQUAL_ENTRIES_ULPS,
+    FEW_DIGITS,
+    FLOAT64,
     LEVERAGE_GAP_MIN,
+    OFFSET_SHARE,
     REORTHOGONALISE_BELOW,
+    ROUNDING_SHARE,
     SMALLEST_NORMAL,
 )
 from termwise.selection.blocks import (
@@ -148,22 +153,45 @@ class State:
         self._set_up_candidates(precompute, min_norm)
 
     def _set_up_candidates(self, precompute: bool, min_norm: float) -> None:
-        """Statistics of the model without terms, from centred columns: differences of raw sums would cancel."""
-        raw, along, gram = self.rows.reduce(RowBlock.initial_products, precompute)
+        """Statistics of the model without terms, from centred columns: differences of raw sums would cancel.
+
+        Where the mean of a column is so large beside its standard deviation that products with it lose digits, it is
+        replaced by its differences from the mean, and its statistics are computed again.
+        """
+        raw, along, gram = self._initial_products(precompute)
+        xp, dtype = namespace(raw), self.rows.dtype
+        offset = self.norms < OFFSET_SHARE[dtype] * raw
+        if self.intercept and bool(xp.any(offset)):
+            shift = as_float64(as_type(put(self.means, ~offset, 0.0), dtype))
+            self.rows.reduce(RowBlock.subtract, shift)
+            self.rows.shift = shift if self.rows.shift is None else self.rows.shift + shift
+            raw, along, gram = self._initial_products(precompute)
         self.gram = gram if precompute else None
         self._set_table(zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw))
-        self.means, self.norms, self.c0 = 0 * raw, raw, along[:, self.k :]
+        self.c0 = along[:, self.k :]
         self.T[...] = along[:, : self.k].T
-        if self.intercept:
-            self.means = self.T[0, :] / float(np.sqrt(self.n))
-            self.norms = raw - self.n * self.means**2
-            if bool(namespace(raw).any(self.norms < CANCELLATION_SHARE * raw)):
-                self.norms = self.rows.reduce(RowBlock.power_sums, 2, self.means)
-        least = at_least(self.tol * self.norms, min_norm)
-        self._table[2 * self.q + 2 : 2 * self.q + FIXED_ROWS, :] = namespace(raw).stack([self.norms, raw, least])
-        self._varying = self.norms > self.n * (CONSTANT_COLUMN * self.means) ** 2
+        given = raw if self.rows.shift is None else self.norms + self.n * (self.means + self.rows.shift) ** 2
+        rounding = ROUNDING_SHARE[dtype] ** 2 * given
+        least = xp.where(self.tol * self.norms > rounding, self.tol * self.norms, rounding)
+        least = at_least(least, min_norm)
+        self._table[2 * self.q + 2 : 2 * self.q + FIXED_ROWS, :] = xp.stack([self.norms, raw, least])
+        self._varying = self.norms > rounding
+        equal = (EQUAL_ENTRIES_ULPS * float(np.finfo(dtype).eps)) ** 2 * raw
+        few = (self.norms <= FEW_DIGITS**2 * rounding) & (self.norms > equal)
+        self.unresolved = np.flatnonzero(to_host(few))
         self.eligible, self._t = self._varying, empty((1, raw.shape[0]), raw)
         self._set_statistics(self.c0, self.c0, self.norms, self.norms)
+
+    def _initial_products(self, precompute: bool) -> tuple[Array, Array, Array]:
+        """Squared norms, products with the model and the targets, and `G'G`; also store means and centred norms."""
+        raw, along, gram = self.rows.reduce(RowBlock.initial_products, precompute)
+        self.means, self.norms = 0 * raw, raw
+        if self.intercept:
+            self.means = along[:, 0] / float(np.sqrt(self.n))
+            self.norms = raw - self.n * self.means**2
+            if bool(namespace(raw).any(self.norms < CANCELLATION_SHARE[self.rows.dtype] * raw)):
+                self.norms = self.rows.reduce(RowBlock.power_sums, 2, self.means)
+        return raw, along, gram
 
     # -- statistics ----------------------------------------------------------------------------------------------------
 
@@ -274,7 +302,7 @@ class State:
         s = vv + float(below @ below)
         den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
-        full_pass = self.gram is None or length**2 < CANCELLATION_SHARE * one.raw
+        full_pass = self.gram is None or length**2 < CANCELLATION_SHARE[FLOAT64] * one.raw
         change = self._change(one, column, below / length, length)
         arrays = CandidateArrays(self._t if full_pass else self.gram, self.eligible, self._table)
         new = NewColumn(np.array([self.k]), np.array([length, den]), c / den, change.places[1:], column)
@@ -336,12 +364,15 @@ class State:
     def training(self, rows: ModelRows | None = None) -> Training:
         """The chosen columns `G_S = Z R`, less their part along the intercept."""
         first, n = self.intercept, np.sqrt(self.n)
-        means = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
+        G_mean, Y_mean = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
+        if self.rows.shift is not None:
+            G_mean += to_host(at(self.rows.shift, np.array(self.chosen, dtype=np.intp)))
         shrunk = (self.shrinkage[:, None] * self.zy)[first:]
         if rows is None:
-            return Training(self.R[first:, first:], *means, shrunk)
-        Y = rows.Y - rows.ones[:, None] * from_host(means[1], rows.Y) if first else rows.Y
-        return Training(self.R[first:, first:], *means, shrunk, rows, rows.Z[:, first:], Y, rows.sample_weight)
+            return Training(self.R[first:, first:], G_mean, Y_mean, shrunk)
+        Y = rows.Y - rows.ones[:, None] * from_host(Y_mean, rows.Y) if first else rows.Y
+        Z = rows.Z[:, first:]
+        return Training(self.R[first:, first:], G_mean, Y_mean, shrunk, rows, Z, Y, rows.sample_weight)
 
     def set_alpha(self, alpha: float) -> None:
         """Change the penalty of all terms: P must be rebuilt, but `G'G_S = T'R` costs no pass over the data.
