@@ -123,7 +123,6 @@ def facts(
     table = resolved.preprocess(X)
     criteria = {} if resolved.n_samples is None else model.criteria_
     scores = {name: round_significant(value) for name, value in criteria.items()}
-    effects, no_effects = effects_metadata(resolved, table)
     module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
     script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
@@ -132,8 +131,7 @@ def facts(
         "scores": {**scores, "held_out": to_plain(held_out)},
         "baselines": [to_plain({**one, "score": one["value"]}) for one in baselines or []],
         "terms": terms_metadata(resolved),
-        "effects": effects,
-        "no_effects": no_effects,
+        **effects_metadata(resolved, table),
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
         "reproduce": reproduce or script,
         "versions": {**versions, "python": platform.python_version()},

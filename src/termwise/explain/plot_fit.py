@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,8 @@ from termwise._arrays import as_columns
 from termwise._checks import check_number, import_optional
 from termwise.basis.encoder import is_frame
 from termwise.estimators import TermModel
-from termwise.explain.effects import AdditiveDecomposition, Effect, check_output
+from termwise.explain.decomposition import AdditiveDecomposition
+from termwise.explain.effects import Effect, check_output, exact_effects, select_effects
 from termwise.explain.plot_criteria import BLACK, BLUE, COLOURS, GREY, SKY, VERMILION, escape, hide_spines, new_axes
 from termwise.explain.resolve import as_numpy, classification_fit, regression_fit, resolve
 
@@ -77,11 +78,20 @@ class ShapeDisplay:
     figure_: Any
     axes_: NDArray[np.object_]
 
-    def __init__(self, effects: Sequence[Effect], *, offset: float, n_effects: int, label: str = "effect") -> None:
+    def __init__(
+        self,
+        effects: Sequence[Effect],
+        *,
+        offset: float,
+        n_effects: int,
+        label: str = "effect",
+        importance: Mapping[str, float] | None = None,
+    ) -> None:
         self.effects = list(effects)
         self.offset = offset
         self.n_effects = n_effects
         self.label = label
+        self.importance = dict(sorted((importance or {}).items(), key=lambda item: -item[1]))
 
     @classmethod
     def from_estimator(
@@ -124,11 +134,19 @@ class ShapeDisplay:
             raise TypeError(
                 f"estimator must be a fitted estimator of termwise, got {model!r}: of a pipeline give the last step."
             )
-        decomposition = AdditiveDecomposition.from_model(resolve(model, "ShapeDisplay"), output)
-        effects, offset = decomposition.effects(X, grid)
-        drawn = effects if inputs is None else decomposition.select(effects, inputs)
-        label = "effect" if output is None else f"effect on output {output}"
-        display = cls(drawn, offset=offset, n_effects=len(effects), label=label)
+        decomposition = AdditiveDecomposition.from_model(resolve(model, "ShapeDisplay"))
+        which = check_output(output, len(decomposition.resolved.intercept))
+        found = exact_effects(decomposition, X, grid, grid)
+        effects = sorted(found.effects[which], key=lambda effect: -effect.strength)
+        names = [name for name, _ in decomposition.blocks]
+        drawn = effects if inputs is None else select_effects(effects, names, inputs)
+        display = cls(
+            drawn,
+            offset=float(found.offset[which]),
+            n_effects=len(effects),
+            label="effect" if output is None else f"effect on output {output}",
+            importance={name: float(total[which]) for name, total in found.totals.items()},
+        )
         return display.plot(ax, max_effects=max_effects if inputs is None else len(drawn))
 
     def plot(self, ax: Any = None, *, max_effects: int = 9) -> Self:
