@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.calibration import calibration_curve
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LassoCV, LogisticRegression, MultiTaskLassoCV, RidgeCV
 from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
@@ -20,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, is_foreign, rows_of, to_host
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
+from termwise.estimators import class_scores
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
@@ -42,6 +45,7 @@ PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
 TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
 BASELINE_ROWS = 5000  # samples a baseline is fitted to
 INTERVAL_PAIRS = 20_000_000  # pairs of a training and a test sample that intervals are computed from
+MAX_BINS, BIN_SAMPLES = 10, 20  # of a reliability curve; fewer bins than that for few samples
 COVERAGE = 0.9  # nominal coverage of the intervals
 RIDGE_PENALTIES = np.logspace(-3, 5, 33)
 INVERSE_PENALTIES = [0.003, 0.03, 0.3, 3.0, 30.0]  # C of logistic regression
@@ -87,7 +91,11 @@ def facts(
         "sizes" : weights and standard errors at other sizes, (q, k) each; the terms are the first of "path_terms".
         "terms" : "name", "weight" and "std_error" (one per output) of the chosen terms.
         "effects", "no_effects" : main effects and interactions, see `ShapeDisplay`; where terms are functions of more
-        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason.
+        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
+        say where the samples are, "band" is the half-width of the band around a main effect.
+        "importance" : total effect of each input on each output, the largest first.
+        "selection_frequency" : share of the folds in which each input was selected, where the model has it.
+        "reliability" : observed frequencies and out-of-fold probabilities of classes, where the model has fold models.
         "fit", "confusion" : observed and predicted values of at most 1,000 samples (one list per output), confusion
         matrix.
         "penalty" : criteria along alpha, for `BasisRidge`. "search" : candidates of a `CriterionSearch`. "trials" :
@@ -137,6 +145,7 @@ def facts(
         "versions": {**versions, "python": platform.python_version()},
         **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(scores)}),
         **trials_metadata(resolved),
+        **frequency_metadata(resolved),
     }
     if X is not None and labels is not None:
         samples = samples_metadata(resolved, table, labels)
@@ -215,6 +224,16 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
     return found
 
 
+def frequency_metadata(resolved: ResolvedModel) -> Metadata:
+    """Share of the folds in which each input was selected, by its name."""
+    shares = getattr(resolved.model, "selection_frequency_", None)
+    if shares is None:
+        return {}
+    names = getattr(resolved.model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
+    order = np.argsort(-np.asarray(shares), kind="stable")[:MAX_TERMS]
+    return {"selection_frequency": {str(names[j]): round_significant(shares[j]) for j in order}}
+
+
 # -- the samples -------------------------------------------------------------------------------------------------------
 
 
@@ -241,10 +260,32 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
         found = {"fit": to_plain(observed), "confusion": confusion_metadata(y, predicted, classes, how)}
         if loo is not None:
             found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
+        found |= reliability_metadata(resolved, y)
     n, p = len(y), resolved.n_candidates
     if isinstance(model, BasisRidge) and n * p * min(n, p) <= PENALTY_FLOPS:
         found["penalty"] = penalty_curves(resolved, X, y)
     return found
+
+
+def reliability_metadata(resolved: ResolvedModel, y: NDArray) -> Metadata:
+    """Observed frequency against out-of-fold probability, of the second of two classes or of each of several.
+
+    The residuals of the fold models give their scores: coded label minus residual.
+    """
+    terms = resolved.model.fitted_terms_
+    folds, labels = terms.fold_models, terms.candidates.labels
+    if folds is None or labels is None or labels.slope is None or len(folds.fold) != len(y):
+        return {}
+    scores = as_columns(code_known_labels(labels.classes, y)) - folds.residuals
+    probabilities = softmax(labels.slope * class_scores(scores[:, 0] if scores.shape[1] == 1 else scores), axis=1)
+    n_bins = int(np.clip(len(y) // BIN_SAMPLES, 2, MAX_BINS))
+    curves = []
+    for k, name in enumerate(labels.classes):
+        if k or len(labels.classes) > 2:
+            observed, predicted = calibration_curve(y == name, probabilities[:, k], n_bins=n_bins, strategy="quantile")
+            numbers = {"predicted": round_significant(predicted), "observed": round_significant(observed)}
+            curves.append({"class": str(name), **numbers})
+    return {"reliability": curves}
 
 
 def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArray | None) -> Metadata:

@@ -79,6 +79,13 @@ class Effect:
         window = [1 if v.dtype == object else 1 + 2 * round(REACH_SHARE * (len(v) - 1)) for v in self.values]
         return binary_dilation(self.density > 0, structure=np.ones(window, dtype=bool))
 
+    @property
+    def reach(self) -> float:
+        """Largest absolute effect near samples, with its band: what the scale of a plot has to show."""
+        return float(
+            (np.abs(self.effect) + (0.0 if self.band is None else self.band)).max(where=self.support, initial=0.0)
+        )
+
 
 class Explanation(NamedTuple):
     """Effects of a model on its q outputs, in the same order for each of them."""
