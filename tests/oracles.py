@@ -575,3 +575,35 @@ def swapped(G, y, rule, alpha, chosen, fixed=0, intercept=True, beta=1e-6, tie=1
         settled = 1 if better else settled + 1
         swaps += [(old, new)] if better else []
     return chosen, swaps
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+def purified(surface, first, second, sweeps=2000):
+    """A function of two discrete inputs at the samples, as pure interaction and two main effects.
+
+    Conditional means given either input are moved into its main effect, in turn, until none are left (Lengerich et al.
+    2020).
+    """
+    pure, mains = surface - surface.mean(), [np.zeros(len(surface)), np.zeros(len(surface))]
+    for _ in range(sweeps):
+        for main, values in zip(mains, (first, second), strict=True):
+            for value in set(values):
+                rows = values == value
+                moved = pure[rows].mean()
+                pure[rows] -= moved
+                main[rows] += moved
+    return pure, *mains
+
+
+def total_effect(predict, X, j):
+    """Root of half the mean squared change of the prediction when input j comes from any other sample."""
+    changes = []
+    for i in range(len(X)):
+        for other in range(len(X)):
+            if other != i:
+                moved = X[[i]].copy()
+                moved[0, j] = X[other, j]
+                changes.append((predict(moved)[0] - predict(X[[i]])[0]) ** 2)
+    return np.sqrt(np.mean(changes) / 2)
