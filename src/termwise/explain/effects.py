@@ -249,7 +249,7 @@ def effects_metadata(resolved: ResolvedModel, X: Any) -> Metadata:
     if found is None:
         return {"effects": [], "importance": [], "no_effects": reason}
     effects = sorted(zip(*found.effects, strict=True), key=lambda outputs: -max(one.strength for one in outputs))
-    totals = sorted(found.totals.items(), key=lambda item: -item[1].max())
+    totals = sorted(found.totals.items(), key=lambda item: -np.linalg.norm(item[1]))
     return {
         "effects": [{"kind": kind, **effect_metadata(outputs)} for outputs in effects[:MAX_EFFECTS]],
         "importance": [

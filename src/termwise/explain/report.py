@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from importlib.metadata import version
 from importlib.resources import files
@@ -306,8 +307,8 @@ def bars(facts: Metadata) -> list[dict[str, Any]]:
 
 
 def importance_table(facts: Metadata) -> list[dict[str, str]]:
-    """Total effect of each input as a length and as text, and how often it was selected in the folds."""
-    totals = {row["input"]: max(row["total"]) for row in facts.get("importance") or []}
+    """Total effect of each input on all outputs, as a length and as text, and how often it was selected in the folds."""
+    totals = {row["input"]: math.hypot(*row["total"]) for row in facts.get("importance") or []}
     frequency = facts.get("selection_frequency") or {}
     return [
         {
