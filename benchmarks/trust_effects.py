@@ -3,10 +3,10 @@
 The flagship is fitted to each table with its defaults; the total effects shown by the report are compared with
 scikit-learn's permutation importance of the same model on the same samples: the rise of the mean squared error, or of
 the log loss of classifiers. `spearman` is the rank correlation over all inputs, where those that the model does not use
-have a total effect of zero; `strengths` the same for the root of the summed squared strengths of all effects that the
-input is part of, which is the total effect if inputs are independent; `error_rate` for the rise of the misclassification rate, which is zero for inputs
-that change probabilities but no decision. `seeds` is the rank correlation of two runs of permutation importance with
-different seeds, the most that can be asked for.
+have a total effect of zero. The same for the root of the summed squared strengths of all effects that an input is part
+of, which is its total effect if inputs are independent: `strengths`; and for the rise of the misclassification rate,
+which is zero for inputs that change probabilities but no decision: `error_rate`. `seeds` is the rank correlation of two
+runs of permutation importance with different seeds, the most that can be asked for.
 
 Two tables are simulated by rules that were fixed beforehand, after tables on which effects over an even grid misled:
 "default" (a strong input, two weak ones that are correlated with it and with each other) and "email" (counts, most of

@@ -598,12 +598,11 @@ def purified(surface, first, second, sweeps=2000):
 
 
 def total_effect(predict, X, j):
-    """Root of half the mean squared change of the prediction when input j comes from any other sample."""
+    """Root of half the mean squared change of the prediction when input j comes from any sample."""
     changes = []
-    for i in range(len(X)):
-        for other in range(len(X)):
-            if other != i:
-                moved = X[[i]].copy()
-                moved[0, j] = X[other, j]
-                changes.append((predict(moved)[0] - predict(X[[i]])[0]) ** 2)
+    for row in X:
+        for other in X:
+            moved = row.copy()
+            moved[j] = other[j]
+            changes.append(np.diff(predict(np.array([row, moved])))[0] ** 2)
     return np.sqrt(np.mean(changes) / 2)

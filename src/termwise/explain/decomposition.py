@@ -49,7 +49,8 @@ class AdditiveDecomposition:
 
     def parts(self, purify: Purification, U: Floats) -> dict[Key, Part]:
         """Sum of the terms of each input and of each pair, on the grid and at rows of encoded columns."""
-        found = {}
+        found, weights = {}, self.resolved.weights
+        G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
         for key, terms in self.groups().items():
             members = [purify.inputs[k] for k in key]
             codes = [one.grid(purify.pair_size if len(key) == 2 else purify.grid_size)[1] for one in members]
@@ -57,7 +58,8 @@ class AdditiveDecomposition:
             rows = np.tile(U[0], (places[0].size, 1))
             for one, code, place in zip(members, codes, places, strict=True):
                 rows[:, one.columns] = code[place.ravel()]
-            found[key] = Part(self.outputs(rows, terms).reshape(*places[0].shape, -1), self.outputs(U, terms))
+            on_grid = self.outputs(rows, terms).reshape(*places[0].shape, -1)
+            found[key] = Part(on_grid, G[:, terms] @ weights[:, terms].T)
         return found
 
     def outputs(self, U: Floats, terms: NDArray[np.intp]) -> Floats:

@@ -20,7 +20,7 @@ from termwise.explain.inputs import TOTAL_ROWS, Input, density, inputs_of, total
 from termwise.explain.purification import Purification, jackknife_band
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
-MAX_EFFECTS = 36  # in the metadata
+MAX_EFFECTS, MAX_INPUTS = 36, 200  # in the metadata
 CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
 EFFECT_ROWS = 5000  # samples over which effects are centred
 PARTIAL_INPUTS = 60  # partial dependence on more inputs than this takes too long
@@ -124,9 +124,11 @@ def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: in
     for key, part in pure.items():
         members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
         effects.append(describe(members, part.grid, part.rows.std(axis=0), band, observed=X is not None))
-    terms = [np.concatenate([some for key, some in model.groups().items() if k in key]) for k in mains]
-    totals = total_effects(
-        [purify.inputs[k] for k in mains],
+    totals = {purify.inputs[k].name: pure[k,].rows.std(axis=0) for k in mains}  # of inputs that act alone
+    paired = [k for k in mains if any(k in key for key in pure if len(key) == 2)]
+    terms = [np.concatenate([some for key, some in model.groups().items() if k in key]) for k in paired]
+    totals |= total_effects(
+        [purify.inputs[k] for k in paired],
         [partial(model.outputs, terms=some) for some in terms],
         U[evenly(len(U), TOTAL_ROWS)],
     )
@@ -253,7 +255,7 @@ def effects_metadata(resolved: ResolvedModel, X: Any) -> Metadata:
     return {
         "effects": [{"kind": kind, **effect_metadata(outputs)} for outputs in effects[:MAX_EFFECTS]],
         "importance": [
-            {"input": name, "total": round_significant(total, 4)} for name, total in totals[:MAX_EFFECTS] if total.any()
+            {"input": name, "total": round_significant(total, 4)} for name, total in totals[:MAX_INPUTS] if total.any()
         ],
         "no_effects": reason,
     }

@@ -121,12 +121,12 @@ def spread_rows(blocks: Blocks, ends: Floats) -> Floats:
 def total_effects(inputs: list[Input], outputs: list[Callable[[Floats], Floats]], U: Floats) -> dict[str, Floats]:
     """Total effect of some inputs on each output, (q,), by their names.
 
-    It is the root of half the mean squared change of the output f when the input is exchanged between rows,
-    `sqrt(mean (f(x) - f(x with x_j of another row))^2 / 2)`: Jansen's (1999) estimator of the total variance due to an
+    It is the root of half the mean squared change of the output f when the value of the input is taken from any row,
+    `sqrt(mean (f(x) - f(x with x_j of any row))^2 / 2)`: Jansen's (1999) estimator of the total variance due to an
     input, over the rows as they are. Permuting the input raises the mean squared error by twice its square, as far as
     the residuals are not correlated with the change, so its order is that of permutation importance. The square is the
-    sum of the squared strengths of all effects that the input is part of if inputs are independent; if it acts alone,
-    it is the square of the strength of its effect, whatever the distribution.
+    sum of the squared strengths of all effects that the input is part of if inputs are independent; for an input that
+    acts alone it is the strength of its effect, whatever the distribution.
 
     `outputs` are the parts of the outputs, (m, q), that depend on each input, as functions of rows of encoded columns.
     All pairs of rows are used if these are few, else some random permutations with a fixed seed.
@@ -140,5 +140,5 @@ def total_effects(inputs: list[Input], outputs: list[Callable[[Floats], Floats]]
             moved = U.copy()
             moved[np.ix_(order, one.columns)] = U[np.ix_(np.roll(order, shift), one.columns)]
             squares += ((output(moved) - own) ** 2).mean(axis=0)
-        totals[one.name] = np.sqrt(squares / max(2 * len(shifts), 1))
+        totals[one.name] = np.sqrt((n - 1) / n * squares / max(2 * len(shifts), 1))  # a row is drawn itself as well
     return totals

@@ -30,7 +30,7 @@ TARGETS = {
     "ridge": "distilled from a ridge fit, both stages",
     "pooled": "distilled from a stacked ensemble, all stages",
 }
-MAX_CANDIDATES = 20  # of a search, in the table of its results
+MAX_CANDIDATES = 20  # of a search, in the table of its results; inputs in the table of their total effects
 EXPONENT_FROM = 1e6  # numbers from here on have an exponent
 MINUS = "\u2212"
 
@@ -307,7 +307,7 @@ def bars(facts: Metadata) -> list[dict[str, Any]]:
 
 
 def importance_table(facts: Metadata) -> list[dict[str, str]]:
-    """Total effect of each input on all outputs, as a length and as text, and how often it was selected in the folds."""
+    """Total effects of the inputs on all outputs, as lengths and as text, and how often folds selected the input."""
     totals = {row["input"]: math.hypot(*row["total"]) for row in facts.get("importance") or []}
     frequency = facts.get("selection_frequency") or {}
     return [
@@ -317,7 +317,7 @@ def importance_table(facts: Metadata) -> list[dict[str, str]]:
             "value": short(total, 3),
             "frequency": per_cent(frequency[name]) if name in frequency else "",
         }
-        for name, total in totals.items()
+        for name, total in list(totals.items())[:MAX_CANDIDATES]
     ]
 
 
