@@ -217,6 +217,17 @@ def test_reliability_is_that_of_out_of_fold_probabilities(with_folds):
     assert "reliability" not in diagnostics.facts(bare, X, y)
 
 
+def test_reliability_of_several_classes(classes):
+    X, y = classes
+    model = TermwiseClassifier(3, dictionary="linear").fit(X, y)
+    noise = np.random.default_rng(0).normal(size=(len(y), 3))
+    record = FoldModels((model.fitted_terms_,) * 2, np.arange(len(y)) % 2, noise, np.ones(len(y)))
+    model.fitted_terms_ = replace(model.fitted_terms_, fold_models=record)
+    facts = diagnostics.facts(model, X, y)
+    assert [curve["class"] for curve in facts["reliability"]] == ["<u>", "b", "c"]
+    assert "Observed frequency of each class against" in report.render(model, facts=facts)
+
+
 def test_inputs_are_ranked_by_their_total_effects(with_folds, monkeypatch):
     (model, X, y), _ = with_folds
     monkeypatch.setattr(type(model), "selection_frequency_", np.array([1.0, 0.8, 0.2, 1.0]), raising=False)

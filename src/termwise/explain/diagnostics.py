@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
-from sklearn.calibration import calibration_curve
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LassoCV, LogisticRegression, MultiTaskLassoCV, RidgeCV
 from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
@@ -22,10 +20,10 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, is_foreign, rows_of, to_host
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
-from termwise.estimators import class_scores
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
+from termwise.explain.folds import frequency_metadata, reliability_metadata
 from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
@@ -45,7 +43,6 @@ PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
 TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
 BASELINE_ROWS = 5000  # samples a baseline is fitted to
 INTERVAL_PAIRS = 20_000_000  # pairs of a training and a test sample that intervals are computed from
-MAX_BINS, BIN_SAMPLES = 10, 20  # of a reliability curve; fewer bins than that for few samples
 COVERAGE = 0.9  # nominal coverage of the intervals
 RIDGE_PENALTIES = np.logspace(-3, 5, 33)
 INVERSE_PENALTIES = [0.003, 0.03, 0.3, 3.0, 30.0]  # C of logistic regression
@@ -224,16 +221,6 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
     return found
 
 
-def frequency_metadata(resolved: ResolvedModel) -> Metadata:
-    """Share of the folds in which each input was selected, by its name."""
-    shares = getattr(resolved.model, "selection_frequency_", None)
-    if shares is None:
-        return {}
-    names = getattr(resolved.model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
-    order = np.argsort(-np.asarray(shares), kind="stable")[:MAX_TERMS]
-    return {"selection_frequency": {str(names[j]): round_significant(shares[j]) for j in order}}
-
-
 # -- the samples -------------------------------------------------------------------------------------------------------
 
 
@@ -265,27 +252,6 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     if isinstance(model, BasisRidge) and n * p * min(n, p) <= PENALTY_FLOPS:
         found["penalty"] = penalty_curves(resolved, X, y)
     return found
-
-
-def reliability_metadata(resolved: ResolvedModel, y: NDArray) -> Metadata:
-    """Observed frequency against out-of-fold probability, of the second of two classes or of each of several.
-
-    The residuals of the fold models give their scores: coded label minus residual.
-    """
-    terms = resolved.model.fitted_terms_
-    folds, labels = terms.fold_models, terms.candidates.labels
-    if folds is None or labels is None or labels.slope is None or len(folds.fold) != len(y):
-        return {}
-    scores = as_columns(code_known_labels(labels.classes, y)) - folds.residuals
-    probabilities = softmax(labels.slope * class_scores(scores[:, 0] if scores.shape[1] == 1 else scores), axis=1)
-    n_bins = int(np.clip(len(y) // BIN_SAMPLES, 2, MAX_BINS))
-    curves = []
-    for k, name in enumerate(labels.classes):
-        if k or len(labels.classes) > 2:
-            observed, predicted = calibration_curve(y == name, probabilities[:, k], n_bins=n_bins, strategy="quantile")
-            numbers = {"predicted": round_significant(predicted), "observed": round_significant(observed)}
-            curves.append({"class": str(name), **numbers})
-    return {"reliability": curves}
 
 
 def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArray | None) -> Metadata:
