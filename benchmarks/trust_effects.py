@@ -1,4 +1,4 @@
-"""Total effects of inputs next to permutation importance, on tables of all kinds.
+"""Total effects of inputs next to permutation importance, and the coverage of the bands around main effects.
 
 The flagship is fitted to each table with its defaults; the total effects shown by the report are compared with
 scikit-learn's permutation importance of the same model on the same samples: the rise of the mean squared error, or of
@@ -11,6 +11,10 @@ runs of permutation importance with different seeds, the most that can be asked 
 Two tables are simulated by rules that were fixed beforehand, after tables on which effects over an even grid misled:
 "default" (a strong input, two weak ones that are correlated with it and with each other) and "email" (counts, most of
 them rare, one non-zero in a single row). Tables of the papers need the data: set TERMWISE_DATA to their folder.
+
+`coverage` is the share of values of an input, between its outer deciles, at which the band covers the main effect of a
+known function, averaged over draws of the data and the inputs that are in the model, with its standard error;
+`half_width` and `error` are the mean half-width and the mean absolute error of the effect.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +34,8 @@ from scipy.stats import spearmanr
 from sklearn import datasets as bundled
 from sklearn.inspection import permutation_importance
 
-from termwise import TermwiseClassifier, TermwiseRegressor, datasets, diagnostics
+from termwise import AnovaBasis, ForwardRegressor, TermwiseClassifier, TermwiseRegressor, datasets, diagnostics
+from termwise.fitted import FoldModels
 
 MAX_ROWS = 2000
 REPEATS = 20
@@ -110,9 +116,49 @@ def compare(name: str, n: int) -> dict[str, Any]:
     return record
 
 
+EFFECTS = [lambda x: np.sin(3 * x), lambda x: 1.5 * x**2, lambda x: 0.5 * x]  # of the first three inputs
+
+
+def bands(n: int, noise: float, folds: int, seed: int, draws: int) -> dict[str, Any]:
+    """Coverage of the bands of `ForwardRegressor` with its defaults: five inputs matter, two of them as a product."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(draws):
+        X = rng.uniform(-1, 1, size=(n, 8))
+        y = sum(f(X[:, j]) for j, f in enumerate(EFFECTS)) + X[:, 3] * X[:, 4] + noise * rng.normal(size=n)
+        model, fold = ForwardRegressor(AnovaBasis()).fit(X, y), rng.permutation(n) % folds
+        terms = [ForwardRegressor(AnovaBasis()).fit(X[fold != k], y[fold != k]).fitted_terms_ for k in range(folds)]
+        record = FoldModels(tuple(terms), fold, np.zeros((n, 1)), np.ones(n))
+        model.fitted_terms_ = replace(model.fitted_terms_, fold_models=record)
+        effects = {tuple(one["inputs"]): one for one in diagnostics.facts(model, X, y)["effects"]}
+        for j, f in enumerate(EFFECTS):
+            if (f"x{j}",) in effects:
+                one = effects[f"x{j}",]
+                values = np.array(one["values"][0])
+                inner = (values >= one["deciles"][0][0]) & (values <= one["deciles"][0][-1])
+                error = (np.array(one["effect"][0]) - f(values) + f(X[:, j]).mean())[inner]
+                half = np.array(one["band"][0])[inner]
+                found.append([np.mean(np.abs(error) <= half), half.mean(), np.abs(error).mean()])
+    means, deviations = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    names = ("coverage", "half_width", "error")
+    return {
+        "study": "effects",
+        "quantity": "bands",
+        "n": n,
+        "noise": noise,
+        "folds": folds,
+        "nominal": 0.9,
+        "draws": draws,
+        "seed": seed,
+        **{name: [round(float(means[k]), 4), round(float(deviations[k]), 4)] for k, name in enumerate(names)},
+    }
+
+
 def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     """Return the jobs: a table each."""
     home = os.environ.get("TERMWISE_DATA")
     papers = [name for name in PAPERS if home and Path(home).is_dir()]
     tables = ["wine", "default"] if small else [*BUNDLED, *FRIEDMAN, *DRAWN, *papers]
-    return [partial(compare, name, 300 if small else MAX_ROWS) for name in tables]
+    seeds, draws = (1, 3) if small else (10, 20)
+    cells = [(n, noise, folds) for n in (100, 400) for noise in (0.3, 1.0) for folds in (5, 10)]
+    found: list[Callable[[], dict[str, Any]]] = [partial(compare, name, 300 if small else MAX_ROWS) for name in tables]
+    return found + [partial(bands, *cell, seed, draws) for cell in cells for seed in range(seeds)]
