@@ -144,10 +144,10 @@ def fold_models(resolved: ResolvedModel, start: int) -> list[ResolvedModel]:
     for fold in [] if record is None else record.models:
         steps, read = steps_of(fold.candidates.basis), None
         encoders, own = steps[:start], resolved.steps[:start]
-        if len(own) == 1 and isinstance(own[0], TableEncoder) and isinstance(encoders[0], TableEncoder):
+        if [type(step) for step in encoders + own] == [TableEncoder, TableEncoder]:
             places = {name: j for j, name in enumerate(own[0].get_feature_names_out())}
             read = np.array([places[name] for name in encoders[0].get_feature_names_out()])
-        elif any(one is not other for one, other in zip(own, encoders, strict=True)):
+        elif len(encoders) < start or any(one is not other for one, other in zip(own, encoders, strict=True)):
             return []
         weights, intercept = to_host(fold.weights).T, to_host(fold.intercept)
         chosen = to_host(fold.chosen)

@@ -118,8 +118,9 @@ def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: in
     resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X)
     purify = Purification(inputs_of(model.blocks, U), grid, pair_grid)
     pure, constant = purify(model.parts(purify, U))
-    mains = [key[0] for key in pure if len(key) == 1]  # of all inputs that are used
-    bands = fold_bands(fold_models(resolved, model.n_encoders), model.n_encoders, mains, purify, U)
+    mains = {key[0]: part.grid for key, part in pure.items() if len(key) == 1}  # of all inputs that are used
+    folds = fold_models(resolved, model.n_encoders)
+    bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify, U) for fold in folds], mains)
     effects = []
     for key, part in pure.items():
         members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
@@ -175,13 +176,15 @@ def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
     encoder = first if isinstance(first, TableEncoder) else TableEncoder().fit(X)
     U, start = np.asarray(encoder.transform(X), dtype=np.float64), int(encoder is first)
     inputs = inputs_of(encoder.blocks(), U)
-    purify, places = Purification(inputs, PARTIAL_GRID, PARTIAL_GRID), list(range(len(inputs)))
-    bands = fold_bands(fold_models(resolved, start), start, places, purify, U)
+    curves, *of_folds = (
+        {k: partial_curve(one_model, start, one, U, PARTIAL_GRID) for k, one in enumerate(inputs)}
+        for one_model in [resolved, *fold_models(resolved, start)]
+    )
+    bands = jackknife_bands(of_folds, curves)
     totals = total_effects(inputs, [partial(all_outputs, resolved, start)] * len(inputs), U[evenly(len(U), TOTAL_ROWS)])
-    effects = []
-    for k, one in enumerate(inputs):
-        curve = partial_curve(resolved, start, one, U, PARTIAL_GRID)
-        effects.append(describe([one], curve, totals[one.name], bands.get(k), observed=True))
+    effects = [
+        describe([one], curves[k], totals[one.name], bands.get(k), observed=True) for k, one in enumerate(inputs)
+    ]
     offset = all_outputs(resolved, start, U).mean(axis=0) + resolved.intercept
     return Explanation([list(on_output) for on_output in zip(*effects, strict=True)], offset, totals)
 
@@ -201,36 +204,32 @@ def partial_curve(resolved: ResolvedModel, start: int, one: Input, U: Floats, si
 
 def all_outputs(resolved: ResolvedModel, start: int, U: Floats) -> Floats:
     """Sum of all terms for rows of encoded columns, (m, q)."""
+    if not len(resolved.chosen):
+        return np.zeros((len(U), len(resolved.weights)))
     return resolved.evaluate(U, start).astype(np.float64) @ resolved.weights.T
 
 
 # -- bands -------------------------------------------------------------------------------------------------------------
 
 
-def fold_bands(
-    folds: list[ResolvedModel], start: int, mains: list[int], purify: Purification, U: Floats
-) -> dict[int, Floats]:
-    """Half-widths of the bands around the main effects of some inputs, (m, q), from the models of the folds.
-
-    A fold that does not use an input has an effect of zero there; for a fold whose terms cannot be separated, the main
-    effect is its partial dependence.
-    """
-    curves: list[dict[int, Floats]] = []
-    for fold in folds:
-        size, found = purify.grid_size, {}
-        if len(fold.chosen):
-            try:
-                model = AdditiveDecomposition.from_model(fold)
-                found = {key[0]: part.grid for key, part in purify(model.parts(purify, U))[0].items() if len(key) == 1}
-            except ValueError:
-                if len(mains) > PARTIAL_INPUTS:
-                    return {}
-                found = {k: partial_curve(fold, start, purify.inputs[k], U, size) for k in mains}
-        curves.append(found)
-    if len(folds) < 2:
+def jackknife_bands(curves: list[dict[int, Floats]], mains: dict[int, Floats]) -> dict[int, Floats]:
+    """Half-widths of the bands around main effects, (m, q), from those of each fold, zero where these lack an input."""
+    if len(curves) < 2:
         return {}
-    shapes = {k: (len(purify.inputs[k].grid(purify.grid_size)[0]), len(folds[0].intercept)) for k in mains}
-    return {k: jackknife_band([found.get(k, np.zeros(shapes[k])) for found in curves]) for k in mains}
+    return {k: jackknife_band([found.get(k, np.zeros(main.shape)) for found in curves]) for k, main in mains.items()}
+
+
+def fold_effects(
+    fold: ResolvedModel, start: int, mains: Iterable[int], purify: Purification, U: Floats
+) -> dict[int, Floats]:
+    """Main effects of the model of a fold, (m, q); its partial dependence if its terms cannot be separated."""
+    if not len(fold.chosen):
+        return {}
+    try:
+        model = AdditiveDecomposition.from_model(fold)
+    except ValueError:
+        return {k: partial_curve(fold, start, purify.inputs[k], U, purify.grid_size) for k in mains}
+    return {key[0]: part.grid for key, part in purify(model.parts(purify, U))[0].items() if len(key) == 1}
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------
