@@ -80,6 +80,11 @@ class Input:
         padded = np.concatenate([np.repeat(knots[0], degree), knots, np.repeat(knots[-1], degree)])
         return BSpline.design_matrix(np.clip(codes[:, 0], knots[0], knots[-1]), padded, degree).toarray()
 
+    @cached_property
+    def row_functions(self) -> Floats:
+        """These functions at the rows."""
+        return self.functions(self.rows)
+
 
 def inputs_of(blocks: Blocks, U: Floats) -> list[Input]:
     """The inputs that encoded columns belong to."""

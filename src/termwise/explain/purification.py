@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,18 +35,13 @@ class Purification:
     generalised functional ANOVA (Hooker 2007; for fitted models Lengerich et al. 2020, with bins in place of splines)
     for the empirical distribution. Inputs that are correlated are treated as such: `x0 * x1` of two equal inputs is all
     main effect. Averages over the product of the marginal distributions, which have closed forms, would call it all
-    interaction, and count combinations of values that no sample has. Splines are functions of any value, so the sum of
-    all effects remains the prediction everywhere.
+    interaction (if the means are zero), and count combinations of values that no sample has. Splines are functions of
+    any value, so the sum of all effects remains the prediction everywhere.
     """
 
     inputs: list[Input]
     grid_size: int  # values of an input alone
     pair_size: int  # and in a pair
-
-    @cached_property
-    def functions(self) -> dict[int, Floats]:
-        """Functions of each input at the rows, computed where a pair needs them."""
-        return {}
 
     def __call__(self, parts: dict[Key, Part]) -> tuple[dict[Key, Part], Floats]:
         """Pure effects, each with mean zero over the rows, and the constant that they are added to, (q,)."""
@@ -60,8 +54,8 @@ class Purification:
                     on_grid, on_pair_grid = (
                         one.functions(one.grid(size)[1]) @ coef for size in (self.grid_size, self.pair_size)
                     )
-                    pure[k,] = Part(main.grid + on_grid, main.rows + self.functions[k] @ coef)
-                    grid, rows = grid - np.expand_dims(on_pair_grid, 1 - axis), rows - self.functions[k] @ coef
+                    pure[k,] = Part(main.grid + on_grid, main.rows + one.row_functions @ coef)
+                    grid, rows = grid - np.expand_dims(on_pair_grid, 1 - axis), rows - one.row_functions @ coef
                 pure[key] = Part(grid, rows)
         centers = {key: part.rows.mean(axis=0) for key, part in pure.items()}
         centred = {key: Part(part.grid - centers[key], part.rows - centers[key]) for key, part in pure.items()}
@@ -69,12 +63,10 @@ class Purification:
 
     def _additive_part(self, key: Key, rows: Floats) -> list[Floats]:
         """Coefficients of the functions of each of two inputs whose sum is nearest to a surface at the rows."""
-        for k in key:
-            if k not in self.functions:
-                self.functions[k] = self.inputs[k].functions(self.inputs[k].rows)
-        B = np.hstack([self.functions[k] for k in key])
+        first, second = (self.inputs[k].row_functions for k in key)
+        B = np.hstack([first, second])
         coef = np.linalg.pinv(B.T @ B, rcond=GRAM_EIGENVALUE_MIN, hermitian=True) @ (B.T @ rows)
-        return np.split(coef, [self.functions[key[0]].shape[1]])
+        return np.split(coef, [first.shape[1]])
 
 
 def jackknife_band(curves: Sequence[Floats]) -> Floats:
