@@ -673,3 +673,34 @@ def randomised_inference(G, y, select, variance, share, seed, counts=None):
     coefficients = np.linalg.solve(H.T @ H, H.T @ v)
     covariance = variance * (1 + 1 / gamma**2) * np.linalg.inv(H.T @ H)
     return chosen, coefficients[1:], np.sqrt(np.diag(covariance))[1:]
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+def purified(surface, first, second, sweeps=2000):
+    """A function of two discrete inputs at the samples, as pure interaction and two main effects.
+
+    Conditional means given either input are moved into its main effect, in turn, until none are left (Lengerich et al.
+    2020).
+    """
+    pure, mains = surface - surface.mean(), [np.zeros(len(surface)), np.zeros(len(surface))]
+    for _ in range(sweeps):
+        for main, values in zip(mains, (first, second), strict=True):
+            for value in set(values):
+                rows = values == value
+                moved = pure[rows].mean()
+                pure[rows] -= moved
+                main[rows] += moved
+    return pure, *mains
+
+
+def total_effect(predict, X, j):
+    """Root of half the mean squared change of the prediction when input j comes from any sample."""
+    changes = []
+    for row in X:
+        for other in X:
+            moved = row.copy()
+            moved[j] = other[j]
+            changes.append(np.diff(predict(np.array([row, moved])))[0] ** 2)
+    return np.sqrt(np.mean(changes) / 2)

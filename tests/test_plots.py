@@ -98,33 +98,36 @@ def test_a_curve_is_the_sum_of_its_terms(sample):
 
 
 def test_a_surface_is_the_sum_of_its_terms(sample):
+    """With the main effects of its two inputs, which take from it what single inputs explain."""
     X, y = sample
-    model = ForwardRegressor(AnovaBasis()).fit(X, y)
-    effect = at(ShapeDisplay.from_estimator(model, X, grid=5), "x1", "x2")
-    members = np.flatnonzero((model.basis_.inputs_ == [1, 2]).all(axis=1))
+    model = ForwardRegressor(AnovaBasis(), max_terms=4).fit(X, y)
+    display = ShapeDisplay.from_estimator(model, X, grid=5)
+    effect, first_main, second_main = at(display, "x1", "x2"), at(display, "x1"), at(display, "x2")
+    members = np.flatnonzero(np.isin(model.basis_.inputs_, [1, 2, -1]).all(axis=1))
     mean = by_hand(model, X, members).mean()
     assert effect.effect.shape == (5, 5)
     for a, first in enumerate(effect.values[0]):
         for b, second in enumerate(effect.values[1]):
             expected = by_hand(model, [[9.0, first, second, 9.0]], members) - mean
-            assert effect.effect[a, b] == pytest.approx(expected[0], abs=1e-12)
+            total = effect.effect[a, b] + first_main.effect[a] + second_main.effect[b]
+            assert total == pytest.approx(expected[0], abs=1e-12)
 
 
 def test_effects_of_categories(table):
     X, y = table
     model = ForwardRegressor(make_pipeline(TableEncoder(), AnovaBasis()), max_terms=12, criterion=None).fit(X, y)
     display = ShapeDisplay.from_estimator(model, X, grid=7, max_effects=20)
-    encoder, basis = model.basis_.named_steps.values()
-    owner = np.array([0, 1, 1, 1, 2, 3, 3, -1])  # speed, three fuels, load, two gears, none
-    keys = np.sort(owner[basis.inputs_], axis=1)
-    members = np.flatnonzero((keys == [1, 2]).all(axis=1))
+    encoder, _ = model.basis_.named_steps.values()
     effect = at(display, "fuel", "load")
     assert effect.values[0].tolist() == ["gas", "oil", "wood"]
-    mean = by_hand(model, X, members).mean()
-    for k, fuel in enumerate(effect.values[0]):
-        rows = pd.DataFrame({"speed": 1.0, "fuel": fuel, "load": effect.values[1], "gear": 1})
-        np.testing.assert_allclose(effect.effect[k], by_hand(model, rows, members) - mean, atol=1e-9)
     assert encoder.blocks()[1] == ("fuel", ["gas", "oil", "wood"])
+    for k, fuel in enumerate(effect.values[0]):
+        rows = pd.DataFrame({"speed": X["speed"].min(), "fuel": fuel, "load": effect.values[1], "gear": 1})
+        total = display.offset
+        for one in display.effects:
+            places = {"speed": 0, "fuel": k, "load": np.arange(7), "gear": 0}
+            total = total + one.effect[tuple(places[name] for name in one.inputs)]
+        np.testing.assert_allclose(total, model.predict(rows), atol=1e-9)
 
 
 ENCODED = make_pipeline(TableEncoder(), StandardScaler(), AnovaBasis())
@@ -172,12 +175,12 @@ def test_effects_add_up_to_the_prediction_minus_its_mean(kind, table, rng):
 
 
 @pytest.mark.parametrize("kind", with_a_basis)
-def test_without_samples_effects_are_centred_over_the_grid(kind, table):
+def test_without_samples_values_are_spread_evenly(kind, table):
     model, X = BUILT[kind](*table)
-    display = ShapeDisplay.from_estimator(model, grid=30)
+    display = ShapeDisplay.from_estimator(model, grid=200)
     for effect in display.effects:
-        assert effect.effect.mean() == pytest.approx(0, abs=1e-9 * np.abs(effect.effect).max())
-        assert effect.strength == pytest.approx(effect.effect.std())
+        assert effect.effect.mean() == pytest.approx(0, abs=0.03 * np.abs(effect.effect).max())
+        assert effect.strength == pytest.approx(effect.effect.std(), rel=0.06)
         assert all(deciles.size == 0 for deciles in effect.deciles)
         assert set(effect.inputs) <= set(X.columns)
 

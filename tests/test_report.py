@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import termwise
@@ -30,6 +32,7 @@ from termwise import (
     write_report,
 )
 from termwise.basis import TableEncoder
+from termwise.fitted import FoldModels
 
 pytestmark = pytest.mark.xdist_group("report")  # one browser for all
 
@@ -170,6 +173,87 @@ def test_what_error_estimates_account_for(rng):
     assert "The size of this model was given" in report.render(model, facts=facts)
     forward = ForwardRegressor().fit(X, X[:, 0])
     assert "some fit by chance" in report.render(forward, X=X, y=X[:, 0])
+
+
+@pytest.fixture(scope="module")
+def with_folds():
+    """A regressor and a classifier that have kept the models of their folds, with their samples."""
+    rng, n = np.random.default_rng(6), 200
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    X["kind"] = pd.Categorical(rng.choice(["u", "v"], n))
+    y = X["a"] * X["b"] + (X["kind"] == "u") + 0.3 * rng.normal(size=n)
+    labels = np.where(y + 0.3 * rng.normal(size=n) > 0.5, "yes", "no")
+    basis, fold = make_pipeline(TableEncoder(), AnovaBasis()), np.arange(n) % 5
+    found = []
+    for estimator, target in ((ForwardRegressor(basis), y.to_numpy()), (TermwiseClassifier(4), labels)):
+        classifies, residuals, models = target is labels, np.empty((n, 1)), []
+        for k in range(5):
+            one = clone(estimator).fit(X[fold != k], target[fold != k])
+            score = (one.decision_function if classifies else one.predict)(X[fold == k])
+            coded = np.where(target[fold == k] == "yes", 1.0, -1.0) if classifies else target[fold == k]
+            residuals[fold == k, 0] = coded - score
+            models.append(replace(one.fitted_terms_, statistics_or_solve=None))
+        model = estimator.fit(X, target)
+        record = FoldModels(tuple(models), fold, residuals, np.ones(n))
+        model.fitted_terms_ = replace(model.fitted_terms_, fold_models=record)
+        found.append((model, X, target))
+    return found
+
+
+def test_reliability_is_that_of_out_of_fold_probabilities(with_folds):
+    _, (model, X, y) = with_folds
+    facts, record = diagnostics.facts(model, X, y), model.fitted_terms_.fold_models
+    ((curve),) = facts["reliability"]
+    scores = np.where(y == "yes", 1.0, -1.0) - record.residuals[:, 0]
+    probabilities = 1 / (1 + np.exp(-2 * model.fitted_terms_.candidates.labels.slope * scores))
+    order = np.argsort(probabilities, kind="stable")
+    groups = np.array_split(order, 10)
+    np.testing.assert_allclose(curve["predicted"], [probabilities[rows].mean() for rows in groups], atol=0.02)
+    np.testing.assert_allclose(curve["observed"], [(y[rows] == "yes").mean() for rows in groups], atol=0.11)
+    assert curve["class"] == "yes"
+    text = " ".join(Page(report.render(model, facts=facts)).text.split())
+    assert "Reliability of the probabilities" in text
+    assert "of models that were selected and fitted without the sample" in text
+    bare = TermwiseClassifier(2, dictionary="linear").fit(X, y)
+    bare.fitted_terms_ = replace(bare.fitted_terms_, fold_models=None)
+    assert "reliability" not in diagnostics.facts(bare, X, y)
+
+
+def test_reliability_of_several_classes(classes):
+    X, y = classes
+    model = TermwiseClassifier(3, dictionary="linear").fit(X, y)
+    noise = np.random.default_rng(0).normal(size=(len(y), 3))
+    record = FoldModels((model.fitted_terms_,) * 2, np.arange(len(y)) % 2, noise, np.ones(len(y)))
+    model.fitted_terms_ = replace(model.fitted_terms_, fold_models=record)
+    facts = diagnostics.facts(model, X, y)
+    assert [curve["class"] for curve in facts["reliability"]] == ["<u>", "b", "c"]
+    assert "Observed frequency of each class against" in report.render(model, facts=facts)
+
+
+def test_inputs_are_ranked_by_their_total_effects(with_folds, monkeypatch):
+    (model, X, y), _ = with_folds
+    monkeypatch.setattr(type(model), "selection_frequency_", np.array([1.0, 0.8, 0.2, 1.0]), raising=False)
+    facts = diagnostics.facts(model, X, y)
+    assert facts["selection_frequency"] == {"a": 1.0, "kind": 1.0, "b": 0.8, "c": 0.2}
+    names = [row["input"] for row in facts["importance"]]
+    assert set(names[:2]) == {"a", "b"}
+    html = report.render(model, facts=facts)
+    table = html.split('id="importance"')[1].split("</table>")[0]
+    assert re.findall(r'<th scope="row">(\w+)</th>', table) == names
+    assert "80.0\u00a0%" in table
+    assert "std. error, given the terms" in html
+
+
+def test_files_of_older_versions(regression):
+    """Without densities, bands and total effects."""
+    old = json.loads(json.dumps(regression[1]))
+    del old["importance"]
+    for effect in old["effects"]:
+        del effect["density" if len(effect["inputs"]) == 1 else "support"]
+        effect.pop("support", None)
+    text = " ".join(Page(report.render(None, facts=old)).text.split())
+    assert "How much the prediction depends" not in text
+    assert "ticks are deciles of the samples." in text
 
 
 def test_numbers_have_sensible_digits(rng):
@@ -367,6 +451,28 @@ def test_tooltips_of_effects_and_residuals(show, regression):
 
 
 @in_browser
+def test_bands_densities_and_reliability(show, with_folds, regression):
+    (model, X, y), (classifier, _, labels) = with_folds
+    facts = diagnostics.facts(model, X, y)
+    browser = show(report.render(model, facts=facts))
+    single = [effect for effect in facts["effects"] if len(effect["inputs"]) == 1]
+    curves = [effect for effect in single if not effect["categories"][0]]
+    assert len(css(browser, "#effect-plots .band")) == len(curves)
+    assert len(css(browser, "#effect-plots .density")) == 60 * len(curves)
+    assert len(css(browser, "#effect-plots line.error")) == 2 * (len(single) - len(curves))
+    for figure, effect in zip(css(browser, "#effect-plots svg"), facts["effects"], strict=True):
+        assert ("\u00b1" in hover(browser, figure)) == (len(effect["inputs"]) == 1)
+    browser = show(report.render(classifier, X=X, y=labels))
+    assert len(css(browser, "#reliability-chart .dot")) == 10
+    assert "predicted" in hover(browser, css(browser, "#reliability-chart svg")[0])
+    old = json.loads(json.dumps(regression[1]))
+    for effect in old["effects"]:
+        effect.pop("density", None)
+        effect.pop("support", None)
+    assert len(css(show(report.render(None, facts=old)), "#effect-plots svg")) == len(old["effects"])
+
+
+@in_browser
 def test_hostile_names_in_the_browser(show, regression):
     model, facts = regression
     browser = show(report.render(model, facts=facts, title=HOSTILE))
@@ -420,7 +526,7 @@ def test_outputs_of_different_sizes_are_shown_one_at_a_time(show, rng):
     browser = show(report.render(model, X=X, y=Y))
 
     def reaches():
-        return [line.rect["height"] for line in css(browser, "#effect-plots .line")]
+        return [line.rect["height"] for line in css(browser, "#effect-plots .line.faint")]
 
     assert len(reaches()) == 2
     assert max(reaches()) > 80

@@ -21,7 +21,8 @@ from termwise.estimators.stability import StabilityResult, stability
 from termwise.estimators.thresholding import OrthogonalThresholdRegressor
 from termwise.execution import forward_path
 from termwise.explain.plot_criteria import CriterionDisplay, SelectionPathDisplay
-from termwise.explain.plot_fit import FitDisplay, ShapeDisplay
+from termwise.explain.plot_effects import ShapeDisplay
+from termwise.explain.plot_fit import FitDisplay
 from termwise.explain.report import write_report
 from termwise.linalg.reestimate import reestimate_alpha
 from termwise.recipe import TermwiseClassifier, TermwiseRegressor

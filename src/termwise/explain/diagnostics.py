@@ -16,6 +16,7 @@ from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
+from termwise.explain.folds import frequency_metadata, reliability_metadata
 from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
@@ -87,7 +88,11 @@ def facts(
         "sizes" : weights and standard errors at other sizes, (q, k) each; the terms are the first of "path_terms".
         "terms" : "name", "weight" and "std_error" (one per output) of the chosen terms.
         "effects", "no_effects" : main effects and interactions, see `ShapeDisplay`; where terms are functions of more
-        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason.
+        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
+        say where the samples are, "band" is the half-width of the band around a main effect.
+        "importance" : total effect of each input on each output, the largest first.
+        "selection_frequency" : share of the folds in which each input was selected, where the model has it.
+        "reliability" : observed frequencies and out-of-fold probabilities of classes, where the model has fold models.
         "fit", "confusion" : observed and predicted values of at most 1,000 samples (one list per output), confusion
         matrix.
         "penalty" : criteria along alpha, for `BasisRidge`. "search" : candidates of a `CriterionSearch`. "trials" :
@@ -125,7 +130,6 @@ def facts(
     scores = {name: round_significant(value) for name, value in criteria.items()}
     scores |= {"held_out": to_plain(held_out)}
     scores |= {"cross_validation": to_plain(cross_validation or own_score(estimator, labels))}
-    effects, no_effects = effects_metadata(resolved, table)
     module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
     script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
@@ -134,13 +138,13 @@ def facts(
         "scores": scores,
         "baselines": [to_plain({**one, "score": one["value"]}) for one in baselines or []],
         "terms": terms_metadata(resolved),
-        "effects": effects,
-        "no_effects": no_effects,
+        **effects_metadata(resolved, table),
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
         "reproduce": reproduce or script,
         "versions": {**versions, "python": platform.python_version()},
         **(path_metadata(resolved, labels) if hasattr(model, "path_") else {"criteria": list(criteria)}),
         **trials_metadata(resolved),
+        **frequency_metadata(resolved),
     }
     if X is not None and labels is not None:
         samples = samples_metadata(resolved, table, labels)
@@ -245,6 +249,7 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
         found = {"fit": to_plain(observed), "confusion": confusion_metadata(y, predicted, classes, how)}
         if loo is not None:
             found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
+        found |= reliability_metadata(resolved, y)
     n, p = len(y), resolved.n_candidates
     if isinstance(model, BasisRidge) and n * p * min(n, p) <= PENALTY_FLOPS:
         found["penalty"] = penalty_curves(resolved, X, y)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from numpy.typing import NDArray
+from scipy.ndimage import binary_dilation
 
-from termwise._arrays import densify, evenly, is_foreign, rows_of, to_host
-from termwise._checks import check_number, check_table
-from termwise.basis import AnovaBasis, LagBasis, SmoothBasis, TableEncoder, UnionBasis
-from termwise.basis.base import inputs_of_columns
+from termwise._arrays import densify, evenly, rows_of
+from termwise._checks import check_number
+from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
-from termwise.explain.resolve import SCALERS, Floats, Metadata, ResolvedModel, round_significant, to_plain
+from termwise.explain.decomposition import AdditiveDecomposition, fold_models
+from termwise.explain.inputs import TOTAL_ROWS, Input, density, inputs_of, total_effects
+from termwise.explain.purification import Purification, jackknife_band
+from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
-Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their categories if they have some
-
-DECILES = np.arange(0.1, 0.95, 0.1)
-MAX_EFFECTS = 36  # in the metadata
+MAX_EFFECTS, MAX_INPUTS = 36, 200  # in the metadata
 CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
 EFFECT_ROWS = 5000  # samples over which effects are centred
 PARTIAL_INPUTS = 60  # partial dependence on more inputs than this takes too long
 PARTIAL_ROWS = 150  # samples it is averaged over
 PARTIAL_GRID = 24  # values of an input
+TAIL_SHARE = 0.01  # samples beyond a value, below which a curve is drawn lighter
+REACH_SHARE = 0.1  # of the range of each input: a surface further than this from all samples is greyed
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,15 @@ class Effect:
     effect : ndarray of shape (m,) or (m1, m2)
         Contribution to the prediction on the grid.
     strength : float
-        Standard deviation of the effect, over `X` if that was given, over the grid otherwise.
+        Standard deviation of the effect over the samples of `X`, or over values spread evenly over the ranges of the
+        inputs if there is no `X`. For partial dependence, the total effect of the input.
     deciles : tuple of ndarrays
         Deciles of each input in `X`; empty without `X` and for categories.
+    density : ndarray of shape (m,) or (m1, m2), default=None
+        Share of the samples nearest to each point of the grid; None without `X`.
+    band : ndarray of shape (m,), default=None
+        Half-width of a pointwise 90 % band around a main effect, from the models of the folds of a cross-validation
+        that repeats the selection; None where there are none, and for pairs.
     """
 
     inputs: tuple[str, ...]
@@ -53,146 +59,82 @@ class Effect:
     effect: Floats
     strength: float
     deciles: tuple[Floats, ...]
+    density: Floats | None = None
+    band: Floats | None = None
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """Points of the grid near samples.
+
+        Of one input those with at least 1 % of the samples on either side; of two, those with a sample within a tenth
+        of the range of both, or of the same category.
+        """
+        if self.density is None:
+            return np.ones(self.effect.shape, dtype=bool)
+        if len(self.inputs) == 1:
+            if self.values[0].dtype == object:
+                return self.density > 0
+            up_to = self.density.cumsum()
+            return np.minimum(up_to, 1 - up_to + self.density) >= TAIL_SHARE
+        window = [1 if v.dtype == object else 1 + 2 * round(REACH_SHARE * (len(v) - 1)) for v in self.values]
+        return binary_dilation(self.density > 0, structure=np.ones(window, dtype=bool))
+
+    @property
+    def reach(self) -> float:
+        """Largest absolute effect near samples, with its band: what the scale of a plot has to show."""
+        return float(
+            (np.abs(self.effect) + (0.0 if self.band is None else self.band)).max(where=self.support, initial=0.0)
+        )
 
 
-class InputGrid(NamedTuple):
-    """Grid of an input, and the encoded columns it consists of."""
+class Explanation(NamedTuple):
+    """Effects of a model on its q outputs, in the same order for each of them."""
 
-    name: str
-    columns: list[int]
-    values: NDArray  # (m,)
-    codes: Floats  # (m, number of columns), the values as encoded columns
-    deciles: Floats
+    effects: list[list[Effect]]  # of each output
+    offset: Floats  # (q,)
+    totals: dict[str, Floats]  # total effect of each input that is used, (q,)
 
 
-def input_grids(blocks: Blocks, ends: Floats, size: int, U: Floats | None) -> list[InputGrid]:
-    """Grids of all inputs, between the lowest and highest values of the columns in the two rows of `ends`."""
-    grids, start = [], 0
-    for name, categories in blocks:
-        columns = list(range(start, start + (1 if categories is None else len(categories))))
-        start += len(columns)
-        deciles = np.empty(0)
-        if categories is None:
-            values = np.linspace(ends[0, columns[0]], ends[1, columns[0]], size)
-            codes = values[:, None]
-            deciles = deciles if U is None else np.quantile(U[:, columns[0]], DECILES)
-        else:
-            values = np.fromiter(categories, dtype=object, count=len(categories))
-            codes = np.eye(len(categories))
-        grids.append(InputGrid(name, columns, values, codes, deciles))
-    return grids
+def describe(
+    members: list[Input], heights: Floats, strengths: Floats, band: Floats | None, observed: bool
+) -> list[Effect]:
+    """The effect of one input or two on each output; `observed` says whether the rows of the inputs are samples."""
+    shape = heights.shape[:-1]
+    values = tuple(one.grid(size)[0] for one, size in zip(members, shape, strict=True))
+    deciles = tuple(one.deciles if observed else np.empty(0) for one in members)
+    shares = density(members, shape) if observed else None
+    names = tuple(one.name for one in members)
+    return [
+        Effect(names, values, heights[..., j], float(strength), deciles, shares, None if band is None else band[:, j])
+        for j, strength in enumerate(strengths)
+    ]
 
 
 # -- exact effects -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AdditiveDecomposition:
-    """A model as a sum of functions of one or two inputs: `prediction = offset + sum of the effects`.
-
-    The first `n_encoders` steps of the model turn a table into the inputs; scalers and the basis follow.
-    """
-
-    resolved: ResolvedModel
-    output: int
-    n_encoders: int
-    basis: AnovaBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
-    columns: NDArray[np.intp]  # (k, 2), encoded columns that each term depends on; -1 for none
-    blocks: Blocks
-
-    @classmethod
-    def from_model(cls, resolved: ResolvedModel, output: int | None) -> Self:
-        """Decompose a model, or raise unless each of its terms is a function of one or two inputs."""
-        if not len(resolved.chosen):
-            raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
-        output = check_output(output, len(resolved.intercept))
-        steps, basis = list(resolved.steps), None
-        if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis | UnionBasis):
-            basis = steps.pop().take(resolved.chosen)
-        n_encoders = len(steps)
-        while n_encoders and isinstance(steps[n_encoders - 1], SCALERS):
-            n_encoders -= 1
-        opaque = basis is None and n_encoders and not isinstance(steps[n_encoders - 1], TableEncoder)
-        columns = columns_of(steps[n_encoders - 1] if opaque else basis, resolved.chosen)
-        return cls(resolved, output, n_encoders, basis, columns, name_inputs(resolved, n_encoders))
-
-    def effects(self, X: Any, grid: int) -> tuple[list[Effect], float]:
-        """All effects, the strongest first, and the offset they are added to."""
-        U, weights = None, self.resolved.weights[self.output]
-        if X is not None:  # as encoded columns, in the units they are drawn in
-            U = check_table(to_host(X) if is_foreign(X) else X)
-            validate_data(self.resolved.model, U, skip_check_array=True, reset=False)
-            for step in self.resolved.steps[: self.n_encoders]:
-                U = step.transform(U)
-            U = check_array(densify(U), dtype=np.float64)
-        grids = input_grids(self.blocks, self._ranges(U), grid, U)
-        samples = None if U is None else self.resolved.evaluate(U, self.n_encoders)
-        effects, offset = [], float(self.resolved.intercept[self.output])
-        for key, terms in self._groups().items():
-            pair = [grids[k] for k in key]
-            heights = self.resolved.evaluate(mesh(key, grids), self.n_encoders, terms) @ weights[terms]
-            reference = heights if samples is None else samples[:, terms] @ weights[terms]
-            center = float(reference.mean())
-            heights = (heights - center).reshape([len(one.values) for one in pair])
-            names, values, deciles = zip(*((one.name, one.values, one.deciles) for one in pair), strict=True)
-            effects.append(Effect(names, values, heights, float(reference.std()), deciles))
-            offset += center
-        return sorted(effects, key=lambda effect: -effect.strength), offset
-
-    def select(self, effects: list[Effect], inputs: Iterable[Any]) -> list[Effect]:
-        """Effects of the inputs and pairs named, in that order."""
-        by_inputs = {frozenset(effect.inputs): effect for effect in effects}
-        names: dict[Any, Any] = {k: name for k, (name, _) in enumerate(self.blocks)}
-        selected = []
-        for item in [inputs] if isinstance(inputs, str) else inputs:
-            wanted = frozenset(names.get(i, i) for i in (item if isinstance(item, tuple | list) else [item]))
-            if wanted not in by_inputs:
-                available = ", ".join(" and ".join(effect.inputs) for effect in effects)
-                raise ValueError(
-                    f"inputs must be inputs, or pairs, that the terms of the model are of, got {item!r}: it has "
-                    f"effects of {available}."
-                )
-            selected.append(by_inputs[wanted])
-        return selected
-
-    def _groups(self) -> dict[tuple[int, ...], NDArray[np.intp]]:
-        """Positions of the terms of each input and each pair."""
-        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
-        owner = np.append(np.repeat(np.arange(len(sizes)), sizes), -1)  # input of each column; the last for none
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for term, pair in enumerate(self.columns):
-            groups.setdefault(tuple(sorted(set(owner[pair].tolist()) - {-1})), []).append(term)
-        return {key: np.array(terms) for key, terms in groups.items()}
-
-    def _ranges(self, U: Floats | None) -> Floats:
-        """Lowest and highest value of each column, of the samples U or of those that the basis was fitted to."""
-        if U is not None:
-            ends = np.array([U.min(axis=0), U.max(axis=0)])
-        elif self.basis is not None:
-            basis = self.basis
-            while isinstance(basis, UnionBasis):  # its bases are fitted to the same inputs
-                basis = basis.bases_[0]
-            ends = basis.ranges_
-            with warnings.catch_warnings():  # values without an inverse are NaN, checked below
-                warnings.simplefilter("ignore")
-                for scaler in reversed(self.resolved.steps[self.n_encoders : -1]):
-                    ends = scaler.inverse_transform(ends)
-        if (U is None and self.basis is None) or not np.isfinite(ends).all():
-            raise ValueError(
-                "X must be given for this model, got None: it does not know the ranges of its inputs. The samples it "
-                "was fitted to will do."
-            )
-        ends = np.sort(ends, axis=0)
-        return ends + np.where(ends[0] == ends[1], [[-0.5], [0.5]], 0.0)  # constant columns need an axis too
-
-
-def mesh(key: tuple[int, ...], grids: list[InputGrid]) -> Floats:
-    """Rows of encoded columns: all combinations of the values of some inputs, one arbitrary value of the others."""
-    places = np.meshgrid(*(np.arange(len(grids[k].values)) for k in key), indexing="ij")
-    rows = np.tile(np.concatenate([grid.codes[0] for grid in grids]), (places[0].size, 1))
-    for k, place in zip(key, places, strict=True):
-        rows[:, grids[k].columns] = grids[k].codes[place.ravel()]
-    return rows
+def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: int) -> Explanation:
+    """Pure effects over the samples of X, on grids of one size for an input alone and of another for pairs."""
+    resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X)
+    purify = Purification(inputs_of(model.blocks, U), grid, pair_grid)
+    pure, constant = purify(model.parts(purify, U))
+    mains = {key[0]: part.grid for key, part in pure.items() if len(key) == 1}  # of all inputs that are used
+    folds = fold_models(resolved, model.n_encoders)
+    bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify, U) for fold in folds], mains)
+    effects = []
+    for key, part in pure.items():
+        members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
+        effects.append(describe(members, part.grid, part.rows.std(axis=0), band, observed=X is not None))
+    totals = {purify.inputs[k].name: pure[k,].rows.std(axis=0) for k in mains}  # of inputs that act alone
+    paired = [k for k in mains if any(k in key for key in pure if len(key) == 2)]
+    terms = [np.concatenate([some for key, some in model.groups().items() if k in key]) for k in paired]
+    totals |= total_effects(
+        [purify.inputs[k] for k in paired],
+        [partial(model.outputs, terms=some) for some in terms],
+        U[evenly(len(U), TOTAL_ROWS)],
+    )
+    outputs = [list(on_output) for on_output in zip(*effects, strict=True)]
+    return Explanation(outputs, resolved.intercept + constant, totals)
 
 
 def check_output(output: int | None, n_outputs: int) -> int:
@@ -202,89 +144,137 @@ def check_output(output: int | None, n_outputs: int) -> int:
     return int(check_number("output", output, low=0, below=n_outputs, integer=True, remedy="say which output to draw"))
 
 
-def columns_of(basis: Any, columns: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Columns that each function depends on, (p, 2), -1 for none; without a basis the functions are columns."""
-    if isinstance(basis, UnionBasis):
-        return np.vstack([columns_of(part, columns) for part in basis.bases_])[basis.places_]
-    separable = basis is None or isinstance(basis, AnovaBasis | SmoothBasis)
-    sets = inputs_of_columns(basis, columns if basis is None else np.arange(basis.n_functions)) if separable else []
-    if not separable or any(len(inputs) > 2 for inputs in sets):
-        raise ValueError(
-            "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
-            f"{type(basis).__name__}, whose inputs are not known term by term: the effects of single inputs cannot be "
-            "separated. Use scikit-learn's PartialDependenceDisplay for averages over the other inputs."
-        )
-    return np.array([(*inputs, -1)[:2] for inputs in sets], dtype=np.intp)
-
-
-def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:
-    """Names of the encoded inputs, and the categories of those that have some."""
-    model, steps = resolved.model, resolved.steps
-    names: ArrayLike = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-    for k, step in enumerate(steps[:n_encoders]):
-        if k == n_encoders - 1 and isinstance(step, TableEncoder):
-            return step.blocks(names)
-        nameless = not hasattr(step, "get_feature_names_out")
-        names = [f"x{j}" for j in range(steps[k + 1].n_features_in_)] if nameless else step.get_feature_names_out(names)
-    return [(str(name), None) for name in np.asarray(names, dtype=object)]
+def select_effects(effects: list[Effect], names: list[str], inputs: Iterable[Any]) -> list[Effect]:
+    """Effects of the inputs and pairs given by name or position, in that order."""
+    by_inputs = {frozenset(effect.inputs): effect for effect in effects}
+    by_place: dict[Any, Any] = dict(enumerate(names))
+    selected = []
+    for item in [inputs] if isinstance(inputs, str) else inputs:
+        wanted = frozenset(by_place.get(i, i) for i in (item if isinstance(item, tuple | list) else [item]))
+        if wanted not in by_inputs:
+            available = ", ".join(" and ".join(effect.inputs) for effect in effects)
+            raise ValueError(
+                f"inputs must be inputs, or pairs, that the terms of the model are of, got {item!r}: it has effects of "
+                f"{available}."
+            )
+        selected.append(by_inputs[wanted])
+    return selected
 
 
 # -- partial dependence ------------------------------------------------------------------------------------------------
 
 
-def partial_dependence(resolved: ResolvedModel, X: Any) -> list[list[Effect]]:
-    """Centred partial dependence of every output on each input, for models whose terms cannot be separated.
+def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
+    """Partial dependence on each input, for models whose terms cannot be separated; None if it takes too long.
 
-    scikit-learn's function of that name takes neither polars frames nor inputs of several columns (one-hot codes).
+    The strength is the total effect of the input: the spread of an average leaves out what the average hides.
     """
     first = resolved.steps[0] if resolved.steps else None
     if X is None or isinstance(first, LagBasis) or X.shape[1] > PARTIAL_INPUTS:
-        return []
+        return None
     X = X if is_frame(X) else densify(X)
     encoder = first if isinstance(first, TableEncoder) else TableEncoder().fit(X)
-    U = encoder.transform(X)
-    rows, effects = U[evenly(len(U), PARTIAL_ROWS)], []
-    for grid in input_grids(encoder.blocks(), np.array([U.min(axis=0), U.max(axis=0)]), PARTIAL_GRID, U):
-        means = []
-        for code in grid.codes:
-            moved = rows.copy()
-            moved[:, grid.columns] = code
-            G = resolved.evaluate(moved, int(encoder is first)).astype(np.float64)
-            means.append((G @ resolved.weights.T + resolved.intercept).mean(axis=0))
-        heights = np.array(means)
-        effects.append(
-            [Effect((grid.name,), (grid.values,), h - h.mean(), float(h.std()), (grid.deciles,)) for h in heights.T]
-        )
-    return effects
+    U, start = np.asarray(encoder.transform(X), dtype=np.float64), int(encoder is first)
+    inputs = inputs_of(encoder.blocks(), U)
+    curves, *of_folds = (
+        {k: partial_curve(one_model, start, one, U, PARTIAL_GRID) for k, one in enumerate(inputs)}
+        for one_model in [resolved, *fold_models(resolved, start)]
+    )
+    bands = jackknife_bands(of_folds, curves)
+    totals = total_effects(inputs, [partial(all_outputs, resolved, start)] * len(inputs), U[evenly(len(U), TOTAL_ROWS)])
+    effects = [
+        describe([one], curves[k], totals[one.name], bands.get(k), observed=True) for k, one in enumerate(inputs)
+    ]
+    offset = all_outputs(resolved, start, U).mean(axis=0) + resolved.intercept
+    return Explanation([list(on_output) for on_output in zip(*effects, strict=True)], offset, totals)
+
+
+def partial_curve(resolved: ResolvedModel, start: int, one: Input, U: Floats, size: int) -> Floats:
+    """Partial dependence of all outputs on an input, (m, q), with mean zero over the samples.
+
+    scikit-learn's function of that name takes neither polars frames nor inputs of several columns (one-hot codes).
+    """
+    rows, means = U[evenly(len(U), PARTIAL_ROWS)], []
+    for code in one.grid(size)[1]:
+        moved = rows.copy()
+        moved[:, one.columns] = code
+        means.append(all_outputs(resolved, start, moved).mean(axis=0))
+    return np.array(means) - np.average(means, axis=0, weights=density([one], (len(means),)))
+
+
+def all_outputs(resolved: ResolvedModel, start: int, U: Floats) -> Floats:
+    """Sum of all terms for rows of encoded columns, (m, q)."""
+    if not len(resolved.chosen):
+        return np.zeros((len(U), len(resolved.weights)))
+    return resolved.evaluate(U, start).astype(np.float64) @ resolved.weights.T
+
+
+# -- bands -------------------------------------------------------------------------------------------------------------
+
+
+def jackknife_bands(curves: list[dict[int, Floats]], mains: dict[int, Floats]) -> dict[int, Floats]:
+    """Half-widths of the bands around main effects, (m, q), from those of each fold, zero where these lack an input."""
+    if len(curves) < 2:
+        return {}
+    return {k: jackknife_band([found.get(k, np.zeros(main.shape)) for found in curves]) for k, main in mains.items()}
+
+
+def fold_effects(
+    fold: ResolvedModel, start: int, mains: Iterable[int], purify: Purification, U: Floats
+) -> dict[int, Floats]:
+    """Main effects of the model of a fold, (m, q); its partial dependence if its terms cannot be separated."""
+    if not len(fold.chosen):
+        return {}
+    try:
+        model = AdditiveDecomposition.from_model(fold)
+    except ValueError:
+        return {k: partial_curve(fold, start, purify.inputs[k], U, purify.grid_size) for k in mains}
+    return {key[0]: part.grid for key, part in purify(model.parts(purify, U))[0].items() if len(key) == 1}
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------
 
 
-def effects_metadata(resolved: ResolvedModel, X: Any) -> tuple[list[Metadata], str]:
-    """The strongest effects on every output as plain data; where there are no exact ones, averages, and the reason."""
+def effects_metadata(resolved: ResolvedModel, X: Any) -> Metadata:
+    """The strongest effects on every output and the total effects of the inputs, as plain data.
+
+    Where there are no exact effects, "effects" are averages, and "no_effects" is the reason.
+    """
     X = None if X is None else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
-    kind, reason, by_inputs = "exact", "", []
+    kind, reason, found = "exact", "", None
     try:
-        for output in range(len(resolved.intercept)):
-            model = AdditiveDecomposition.from_model(resolved, output)
-            curves = [effect for effect in model.effects(X, CURVE_GRID)[0] if len(effect.inputs) == 1]
-            surfaces = [effect for effect in model.effects(X, SURFACE_GRID)[0] if len(effect.inputs) == 2]
-            by_inputs.append({effect.inputs: effect for effect in curves + surfaces})
-        effects = [[of_output[inputs] for of_output in by_inputs] for inputs in by_inputs[0]]
+        found = exact_effects(AdditiveDecomposition.from_model(resolved), X, CURVE_GRID, SURFACE_GRID)
     except ValueError as error:
         kind, reason = "average", str(error)
-        effects = partial_dependence(resolved, X) if len(resolved.chosen) else []
-    effects.sort(key=lambda outputs: -max(effect.strength for effect in outputs))
-    return [
-        {
-            "kind": kind,
-            "inputs": list(outputs[0].inputs),
-            "values": [to_plain(v) if v.dtype == object else round_significant(v) for v in outputs[0].values],
-            "categories": [v.dtype == object for v in outputs[0].values],
-            "effect": [round_significant(effect.effect, 4) for effect in outputs],
-            "strength": [round_significant(effect.strength, 4) for effect in outputs],
-            "deciles": [round_significant(v, 4) for v in outputs[0].deciles],
-        }
-        for outputs in effects[:MAX_EFFECTS]
-    ], reason
+        found = partial_dependence(resolved, X) if len(resolved.chosen) else None
+    if found is None:
+        return {"effects": [], "importance": [], "no_effects": reason}
+    effects = sorted(zip(*found.effects, strict=True), key=lambda outputs: -max(one.strength for one in outputs))
+    totals = sorted(found.totals.items(), key=lambda item: -np.linalg.norm(item[1]))
+    return {
+        "effects": [{"kind": kind, **effect_metadata(outputs)} for outputs in effects[:MAX_EFFECTS]],
+        "importance": [
+            {"input": name, "total": round_significant(total, 4)} for name, total in totals[:MAX_INPUTS] if total.any()
+        ],
+        "no_effects": reason,
+    }
+
+
+def effect_metadata(outputs: tuple[Effect, ...]) -> Metadata:
+    """An effect on every output as plain data."""
+    one = outputs[0]
+    found = {
+        "inputs": list(one.inputs),
+        "values": [to_plain(v) if v.dtype == object else round_significant(v) for v in one.values],
+        "categories": [v.dtype == object for v in one.values],
+        "effect": [round_significant(effect.effect, 4) for effect in outputs],
+        "strength": [round_significant(effect.strength, 4) for effect in outputs],
+        "deciles": [round_significant(v, 4) for v in one.deciles],
+    }
+    if one.density is not None:
+        found["support"] = to_plain(one.support.astype(np.int8))
+        if len(one.inputs) == 1:
+            found["density"] = round_significant(one.density, 3)
+    if one.band is not None:
+        found["band"] = [None if effect.band is None else round_significant(effect.band, 3) for effect in outputs]
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from importlib.metadata import version
 from importlib.resources import files
@@ -22,7 +23,7 @@ from termwise.recipe.dictionaries import DICTIONARIES
 
 SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
-OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effects"]
+OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effects", "importance", "reliability"]
 MISCLASSIFICATION = "leave-one-out misclassification rate"
 NAMES = CRITERION_NAMES | {"loo_error": MISCLASSIFICATION, "loo_error_rate": MISCLASSIFICATION}
 METRICS = {"R2": "R²", "accuracy": "accuracy"}
@@ -30,7 +31,7 @@ TARGETS = {
     "ridge": "distilled from a ridge fit, both stages",
     "pooled": "distilled from a stacked ensemble, all stages",
 }
-MAX_CANDIDATES = 20  # of a search, in the table of its results
+MAX_CANDIDATES = 20  # of a search, in the table of its results; inputs in the table of their total effects
 EXPONENT_FROM = 1e6  # numbers from here on have an exponent
 MINUS = "\u2212"
 
@@ -96,6 +97,7 @@ def render(
         headline=headline(facts["model"]),
         cards=cards(facts),
         bars=bars(facts),
+        importance=importance_table(facts),
         trials=trials_table(facts),
         notes=notes(facts),
         metrics=METRICS,
@@ -250,6 +252,7 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
         "path": facts["path"] and "Error along the path",
         "terms": "Terms and weights",
         "effects": facts["effects"] and effects,
+        "reliability": facts["reliability"] and "Reliability of the probabilities",
         "fit": (facts["confusion"] and "Confusion matrix") or (residuals and "Observed and predicted values"),
         "penalty": facts["penalty"] and "Error along the penalty",
         "tried": (facts["trials"] and "Dictionaries compared") or (facts["search"] and "Parameter search"),
@@ -312,6 +315,21 @@ def bars(facts: Metadata) -> list[dict[str, Any]]:
             "terms": counted(row["terms"], "term"),
         }
         for row in rows
+    ]
+
+
+def importance_table(facts: Metadata) -> list[dict[str, str]]:
+    """Total effects of the inputs on all outputs, as lengths and as text, and how often folds selected the input."""
+    totals = {row["input"]: math.hypot(*row["total"]) for row in facts.get("importance") or []}
+    frequency = facts.get("selection_frequency") or {}
+    return [
+        {
+            "input": name,
+            "width": f"{100 * total / max(totals.values()):.2f}",
+            "value": short(total, 3),
+            "frequency": per_cent(frequency[name]) if name in frequency else "",
+        }
+        for name, total in list(totals.items())[:MAX_CANDIDATES]
     ]
 
 

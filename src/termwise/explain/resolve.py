@@ -74,6 +74,7 @@ class ResolvedModel:
     sample_weight: Floats | None  # of the samples with positive weight
     std_errors: Floats | None  # (q, k)
     loo_residuals: Floats | None  # (n, q)
+    read: NDArray[np.intp] | None = None  # encoded columns that the terms take, where these are not all
 
     def preprocess(self, X: Any) -> Any:
         """Inputs of the model itself."""
@@ -81,6 +82,7 @@ class ResolvedModel:
 
     def evaluate(self, U: Any, start: int, terms: Any = slice(None)) -> Floats:
         """Some of the chosen terms, (m, k), from the output of the first `start` steps."""
+        U = U if self.read is None else U[:, self.read]
         *steps, last = self.steps[start:] or [None]
         with warnings.catch_warnings():  # columns are in order, also for steps fitted to named ones
             warnings.filterwarnings("ignore", message="X does not have valid feature names")

@@ -4,7 +4,11 @@
 const outputs = facts.model.outputs, many = outputs.length > 1;
 const panel = { output: 0, height: 220 };  // the output that is shown
 const nameAt = (k) => (many ? outputs[k] : "effect");
-const effectLines = (effect, i) => visibleOutputs().map((k) => [nameAt(k), format(effect.effect[k][i], 3)]);
+const bandOf = (effect, k) => (effect.band && effect.band[k]) || null;
+const withBand = (effect, k, i) => (bandOf(effect, k) ? ` ± ${format(effect.band[k][i], 2)}` : "");
+const effectLines = (effect, i) =>
+  visibleOutputs().map((k) => [nameAt(k), format(effect.effect[k][i], 3) + withBand(effect, k, i)]);
+const isNear = (effect, i) => !effect.support || effect.support[i];  // files of older versions have no support
 
 // Scores of a few classes share one chart; other outputs, which differ in scale, are shown one at a time.
 const together = facts.model.task === "classification" && outputs.length <= colours.length;
@@ -42,23 +46,46 @@ function addEffect(effect) {
   });
 }
 
-// Largest main effect on the outputs shown: the scale of all curves.
+// Largest main effect near samples on the outputs shown, with its band: the scale of all curves.
 function limit() {
   const single = facts.effects.filter((one) => one.inputs.length === 1);
-  const values = single.flatMap((one) => visibleOutputs().flatMap((k) => one.effect[k]));
-  return 1.05 * Math.max(...values.map(Math.abs), 1e-300);
+  const reach = (one, k) => one.effect[k].map((value, i) =>
+    (isNear(one, i) ? Math.abs(value) + (bandOf(one, k) ? one.band[k][i] : 0) : 0));
+  return 1.05 * Math.max(...single.flatMap((one) => visibleOutputs().flatMap((k) => reach(one, k))), 1e-300);
+}
+
+// Histogram of the samples below a curve, one bar for each point of the grid.
+function histogram(effect, { X, bottom, left, right }) {
+  const [xs] = effect.values, most = Math.max(...effect.density), half = (X(xs[1]) - X(xs[0])) / 2;
+  return effect.density.map((share, i) => {
+    const from = Math.max(left, X(xs[i]) - half), to = Math.min(right, X(xs[i]) + half), height = 24 * share / most;
+    return shape("rect", { class: "density", x: from, width: to - from, y: bottom - height, height });
+  });
+}
+
+function bandShape(points, halves, { X, Y }, style) {
+  const edge = (sign) => points.map(([x, y], i) => `${X(x).toFixed(1)} ${Y(y + sign * halves[i]).toFixed(1)}`);
+  const outline = [...edge(1), ...edge(-1).reverse()].join("L");
+  return shape("path", { class: "band", fill: style.stroke, d: `M${outline}Z` });
 }
 
 function drawCurve(holder, width, effect) {
   const [name] = effect.inputs, [xs] = effect.values, x = [xs[0], xs[xs.length - 1]];
   const axes = frame(holder, { width, height: panel.height, x, y: [-limit(), limit()], label: `Effect of ${name}` });
   const { svg, X, Y, left, right, bottom } = axes;
+  if (effect.density) svg.append(...histogram(effect, axes));
   svg.append(shape("line", { class: "zero", x1: left, x2: right, y1: Y(0), y2: Y(0) }));
   for (const decile of effect.deciles[0] || []) {
     svg.append(shape("line", { class: "tick", x1: X(decile), x2: X(decile), y1: bottom, y2: bottom - 6 }));
   }
-  const points = (k) => xs.map((at, i) => [X(at), Y(effect.effect[k][i])]);
-  visibleOutputs().forEach((k) => svg.append(line(points(k), styleOf(together ? k : 0))));
+  const near = xs.map((_, i) => i).filter((i) => isNear(effect, i));
+  for (const k of visibleOutputs()) {
+    const style = styleOf(together ? k : 0), points = xs.map((at, i) => [at, effect.effect[k][i]]);
+    const places = points.map(([at, value]) => [X(at), Y(value)]);
+    if (bandOf(effect, k)) inside(axes, bandShape(points, effect.band[k], axes, style));
+    inside(axes, line(places, { ...style, class: "line faint" }));  // lighter where there are few samples
+    if (near.length > 1) inside(axes, line(near.map((i) => places[i]), style));
+  }
   const follow = follower(axes);
   onPointer(svg, (event, place) => {
     const i = nearest(xs, X.back(place));
@@ -70,12 +97,17 @@ function drawCurve(holder, width, effect) {
 function drawBars(holder, width, effect) {
   const [name] = effect.inputs, kinds = effect.values[0].map(String), count = kinds.length, q = visibleOutputs().length;
   const ranges = { height: panel.height, x: [-0.5, count - 0.5], y: [-limit(), limit()], xNames: kinds };
-  const { svg, X, Y, left, right } = frame(holder, { width, ...ranges, label: `Effect of ${name}` });
+  const axes = frame(holder, { width, ...ranges, label: `Effect of ${name}` }), { svg, X, Y, left, right } = axes;
   const wide = 0.7 * (X(1) - X(0)) / q;
-  visibleOutputs().forEach((output, k) => effect.effect[output].forEach((value, i) => svg.append(shape("rect", {
-    x: X(i) - wide * q / 2 + k * wide, width: Math.max(wide - 1, 1), rx: 2, fill: styleOf(k).stroke,
-    y: Math.min(Y(value), Y(0)), height: Math.max(Math.abs(Y(value) - Y(0)), 0.5),
-  }))));
+  visibleOutputs().forEach((output, k) => effect.effect[output].forEach((value, i) => {
+    const from = X(i) - wide * q / 2 + k * wide, half = bandOf(effect, output) ? effect.band[output][i] : 0;
+    inside(axes, shape("rect", {
+      x: from, width: Math.max(wide - 1, 1), rx: 2, fill: styleOf(k).stroke, opacity: isNear(effect, i) ? 1 : 0.3,
+      y: Math.min(Y(value), Y(0)), height: Math.max(Math.abs(Y(value) - Y(0)), 0.5),
+    }));
+    const middle = from + wide / 2, ends = { x1: middle, x2: middle, y1: Y(value - half), y2: Y(value + half) };
+    if (half) inside(axes, shape("line", { class: "error", ...ends }));
+  }));
   svg.append(shape("line", { class: "zero", x1: left, x2: right, y1: Y(0), y2: Y(0) }));
   onPointer(svg, (event, place) => {
     const i = categoryAt(kinds, X.back(place));
@@ -93,7 +125,9 @@ function heat(share) {
 
 function drawSurface(holder, width, effect) {
   const [xs, ys] = effect.values, [xCategories, yCategories] = effect.categories, [across, up] = effect.inputs;
-  const heights = effect.effect[panel.output], most = Math.max(...heights.flat().map(Math.abs)) || 1;
+  const isSeen = (i, j) => !effect.support || effect.support[i][j];
+  const heights = effect.effect[panel.output].map((column, i) => column.map((v, j) => (isSeen(i, j) ? v : null)));
+  const most = Math.max(...heights.flat().filter(isPresent).map(Math.abs)) || 1;
   const ends = (values, kind) => (kind ? [-0.5, values.length - 0.5] : [values[0], values[values.length - 1]]);
   const { svg, X, Y, left, right, top, bottom } = frame(holder, {
     width, height: panel.height, x: ends(xs, xCategories), y: ends(ys, yCategories), xTitle: across, yTitle: up,
@@ -110,7 +144,8 @@ function drawSurface(holder, width, effect) {
   const text = (value) => (typeof value === "number" ? format(value) : String(value));
   onPointer(svg, (event, x, y) => {
     const i = at(xs, xCategories, X.back(x)), j = at(ys, yCategories, Y.back(y));
-    const lines = [[across, text(xs[i])], [up, text(ys[j])], ["effect", format(heights[i][j], 3)]];
+    const value = isPresent(heights[i][j]) ? format(heights[i][j], 3) : "no samples near";
+    const lines = [[across, text(xs[i])], [up, text(ys[j])], ["effect", value]];
     showTooltip(event, `${across} × ${up}`, lines);
   }, () => {});
 }
@@ -123,7 +158,8 @@ function painting(heights, most) {
   canvas.width = m;
   canvas.height = n;
   const context = canvas.getContext("2d"), pixels = context.createImageData(m, n);
-  const set = (value, i, j) => pixels.data.set([...heat(value / most), 255], 4 * ((n - 1 - j) * m + i));
+  const colour = (value) => (isPresent(value) ? [...heat(value / most), 255] : [128, 128, 128, 90]);
+  const set = (value, i, j) => pixels.data.set(colour(value), 4 * ((n - 1 - j) * m + i));
   heights.forEach((column, i) => column.forEach((value, j) => set(value, i, j)));
   context.putImageData(pixels, 0, 0);
   return canvas.toDataURL();
@@ -163,6 +199,30 @@ function scatter(holder, width, { title, xs, ys, x, y, end, how, name, rows }) {
   }, clear);
 }
 
+// -- reliability ----------------------------------------------------------------------------------------------------
+
+function setUpReliability() {
+  const curves = facts.reliability.slice(0, colours.length), title = "Observed frequency against predicted probability";
+  if (curves.length > 1) {
+    byId("reliability-legend").append(
+      ...curves.map((one, k) => element("span", { class: "key" }, swatch(styleOf(k)), one.class)));
+  }
+  drawIn(byId("reliability-chart"), (holder, width) => {
+    const ranges = { x: [0, 1], y: [0, 1], xTitle: "predicted probability", yTitle: "observed frequency" };
+    const axes = frame(holder, { width, height: 360, ...ranges, label: title });
+    const { svg, X, Y } = axes;
+    svg.append(shape("line", { class: "zero", x1: X(0), x2: X(1), y1: Y(0), y2: Y(1) }));
+    const points = curves.flatMap((one, k) => one.predicted.map((x, i) => ({ one, k, x, y: one.observed[i] })));
+    curves.forEach((one, k) => inside(axes, line(one.predicted.map((x, i) => [X(x), Y(one.observed[i])]), styleOf(k))));
+    inside(axes, ...points.map(({ k, x, y }) =>
+      shape("circle", { class: "dot", fill: styleOf(k).stroke, r: 4.5, cx: X(x), cy: Y(y) })));
+    onPointer(svg, (event, px, py) => {
+      const away = points.map(({ x, y }) => Math.hypot(X(x) - px, Y(y) - py)), { one, x, y } = points[nearest(away, 0)];
+      showTooltip(event, one.class, [["predicted", format(x, 3)], ["observed", format(y, 3)]]);
+    }, () => {});
+  });
+}
+
 // -- the penalty ----------------------------------------------------------------------------------------------------
 
 function setUpPenalty() {
@@ -200,4 +260,5 @@ if (facts.model.task === "regression") {
   setUpFit(byId("fit-plots"), facts.fit);
   setUpFit(byId("data-plots"), data && data.fit);
 }
+if (facts.reliability) setUpReliability();
 if (facts.penalty) setUpPenalty();

@@ -1,0 +1,152 @@
+"""A model as a sum of functions of one or two inputs, and the models of its folds likewise."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from termwise._arrays import densify, is_foreign, to_host
+from termwise._checks import check_table
+from termwise.basis import AnovaBasis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import inputs_of_columns
+from termwise.explain.inputs import Blocks, spread_rows
+from termwise.explain.purification import Key, Part, Purification
+from termwise.explain.resolve import SCALERS, Floats, ResolvedModel, steps_of
+
+
+@dataclass(frozen=True)
+class AdditiveDecomposition:
+    """A model as a sum of functions of one or two inputs: `prediction = offset + sum of the effects`.
+
+    The first `n_encoders` steps of the model turn a table into the inputs; scalers and the basis follow.
+    """
+
+    resolved: ResolvedModel
+    n_encoders: int
+    basis: AnovaBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
+    columns: NDArray[np.intp]  # (k, 2), encoded columns that each term depends on; -1 for none
+    blocks: Blocks
+
+    @classmethod
+    def from_model(cls, resolved: ResolvedModel) -> Self:
+        """Decompose a model, or raise unless each of its terms is a function of one or two inputs."""
+        if not len(resolved.chosen):
+            raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
+        steps, basis = list(resolved.steps), None
+        if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis | UnionBasis):
+            basis = steps.pop().take(resolved.chosen)
+        n_encoders = len(steps)
+        while n_encoders and isinstance(steps[n_encoders - 1], SCALERS):
+            n_encoders -= 1
+        opaque = basis is None and n_encoders and not isinstance(steps[n_encoders - 1], TableEncoder)
+        columns = columns_of(steps[n_encoders - 1] if opaque else basis, resolved.chosen)
+        return cls(resolved, n_encoders, basis, columns, name_inputs(resolved, n_encoders))
+
+    def parts(self, purify: Purification, U: Floats) -> dict[Key, Part]:
+        """Sum of the terms of each input and of each pair, on the grid and at rows of encoded columns."""
+        found, weights = {}, self.resolved.weights
+        G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
+        for key, terms in self.groups().items():
+            members = [purify.inputs[k] for k in key]
+            codes = [one.grid(purify.pair_size if len(key) == 2 else purify.grid_size)[1] for one in members]
+            places = np.meshgrid(*(np.arange(len(code)) for code in codes), indexing="ij")
+            rows = np.tile(U[0], (places[0].size, 1))
+            for one, code, place in zip(members, codes, places, strict=True):
+                rows[:, one.columns] = code[place.ravel()]
+            on_grid = self.outputs(rows, terms).reshape(*places[0].shape, -1)
+            found[key] = Part(on_grid, G[:, terms] @ weights[:, terms].T)
+        return found
+
+    def outputs(self, U: Floats, terms: NDArray[np.intp]) -> Floats:
+        """Sum of some terms for rows of encoded columns, (m, q)."""
+        G = self.resolved.evaluate(U, self.n_encoders, terms).astype(np.float64)
+        return G @ self.resolved.weights[:, terms].T
+
+    def encode(self, X: Any) -> Floats:
+        """Samples as encoded columns, in the units they are drawn in."""
+        U = check_table(to_host(X) if is_foreign(X) else X)
+        validate_data(self.resolved.model, U, skip_check_array=True, reset=False)
+        for step in self.resolved.steps[: self.n_encoders]:
+            U = step.transform(U)
+        return check_array(densify(U), dtype=np.float64)
+
+    def groups(self) -> dict[Key, NDArray[np.intp]]:
+        """Positions of the terms of each input and each pair."""
+        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
+        owner = np.append(np.repeat(np.arange(len(sizes)), sizes), -1)  # input of each column; the last for none
+        groups: dict[Key, list[int]] = {}
+        for term, pair in enumerate(self.columns):
+            groups.setdefault(tuple(sorted(set(owner[pair].tolist()) - {-1})), []).append(term)
+        return {key: np.array(terms) for key, terms in groups.items()}
+
+    def spread_rows(self) -> Floats:
+        """Rows of encoded columns spread over the ranges of the inputs in the fit, in place of samples."""
+        ends = np.full((2, 1), np.nan)
+        if self.basis is not None:
+            basis = self.basis
+            while isinstance(basis, UnionBasis):  # its bases are fitted to the same inputs
+                basis = basis.bases_[0]
+            ends = basis.ranges_
+            with warnings.catch_warnings():  # values without an inverse are NaN, checked below
+                warnings.simplefilter("ignore")
+                for scaler in reversed(self.resolved.steps[self.n_encoders : -1]):
+                    ends = scaler.inverse_transform(ends)
+        if not np.isfinite(ends).all():
+            raise ValueError(
+                "X must be given for this model, got None: it does not know the ranges of its inputs. The samples it "
+                "was fitted to will do."
+            )
+        return spread_rows(self.blocks, np.sort(ends, axis=0))
+
+
+def columns_of(basis: Any, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Columns that each function depends on, (p, 2), -1 for none; without a basis the functions are columns."""
+    if isinstance(basis, UnionBasis):
+        return np.vstack([columns_of(part, columns) for part in basis.bases_])[basis.places_]
+    separable = basis is None or isinstance(basis, AnovaBasis | SmoothBasis)
+    sets = inputs_of_columns(basis, columns if basis is None else np.arange(basis.n_functions)) if separable else []
+    if not separable or any(len(inputs) > 2 for inputs in sets):
+        raise ValueError(
+            "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
+            f"{type(basis).__name__}, whose inputs are not known term by term: the effects of single inputs cannot be "
+            "separated. Use scikit-learn's PartialDependenceDisplay for averages over the other inputs."
+        )
+    return np.array([(*inputs, -1)[:2] for inputs in sets], dtype=np.intp).reshape(-1, 2)
+
+
+def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:
+    """Names of the encoded inputs, and the categories of those that have some."""
+    model, steps = resolved.model, resolved.steps
+    names: ArrayLike = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    for k, step in enumerate(steps[:n_encoders]):
+        if k == n_encoders - 1 and isinstance(step, TableEncoder):
+            return step.blocks(names)
+        nameless = not hasattr(step, "get_feature_names_out")
+        names = [f"x{j}" for j in range(steps[k + 1].n_features_in_)] if nameless else step.get_feature_names_out(names)
+    return [(str(name), None) for name in np.asarray(names, dtype=object)]
+
+
+def fold_models(resolved: ResolvedModel, start: int) -> list[ResolvedModel]:
+    """Models of the folds; none unless their first `start` steps encode a table as those of the whole model do.
+
+    Encoders may differ by categories that are missing in a fold: the model then reads the columns of the others.
+    """
+    record, found = resolved.model.fitted_terms_.fold_models, []
+    for fold in [] if record is None else record.models:
+        steps, read = steps_of(fold.candidates.basis), None
+        encoders, own = steps[:start], resolved.steps[:start]
+        if [type(step) for step in encoders + own] == [TableEncoder, TableEncoder]:
+            places = {name: j for j, name in enumerate(own[0].get_feature_names_out())}
+            read = np.array([places[name] for name in encoders[0].get_feature_names_out()])
+        elif len(encoders) < start or any(one is not other for one, other in zip(own, encoders, strict=True)):
+            return []
+        weights, intercept = to_host(fold.weights).T, to_host(fold.intercept)
+        chosen = to_host(fold.chosen)
+        found.append(replace(resolved, steps=steps, chosen=chosen, weights=weights, intercept=intercept, read=read))
+    return found

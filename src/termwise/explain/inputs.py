@@ -1,0 +1,149 @@
+"""Inputs of a model: their encoded columns, the grids effects are drawn on, and where the samples are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline
+
+from termwise.explain.resolve import Floats
+
+Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their categories if they have some
+
+DECILES = np.arange(0.1, 0.95, 0.1)
+SPREAD_ROWS = 1000  # combinations of values that stand for the samples where there are none
+MIN_FUNCTIONS, MAX_FUNCTIONS = 4, 10  # splines of an input: the fourth root of the number of rows, within these
+TOTAL_ROWS = 5000  # rows at which the total effect of an input is evaluated
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model: the encoded columns it consists of, and their values in the rows effects are taken over."""
+
+    name: str
+    categories: list[Any] | None
+    columns: NDArray[np.intp]
+    rows: Floats  # (n, number of columns), the values as encoded columns
+
+    def grid(self, size: int) -> tuple[NDArray, Floats]:
+        """Values of the input, (m,), and the encoded columns of these: evenly over the rows, or all categories."""
+        if self.categories is not None:
+            values = np.fromiter(self.categories, dtype=object, count=len(self.categories))
+            return values, np.eye(len(values))
+        low, high = self.ends
+        values = np.linspace(low, high, size)
+        return values, values[:, None]
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the axis of numbers: the lowest and the highest, around a constant one unit."""
+        low, high = float(self.rows.min()), float(self.rows.max())
+        return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+    @property
+    def deciles(self) -> Floats:
+        """Deciles of numbers; empty for categories."""
+        return np.empty(0) if self.categories is not None else np.quantile(self.rows[:, 0], DECILES)
+
+    def nearest(self, size: int) -> NDArray[np.intp]:
+        """Place on the grid that is nearest to each row; -1 for a category that the model does not know."""
+        if self.categories is not None:
+            return np.where(self.rows.any(axis=1), self.rows.argmax(axis=1), -1)
+        low, high = self.ends
+        return np.rint((self.rows[:, 0] - low) / (high - low) * (size - 1)).astype(np.intp)
+
+    @cached_property
+    def _knots(self) -> tuple[Floats, int]:
+        """Knots and degree of the splines: all values of an input that has few, else quantiles."""
+        distinct = np.unique(self.rows)
+        n_functions = int(np.clip(round(len(self.rows) ** 0.25), MIN_FUNCTIONS, MAX_FUNCTIONS))
+        if len(distinct) <= n_functions:
+            return distinct, 1
+        return np.unique(np.quantile(self.rows, np.linspace(0, 1, n_functions - 2))), 3
+
+    def functions(self, codes: Floats) -> Floats:
+        """Functions of this input alone, (m, number of functions), at some values given as encoded columns.
+
+        Indicators of categories; of numbers B-splines, cubic with knots at quantiles, or piecewise linear between all
+        values if these are few, which is an indicator of each on the rows. They add up to one.
+        """
+        if self.categories is not None:
+            return codes
+        knots, degree = self._knots
+        if len(knots) == 1:
+            return np.ones((len(codes), 1))
+        padded = np.concatenate([np.repeat(knots[0], degree), knots, np.repeat(knots[-1], degree)])
+        return BSpline.design_matrix(np.clip(codes[:, 0], knots[0], knots[-1]), padded, degree).toarray()
+
+    @cached_property
+    def row_functions(self) -> Floats:
+        """These functions at the rows."""
+        return self.functions(self.rows)
+
+
+def inputs_of(blocks: Blocks, U: Floats) -> list[Input]:
+    """The inputs that encoded columns belong to."""
+    found, start = [], 0
+    for name, categories in blocks:
+        columns = start + np.arange(1 if categories is None else len(categories))
+        found.append(Input(name, categories, columns, U[:, columns]))
+        start += len(columns)
+    return found
+
+
+def density(inputs: list[Input], shape: tuple[int, ...]) -> Floats:
+    """Share of the rows that are nearest to each point of the grid of one input, or of two."""
+    places = np.array([one.nearest(size) for one, size in zip(inputs, shape, strict=True)])
+    places = places[:, (places >= 0).all(axis=0)]
+    counts = np.bincount(np.ravel_multi_index(tuple(places), shape), minlength=int(np.prod(shape)))
+    return counts.reshape(shape) / len(inputs[0].rows)
+
+
+def spread_rows(blocks: Blocks, ends: Floats) -> Floats:
+    """Rows of encoded columns that cover the ranges of all inputs evenly and independently (Latin hypercube).
+
+    They stand for the samples of a model that is drawn without any. The rows of `ends` are the lowest and the highest
+    value of each column.
+    """
+    rng, even = np.random.default_rng(0), (np.arange(SPREAD_ROWS) + 0.5) / SPREAD_ROWS
+    U, start = np.zeros((SPREAD_ROWS, ends.shape[1])), 0
+    for _, categories in blocks:
+        places = rng.permutation(even)
+        if categories is None:
+            low, high = ends[:, start]
+            U[:, start] = low + (high - low) * (places - even[0]) / (even[-1] - even[0])
+        else:
+            U[np.arange(SPREAD_ROWS), start + (places * len(categories)).astype(np.intp)] = 1.0
+        start += 1 if categories is None else len(categories)
+    return U
+
+
+def total_effects(inputs: list[Input], outputs: list[Callable[[Floats], Floats]], U: Floats) -> dict[str, Floats]:
+    """Total effect of some inputs on each output, (q,), by their names.
+
+    It is the root of half the mean squared change of the output f when the value of the input is taken from any row,
+    `sqrt(mean (f(x) - f(x with x_j of any row))^2 / 2)`: Jansen's (1999) estimator of the total variance due to an
+    input, over the rows as they are. Permuting the input raises the mean squared error by twice its square, as far as
+    the residuals are not correlated with the change, so its order is that of permutation importance. The square is the
+    sum of the squared strengths of all effects that the input is part of if inputs are independent; for an input that
+    acts alone it is the strength of its effect, whatever the distribution.
+
+    `outputs` are the parts of the outputs, (m, q), that depend on each input, as functions of rows of encoded columns.
+    All pairs of rows are used if these are few, else some random permutations with a fixed seed.
+    """
+    n, totals = len(U), {}
+    order, shifts = np.random.default_rng(0).permutation(n), range(1, min(n, 1 + -(-TOTAL_ROWS // n)))
+    for one, output in zip(inputs, outputs, strict=True):
+        own = output(U)
+        squares = np.zeros(own.shape[1])
+        for shift in shifts:
+            moved = U.copy()
+            moved[np.ix_(order, one.columns)] = U[np.ix_(np.roll(order, shift), one.columns)]
+            squares += ((output(moved) - own) ** 2).mean(axis=0)
+        totals[one.name] = np.sqrt((n - 1) / n * squares / max(2 * len(shifts), 1))  # a row is drawn itself as well
+    return totals
