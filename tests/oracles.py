@@ -94,7 +94,11 @@ def cv_plus(model, X, y, fold, X_new, coverage, side="two-sided"):
     """CV+ with the fold models moved towards the model of all samples, by retraining K times."""
     n, n_folds = len(X), len(np.unique(fold))
     center = clone(model).fit(X, y).predict(X_new)
-    values = {"lows": np.empty((len(X_new), n)), "highs": np.empty((len(X_new), n)), "signed": np.empty((len(X_new), n))}
+    values = {
+        "lows": np.empty((len(X_new), n)),
+        "highs": np.empty((len(X_new), n)),
+        "signed": np.empty((len(X_new), n)),
+    }
     models = {k: clone(model).fit(X[fold != k], y[fold != k]) for k in np.unique(fold)}
     for i in range(n):
         one = models[fold[i]]

@@ -164,7 +164,9 @@ def test_splitters_need_not_leave_out_every_sample(rng):
 def test_equal_inputs_are_in_one_fold(rng):
     X, y = sparse_linear(60, 4, rng)
     rows = np.repeat(np.arange(60), 2)
-    folds = ForwardRegressor(selection_cv=4).fit(X[rows], y[rows] + 0.1 * rng.normal(size=120)).fitted_terms_.fold_models
+    folds = (
+        ForwardRegressor(selection_cv=4).fit(X[rows], y[rows] + 0.1 * rng.normal(size=120)).fitted_terms_.fold_models
+    )
     np.testing.assert_array_equal(folds.fold[::2], folds.fold[1::2])
     assert np.bincount(folds.fold).tolist() == [30] * 4
     few = np.repeat([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], 20, axis=0)  # too few distinct inputs to leave some out
@@ -176,7 +178,9 @@ def test_another_size_has_no_fold_models(rng):
     model = ForwardRegressor(selection_cv=5).fit(X, y)
     np.testing.assert_array_equal(model.at(model.n_terms_).predict_interval(X), model.predict_interval(X))
     cut = model.at(2)
-    with pytest.raises(ValueError, match=r"requires the size the model was fitted with, got ForwardRegressor truncated"):
+    with pytest.raises(
+        ValueError, match=r"requires the size the model was fitted with, got ForwardRegressor truncated"
+    ):
         cut.predict_interval(X)
     assert np.all(np.isfinite(cut.predict_interval(X, method="jackknife+")))
     classifier = ForwardClassifier(selection_cv=5).fit(X, y > 0.5)
@@ -230,7 +234,8 @@ def test_many_residuals_are_stored_as_quantiles(tmp_path, rng):
 def test_files_with_other_outputs_in_a_fold_are_refused(tmp_path, rng):
     X, y = sparse_linear(60, 3, rng)
     one, two = (
-        ForwardRegressor(selection_cv=3).fit(X, targets).predictor_.to_dict() for targets in (y, np.column_stack([y, y]))
+        ForwardRegressor(selection_cv=3).fit(X, targets).predictor_.to_dict()
+        for targets in (y, np.column_stack([y, y]))
     )
     one["predictor"]["folds"][1] = two["predictor"]["folds"][1]
     (tmp_path / "model.json").write_text(json.dumps(one), encoding="utf-8")
@@ -317,9 +322,7 @@ def test_calibration_is_never_worse_than_the_frequencies(kind, classes):
     rows = np.repeat(np.arange(300), weights)
     repeated = calibrate(scores[rows], labels[rows], np.ones(len(rows)))
     weighted = calibrate(scores, labels, weights.astype(float))
-    np.testing.assert_allclose(
-        probabilities(scores, *weighted), probabilities(scores, *repeated), atol=1e-6
-    )
+    np.testing.assert_allclose(probabilities(scores, *weighted), probabilities(scores, *repeated), atol=1e-6)
 
 
 # -- selection frequencies ---------------------------------------------------------------------------------------------
@@ -339,7 +342,9 @@ def test_selection_frequencies_are_those_of_refits(rng):
 
 def test_selection_frequencies_of_tables_and_bases(rng):
     n = 120
-    frame = pd.DataFrame({"a": rng.normal(size=n), "kind": pd.Categorical(rng.choice(list("uvw"), n)), "b": rng.normal(size=n)})
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=n), "kind": pd.Categorical(rng.choice(list("uvw"), n)), "b": rng.normal(size=n)}
+    )
     y = frame["a"] + 2.0 * (frame["kind"] == "v") + 0.1 * rng.normal(size=n)
     table = make_pipeline(TableEncoder(), AnovaBasis(n_centers=3, min_count=5))
     model = ForwardRegressor(table, selection_cv=4).fit(frame, y)

@@ -205,7 +205,9 @@ class FittedTerms:
         if self.candidates.basis is None or self.takes_all:
             return terms
         k = len(self.chosen)
-        return replace(terms, candidates=replace(self.candidates, basis=self.basis, n_candidates=k), chosen=np.arange(k))
+        return replace(
+            terms, candidates=replace(self.candidates, basis=self.basis, n_candidates=k), chosen=np.arange(k)
+        )
 
     def with_fold_models(self, folds: FoldModels, X: Any, Y: NDArray[np.float64]) -> FittedTerms:
         """Add the models of a cross-validation; for classes, calibrate the probabilities on the out-of-fold scores.
@@ -217,7 +219,9 @@ class FittedTerms:
         Y : (m, q) their targets; classes are coded -1 and +1.
         """
         terms = replace(self, fold_models=folds.with_scales(X))
-        return terms if self.candidates.labels is None else terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
+        return (
+            terms if self.candidates.labels is None else terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
+        )
 
     def calibrated(self, scores: Array, labels: Array, sample_weight: Array) -> FittedTerms:
         """Return the terms with calibrated probabilities, given (m, q) scores of samples the model did not see."""

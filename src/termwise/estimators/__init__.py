@@ -261,7 +261,10 @@ class TermModel(BaseEstimator):
                 "fitted with selection_cv=10."
             )
         if is_dask(X):
-            method, model = "jackknife+" if folds is None else "cv+", self if folds is None else self._without_rows(True)
+            method, model = (
+                "jackknife+" if folds is None else "cv+",
+                self if folds is None else self._without_rows(True),
+            )
             options = (coverage, method, side, normalised)
             lower, upper = (self._map_rows(partial(_item, model.predict_interval, end, options), X) for end in (0, 1))
             return lower, upper
