@@ -1,9 +1,9 @@
 """Coverage of prediction intervals on fresh samples, where the terms were selected on the training samples.
 
-Targets of the forward models are a linear function of five of p normal inputs with equal weights, those of the automatic
-models an additive function of five of p uniform inputs; the signal-to-noise ratio of the variances is SNR. The noise is
-normal, Student t with three degrees of freedom, or normal with a standard deviation proportional to exp(x_1 / 2), each
-with the same variance. A record has the mean coverage and width over the repetitions, with standard errors.
+Targets of the forward models are a linear function of five of p normal inputs with equal weights, those of the
+automatic models an additive function of five of p uniform inputs; the signal-to-noise ratio of the variances is SNR. The
+noise is normal, Student t with three degrees of freedom, or normal with a standard deviation proportional to
+exp(x_1 / 2), each with the same variance. A record has the mean coverage and width over the repetitions, with standard errors.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ def draw(kind: str, n: int, p: int, noise: str, rng: np.random.Generator) -> tup
         curves = [np.sin(3 * X[:, 0]), 2 * X[:, 1] ** 2, 1.2 * X[:, 2], np.exp(X[:, 3]), -X[:, 4]]
         signal = np.sum(curves, axis=0) / 1.47  # standard deviation of the sum
         position = np.sqrt(3.0) * X[:, 0]
-    if noise == "heavy-tailed":
-        errors = rng.standard_t(3, size=n) / np.sqrt(3.0)
-    else:
-        errors = rng.normal(size=n)
+    errors = rng.standard_t(3, size=n) / np.sqrt(3.0) if noise == "heavy-tailed" else rng.normal(size=n)
     if noise == "heteroscedastic":
         size = np.exp(position / 2)
         errors *= size / np.sqrt(np.mean(size**2))
@@ -92,7 +89,7 @@ def split_seeds(kind: str, n: int, p: int, repetitions: int) -> list[range]:
 
 def cases(small: bool, repetitions: int = REPETITIONS) -> list[Callable[[], dict[str, Any]]]:
     """Independent jobs: all cells, or with `small` a few repetitions of the smallest ones."""
-    jobs = []
+    jobs: list[Callable[[], dict[str, Any]]] = []
     for kind in ("forward", "automatic"):
         for n in SAMPLES[:2] if small else SAMPLES:
             for p in INPUTS[:3] if small else INPUTS:

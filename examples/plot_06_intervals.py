@@ -44,8 +44,8 @@ axes.legend(frameon=False, ncols=3)
 plt.show()
 
 # %%
-# Coverage of 400 new samples in 60 repetitions: ridge regression on fixed terms, and forward selection among 200 columns
-# of noise, two of which have a signal. Jackknife+ does not repeat the selection for each left-out sample, and its
+# Coverage of 400 new samples in 60 repetitions: ridge regression on fixed terms, and forward selection among 200
+# columns, two of which matter. Jackknife+ does not repeat the selection for each left-out sample, and its
 # intervals are too narrow; those of CV+ are not.
 coverages = {"ridge, jackknife+": [], "selection, jackknife+": [], "selection, CV+": []}
 ridge = BasisRidge(RadialBasis(width=0.2), alpha="loo")

@@ -67,7 +67,7 @@ class FitStatistics:
 class Labels:
     """The classes of a classifier and, where probabilities are calibrated, the slope of the logistic curve.
 
-    Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable one.
+    Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable.
     """
 
     classes: NDArray
@@ -148,23 +148,19 @@ class FoldModels:
         counts = np.bincount(self.fold, minlength=len(self.models))
         if counts.max() <= MAX_FOLD_RESIDUALS:
             return self
-        folds, weights, residuals, scaled = [], [], [], []
+        parts = []
         for k, count in enumerate(counts):
-            rows, size = np.flatnonzero(self.fold == k), min(int(count), MAX_FOLD_RESIDUALS)
-            own = self.sample_weight[rows]
-            folds.append(np.full(size, k, dtype=np.intp))
-            weights.append(own if size == count else np.full(size, own.sum() / size))
-            for kept, values in ((residuals, self.residuals), (scaled, self.scaled_residuals)):
-                if values is not None:
-                    kept.append(values[rows] if size == count else thin(values[rows], own, size))
-        joined = np.concatenate
-        return replace(
-            self,
-            fold=joined(folds),
-            sample_weight=joined(weights),
-            residuals=joined(residuals),
-            scaled_residuals=joined(scaled) if scaled else None,
+            rows = np.flatnonzero(self.fold == k)
+            weights = self.sample_weight[rows]
+            values = [None if array is None else array[rows] for array in (self.residuals, self.scaled_residuals)]
+            if count > MAX_FOLD_RESIDUALS:
+                values = [None if array is None else thin(array, weights, MAX_FOLD_RESIDUALS) for array in values]
+                weights = np.full(MAX_FOLD_RESIDUALS, weights.sum() / MAX_FOLD_RESIDUALS)
+            parts.append((np.full(len(weights), k, dtype=np.intp), weights, *values))
+        fold, weights, residuals, scaled = (
+            None if arrays[0] is None else np.concatenate(arrays) for arrays in zip(*parts, strict=True)
         )
+        return replace(self, fold=fold, sample_weight=weights, residuals=residuals, scaled_residuals=scaled)
 
     def interval(
         self, X: Any, center: NDArray[np.float64], coverage: float, side: str, normalised: bool
