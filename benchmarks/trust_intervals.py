@@ -1,9 +1,10 @@
 """Coverage of prediction intervals on fresh samples, where the terms were selected on the training samples.
 
 Targets of the forward models are a linear function of five of p normal inputs with equal weights, those of the
-automatic models an additive function of five of p uniform inputs; the signal-to-noise ratio of the variances is SNR. The
-noise is normal, Student t with three degrees of freedom, or normal with a standard deviation proportional to
-exp(x_1 / 2), each with the same variance. A record has the mean coverage and width over the repetitions, with standard errors.
+automatic models an additive function of five of p uniform inputs; the signal-to-noise ratio of the variances is SNR.
+The noise is normal, Student t with three degrees of freedom, or normal with a standard deviation proportional to
+exp(x_1 / 2), each with the same variance. A record has the mean coverage and width over the repetitions, with standard
+errors.
 """
 
 from __future__ import annotations
