@@ -44,6 +44,7 @@ ESTIMATORS = [
     ForwardRegressor(),
     ForwardRegressor(rule="cost", criterion="gcv", alpha=0.1, penalty="orthogonal"),
     ForwardClassifier(),
+    ForwardClassifier(selection_cv=3),
     LocalRidge(),
     OrthogonalThresholdRegressor(),
     OrthogonalThresholdRegressor(method="gram_schmidt", keep="significant", fit_intercept=False),
