@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
-from termwise._arrays import as_columns, is_foreign, rows_of, to_host
+from termwise._arrays import as_columns, densify, is_foreign, row_blocks, rows_of, to_host
 from termwise._checks import check_number, is_dask
-from termwise.basis.encoder import is_frame
+from termwise.basis.encoder import is_frame, is_numeric
 from termwise.design.files import RowFile
 from termwise.estimators.data import Data, read
 from termwise.fitted import FittedTerms, FoldModels
@@ -111,14 +111,12 @@ def assign_folds(n_folds: int, data: Data) -> Indices:
 
 def equal_rows(X: Any) -> Indices:
     """Return a number for every row, the same for equal rows and independent of their order."""
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-        rows = (X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in ends)
-    elif is_frame(X):
+    if is_frame(X) and not all(is_numeric(X[name]) for name in X.columns):
         rows = (repr(row).encode() for row in zip(*(list(X[name]) for name in X.columns), strict=True))
     else:
-        rows = (row.tobytes() for row in np.ascontiguousarray(to_host(X) if is_foreign(X) else X))
+        table = sp.csr_array(X) if sp.issparse(X) else np.asarray(to_host(X) if is_foreign(X) else X)
+        blocks = (densify(table[block]).astype(np.float64) for block in row_blocks(*table.shape))
+        rows = (row.tobytes() for block in blocks for row in np.ascontiguousarray(block))
     keys = [blake2b(row, digest_size=8).digest() for row in rows]  # a collision would only put two rows into one fold
     number = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([number[key] for key in keys], dtype=np.intp)
