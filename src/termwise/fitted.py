@@ -145,22 +145,28 @@ class FoldModels:
 
         Intervals, and model files, use these. The quantiles of several outputs belong to different samples.
         """
-        counts = np.bincount(self.fold, minlength=len(self.models))
-        if counts.max() <= MAX_FOLD_RESIDUALS:
+        if np.bincount(self.fold).max() <= MAX_FOLD_RESIDUALS:
             return self
-        parts = []
-        for k, count in enumerate(counts):
-            rows = np.flatnonzero(self.fold == k)
-            weights = self.sample_weight[rows]
-            values = [None if array is None else array[rows] for array in (self.residuals, self.scaled_residuals)]
-            if count > MAX_FOLD_RESIDUALS:
-                values = [None if array is None else thin(array, weights, MAX_FOLD_RESIDUALS) for array in values]
-                weights = np.full(MAX_FOLD_RESIDUALS, weights.sum() / MAX_FOLD_RESIDUALS)
-            parts.append((np.full(len(weights), k, dtype=np.intp), weights, *values))
-        fold, weights, residuals, scaled = (
-            None if arrays[0] is None else np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+        q, scaled = self.residuals.shape[1], self.scaled_residuals
+        both = self.residuals if scaled is None else np.hstack([self.residuals, scaled])
+        folds, kept, weights = [], [], []
+        for k in range(len(self.models)):
+            values, weight = both[self.fold == k], self.sample_weight[self.fold == k]
+            if len(values) > MAX_FOLD_RESIDUALS:
+                values = thin(values, weight, MAX_FOLD_RESIDUALS)
+                weight = np.full(len(values), weight.sum() / len(values))
+            folds.append(np.full(len(values), k, dtype=np.intp))
+            kept.append(values)
+            weights.append(weight)
+        values = np.vstack(kept)
+        return FoldModels(
+            self.models,
+            np.concatenate(folds),
+            values[:, :q],
+            np.concatenate(weights),
+            self.scales,
+            None if scaled is None else values[:, q:],
         )
-        return replace(self, fold=fold, sample_weight=weights, residuals=residuals, scaled_residuals=scaled)
 
     def interval(
         self, X: Any, center: NDArray[np.float64], coverage: float, side: str, normalised: bool
