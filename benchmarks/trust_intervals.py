@@ -26,7 +26,8 @@ SNR = 4.0
 N_TRUE = 5
 N_FRESH = 500
 REPETITIONS = 200  # of a cell at full size
-JOB_WORK = {"forward": 3.0e7, "automatic": 2.5e5}  # of n p (of n max(p, 100)) that takes about a minute of one core
+JOB_SECONDS = 45.0  # of one core
+REPETITION_SECONDS = {"forward": (0.3, 5e-7), "automatic": (1.5, 1.2e-5)}  # about; the second for each entry of X
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -83,8 +84,8 @@ def coverage(kind: str, n: int, p: int, noise: str, seeds: range, normalised: bo
 
 def split_seeds(kind: str, n: int, p: int, repetitions: int) -> list[range]:
     """Seeds in jobs of about a minute of one core."""
-    work = n * p if kind == "forward" else n * max(p, 100)
-    size = int(np.clip(JOB_WORK[kind] // work, 1, repetitions))
+    fixed, each = REPETITION_SECONDS[kind]
+    size = int(np.clip(JOB_SECONDS / (fixed + each * n * p), 1, repetitions))
     return [range(first, min(first + size, repetitions)) for first in range(0, repetitions, size)]
 
 
