@@ -19,7 +19,7 @@ X, y = datasets.make_sine(random_state=2)
 grid = np.linspace(0, 1, 400)[:, None]
 models = {
     "One common penalty": BasisRidge(RadialBasis(width=0.05), alpha="gcv"),
-    "One penalty per term: most are pruned": LocalRidge(RadialBasis(width=0.05)),
+    "One penalty per term: most are pruned": LocalRidge(RadialBasis(width=0.05), selection_cv=10),
 }
 
 plt.rcParams.update({"svg.hashsalt": "termwise", "svg.fonttype": "none", "font.size": 10})

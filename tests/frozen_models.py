@@ -161,6 +161,10 @@ def _unfitted() -> Any:
     constant = FeatureUnion([("one", PolynomialFeatures(0)), ("inputs", "passthrough")])
     yield "constant beside columns", BasisRidge(constant, alpha=0.1, fit_intercept=False), X, y
     yield "feature union", BasisRidge(FEATURE_UNION), X, Y
+    few = AnovaBasis(n_centers=2)
+    yield "folds of a table", make_pipeline(TableEncoder(), ForwardRegressor(few, selection_cv=3)), FRAME, Y_FRAME
+    yield "folds of two classes", PrefilterClassifier(RadialBasis(width=4.0), max_terms=8, selection_cv=3), X, TWO
+    yield "folds of three classes", make_pipeline(StandardScaler(), ForwardClassifier(few, selection_cv=3)), X, THREE
     yield "one scaled column", make_pipeline(StandardScaler(), ForwardRegressor(max_terms=1)), X, y
     yield "one scaled input", make_pipeline(StandardScaler(), BasisRidge(LogisticBasis(n_units=3))), X[:, :1], Y
 

@@ -83,7 +83,7 @@ CASES = [
      r"normalised=True requires intervals by 'cv\+', got 'jackknife\+': use a model that selects its terms, fitted"),
     ("intervals without folds", lambda: ForwardRegressor().fit(X, y).predict_interval(X), ValueError,
      r"method='auto' requires a model fitted with selection_cv, got ForwardRegressor with selection_cv=None: fit with "
-     r"selection_cv=10, which repeats the selection in ten folds; method='jackknife\+' gives intervals for fixed terms"),
+     r"selection_cv=10, which repeats the selection in ten folds; method='jackknife\+' gives intervals for fixed"),
     ("folds of fixed terms", lambda: BasisRidge().fit(X, y).predict_interval(X, method="cv+"), ValueError,
      r"method='cv\+' requires a model that repeats its selection in folds, got BasisRidge, which has none: method="),
     ("frequencies without folds", lambda: ForwardRegressor().fit(X, y).selection_frequency_, AttributeError,

@@ -23,6 +23,7 @@ from termwise import (
     ForwardClassifier,
     ForwardRegressor,
     LagBasis,
+    LocalRidge,
     OrthogonalThresholdRegressor,
     Predictor,
     PrefilterClassifier,
@@ -39,6 +40,7 @@ REGRESSORS = [
     ForwardRegressor(RadialBasis(width=3.0), rule="cost", criterion="loo", max_terms=4, refit_alpha="loo"),
     OrthogonalThresholdRegressor(method="gram_schmidt"),
     EvidenceForwardRegressor(),
+    LocalRidge(),
 ]
 
 

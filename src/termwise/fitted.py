@@ -145,25 +145,27 @@ class FoldModels:
 
         Intervals, and model files, use these. The quantiles of several outputs belong to different samples.
         """
-        counts = np.bincount(self.fold, minlength=len(self.models))
-        if counts.max() <= MAX_FOLD_RESIDUALS:
+        if np.bincount(self.fold).max() <= MAX_FOLD_RESIDUALS:
             return self
-        folds, weights, residuals, scaled = [], [], [], []
-        for k, count in enumerate(counts):
-            rows, size = np.flatnonzero(self.fold == k), min(int(count), MAX_FOLD_RESIDUALS)
-            own = self.sample_weight[rows]
-            folds.append(np.full(size, k, dtype=np.intp))
-            weights.append(own if size == count else np.full(size, own.sum() / size))
-            for kept, values in ((residuals, self.residuals), (scaled, self.scaled_residuals)):
-                if values is not None:
-                    kept.append(values[rows] if size == count else thin(values[rows], own, size))
-        joined = np.concatenate
-        return replace(
-            self,
-            fold=joined(folds),
-            sample_weight=joined(weights),
-            residuals=joined(residuals),
-            scaled_residuals=joined(scaled) if scaled else None,
+        q, scaled = self.residuals.shape[1], self.scaled_residuals
+        both = self.residuals if scaled is None else np.hstack([self.residuals, scaled])
+        folds, kept, weights = [], [], []
+        for k in range(len(self.models)):
+            values, weight = both[self.fold == k], self.sample_weight[self.fold == k]
+            if len(values) > MAX_FOLD_RESIDUALS:
+                values = thin(values, weight, MAX_FOLD_RESIDUALS)
+                weight = np.full(len(values), weight.sum() / len(values))
+            folds.append(np.full(len(values), k, dtype=np.intp))
+            kept.append(values)
+            weights.append(weight)
+        values = np.vstack(kept)
+        return FoldModels(
+            self.models,
+            np.concatenate(folds),
+            values[:, :q],
+            np.concatenate(weights),
+            self.scales,
+            None if scaled is None else values[:, q:],
         )
 
     def interval(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any
 
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
-from termwise._arrays import as_columns, is_foreign, rows_of, to_host
+from termwise._arrays import as_columns, densify, is_foreign, row_blocks, rows_of, to_host
 from termwise._checks import check_number, is_dask
-from termwise.basis.encoder import is_frame
+from termwise.basis.encoder import is_frame, is_numeric
 from termwise.design.files import RowFile
 from termwise.estimators.data import Data, read
 from termwise.fitted import FittedTerms, FoldModels
@@ -89,32 +90,33 @@ def split(cv: Any, data: Data) -> Iterator[tuple[Indices, Indices]]:
 def assign_folds(n_folds: int, data: Data) -> Indices:
     """Return the fold of every sample: shuffled with a fixed seed, stratified by class, equal inputs together.
 
-    A repeated sample is then left out with its copies, and repeating it and giving it the weight two are the same.
-    Where there are few distinct inputs only samples with equal inputs and targets are kept together, or none.
+    A repeated sample is then left out with its copies, and repeating it and giving it the weight two are the same; the
+    order of the samples does not matter. Where there are few distinct inputs only samples with equal inputs and targets
+    are kept together, or none.
     """
-    by_inputs, n = equal_rows(data.X), len(data.weights)
-    both = equal_rows(np.column_stack([by_inputs, as_columns(data.y)]))
-    enough = [group for group in (by_inputs, both) if group[data.used].max() + 1 >= MIN_FOLD_GROUPS * n_folds]
-    group = enough[0] if enough else np.arange(n)
-    first = np.unique(group[data.used], return_index=True)[1]  # group numbers are in the order of the data
-    order = np.random.RandomState(0).permutation(len(first))
+    group = equal_rows(data.X)
+    if len(np.unique(group[data.used])) < MIN_FOLD_GROUPS * n_folds:
+        group = equal_rows(np.column_stack([group, as_columns(data.y)]))
+    if len(np.unique(group[data.used])) < n_folds:
+        group = np.arange(len(group))
+    distinct, first = np.unique(group[data.used], return_index=True)
+    order = np.random.RandomState(0).permutation(len(distinct))
     if data.labels is not None:
         label = as_columns(data.y)[data.used[first]].argmax(axis=1) if data.y.ndim > 1 else data.y[data.used[first]]
         order = order[np.argsort(label[order], kind="stable")]
     of_group = np.full(group.max() + 1, -1)
-    of_group[group[data.used[first]][order]] = np.arange(len(first)) % n_folds
+    of_group[distinct[order]] = np.arange(len(distinct)) % n_folds
     return of_group[group]
 
 
 def equal_rows(X: Any) -> Indices:
-    """Return a number for every row, the same for equal rows, in the order of their first occurrence."""
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-        keys = (hash((X.indices[a:b].tobytes(), X.data[a:b].tobytes())) for a, b in ends)
-    elif is_frame(X):
-        keys = (hash(row) for row in zip(*(list(X[name]) for name in X.columns), strict=True))
+    """Return a number for every row, the same for equal rows and independent of their order."""
+    if is_frame(X) and not all(is_numeric(X[name]) for name in X.columns):
+        rows = (repr(row).encode() for row in zip(*(list(X[name]) for name in X.columns), strict=True))
     else:
-        keys = (hash(row.tobytes()) for row in np.ascontiguousarray(to_host(X) if is_foreign(X) else X))
-    number: dict[int, int] = {}
-    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.intp)
+        table = sp.csr_array(X) if sp.issparse(X) else np.asarray(to_host(X) if is_foreign(X) else X)
+        blocks = (densify(table[block]).astype(np.float64) for block in row_blocks(*table.shape))
+        rows = (row.tobytes() for block in blocks for row in np.ascontiguousarray(block))
+    keys = [blake2b(row, digest_size=8).digest() for row in rows]  # a collision would only put two rows into one fold
+    number = {key: i for i, key in enumerate(sorted(set(keys)))}
+    return np.array([number[key] for key in keys], dtype=np.intp)

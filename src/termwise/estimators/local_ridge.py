@@ -32,6 +32,7 @@ from termwise._checks import check_indices, check_number
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
 from termwise.estimators import TermModel
 from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
 from termwise.linalg.least_squares import measure, pose, solve_penalised
@@ -185,6 +186,11 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         Whether to fit an intercept, which is not penalised.
     max_sweeps : int or None, default=None
         Another name of `max_iter`, which it overrides if it is not None.
+    selection_cv : int, splitter, iterable or None, default=None
+        Folds in which `fit` repeats the whole fit, penalties and pruning included: for `predict_interval` by CV+ and
+        `selection_frequency_`, at the cost of one more fit per fold. 10 is a good number; samples are then shuffled
+        with a fixed seed, those with equal inputs in the same fold. A splitter or an iterable of (train, test) indices
+        as in scikit-learn's `cv` must leave out each sample once at most.
 
     Attributes
     ----------
@@ -196,6 +202,8 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         Their weights and number.
     coef_ : ndarray of shape (p,) or (q, p)
         Weights of all terms, zero for those pruned.
+    selection_frequency_ : ndarray of shape (d,)
+        Share of the fold models that use each input; only with `selection_cv`.
     alpha_ : float
         Initial penalty of the sweeps.
     gcv_path_ : ndarray of shape (1 + sweeps,)
@@ -226,6 +234,8 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
     True
     """
 
+    selects_terms = True
+
     def __init__(
         self,
         basis: Any = None,
@@ -236,6 +246,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         fit_intercept: bool = True,
         *,
         max_sweeps: int | None = None,
+        selection_cv: Any = None,
     ) -> None:
         self.basis = basis
         self.alpha = alpha
@@ -244,6 +255,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         self.subset = subset
         self.fit_intercept = fit_intercept
         self.max_sweeps = max_sweeps
+        self.selection_cv = selection_cv
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -262,6 +274,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_number("tol", self.tol, low=0, remedy="1e-4 stops when GCV has converged to four digits")
         max_iter = self.max_iter if self.max_sweeps is None else self.max_sweeps
         check_number("max_iter", max_iter, low=1, integer=True, remedy="allow at least one sweep")
+        check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
         problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
@@ -275,7 +288,12 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         terms = design.fitted_terms(problem, solution, measure(problem.rows, solution), "gcv", chosen)
         iterations = len(path) - 1
         return self._store(
-            terms, alpha_=alpha, alphas_=alphas, gcv_path_=np.array(path), n_iter_=iterations, n_sweeps_=iterations
+            with_fold_models(self, terms, X, y, sample_weight),
+            alpha_=alpha,
+            alphas_=alphas,
+            gcv_path_=np.array(path),
+            n_iter_=iterations,
+            n_sweeps_=iterations,
         )
 
 

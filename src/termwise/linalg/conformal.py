@@ -1,7 +1,7 @@
 """Prediction intervals from residuals of models that were fitted without the sample: jackknife+ and CV+.
 
-Let `f_{-i}` be the model fitted without sample i and `e_i = y_i - f_{-i}(x_i)`. For n samples and `delta = 1 - coverage`
-the jackknife+ interval of Barber, Candes, Ramdas and Tibshirani (2021) is
+Let `f_{-i}` be the model fitted without sample i and `e_i = y_i - f_{-i}(x_i)`. For n samples and
+`delta = 1 - coverage` the jackknife+ interval of Barber, Candes, Ramdas and Tibshirani (2021) is
 
     [ q-{ f_{-i}(x) - |e_i| },  q+{ f_{-i}(x) + |e_i| } ],
     q+ the value of rank ceil((1 - delta)(n + 1)),    q- that of rank floor(delta (n + 1)).
@@ -11,8 +11,8 @@ s_{-i}(x_i)` in place of `e_i`, where the scale `s_{-i}` was estimated without t
 
 CV+ has K models `f_{-k}`, fitted without a fold of `n / K` samples, in place of the n models. Under selection of terms
 these differ much more from each other than models that lack a single sample, and intervals that treat one as the other
-are too wide: 98 % instead of 90 % are covered where the models of the folds have few terms in common. To first order the
-effects of the samples of a fold add up, so that here every sample has the mean effect of its fold,
+are too wide: 98 % instead of 90 % are covered where the models of the folds have few terms in common. To first order
+the effects of the samples of a fold add up, so that here every sample has the mean effect of its fold,
 
     f_{-i}(x) = f(x) + K/n (f_{-k}(x) - f(x)),    i in fold k, f the model of all samples.
 
