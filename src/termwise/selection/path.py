@@ -227,9 +227,9 @@ def search_effect(path: SelectionPath, size: int) -> Floats:
     r-th largest of m independent cost reductions is about `sigma^2 a`, where `P(chi^2_1 > a) = (r - 0.4) / (m + 0.2)`.
     Choosing it lowers the logarithm of the error by `a / free`, less `2 / free` for the leverages.
 
-    The p candidates that are left count as `m = p / (1 + p (C - 1 / free))` independent ones, C being the mean squared
-    correlation of the chosen term with the others; independent columns have `C = 1 / free`. The first term is the
-    largest, r = 1. Each further one would be the next largest if the candidates were orthogonal. As they are not, the
+    The p candidates that are left count as `m = p / (1 + p (C - C0))` independent ones, C being the mean squared
+    correlation of the chosen term with the others and C0 that of independent columns, `1 / free` and two standard
+    errors `sqrt(2 / p) / free`. The first term is the largest, r = 1. Each further one would be the next largest if the candidates were orthogonal. As they are not, the
     reductions change with every term, by a variance of C a relative to `sigma^2`, so that others come near the largest:
     `r <- 1 + r / (1 + a^2 C)` reproduces the path of simulated noise within about a tenth.
     """
@@ -238,7 +238,8 @@ def search_effect(path: SelectionPath, size: int) -> Floats:
     for k in range(size, len(path)):
         free, left = max(path.n_samples - dof[k], 1.0), path.n_candidates - k
         C = max(correlation[k + 1], 1 / free)
-        independent = left / (1 + left * (C - 1 / free))
+        excess = max(C - (1 + 2 * np.sqrt(2 / left)) / free, 0.0)
+        independent = left / (1 + left * excess)
         a = 2 * float(erfcinv(min((rank - 0.4) / (independent + 0.2), 1.0))) ** 2
         fall += (a - 2) / free
         falls.append(fall)
