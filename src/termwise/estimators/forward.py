@@ -8,21 +8,39 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import densify
+from termwise._arrays import densify, is_foreign
 from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
+from termwise.design import Design
+from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
-from termwise.estimators.data import check_classes, check_request, code_known_labels, fit_design, read, solve_path
+from termwise.estimators.data import (
+    DesignData,
+    check_classes,
+    check_request,
+    code_known_labels,
+    fit_design,
+    read,
+    solve_path,
+)
 from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import measure, solve_orthogonal
 from termwise.selection.engine import Settings
+from termwise.selection.knockoffs import (
+    MAX_CANDIDATES,
+    discoveries,
+    entry_statistics,
+    knockoff_columns,
+    out_of_reach,
+)
 from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.selection.rules import Rule
 
@@ -41,26 +59,32 @@ def fit_forward(
     settings = Settings(
         **{field.name: parameters[field.name] for field in fields(Settings) if field.name in parameters}
     )
+    if estimator.criterion == "fdr":
+        check_knockoffs(estimator, X, y, sample_weight)
+        settings = replace(settings, criterion=None, patience=None)
     settings.check()
     check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
     if estimator.refit_alpha is not None:
         check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
     callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
-    design = None
+    design, discovered = None, {}
     if is_dask(X, y, sample_weight):
         candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
     else:
         data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
         design = fit_design(estimator, estimator.basis, data)
         candidates = design.candidates
-        path = select_terms(design.G, design.Y, design.weights, settings, candidates.one_output, callback)
+        if estimator.criterion == "fdr":
+            path, discovered = select_by_knockoffs(estimator, design, settings, callback)
+        else:
+            path = select_terms(design.G, design.Y, design.weights, settings, candidates.one_output, callback)
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
     size = len(path)
     if not path.n_swaps:  # else the path ends at the size that was refined
-        size = max(path.choose(estimator.criterion), min(len(included), len(path)))
+        size = max(path.choose(settings.criterion), min(len(included), len(path)))
     terms, attributes = truncate_path(estimator, path, size, candidates)
     terms = terms if design is None else design.complete(terms)
-    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps}
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, **discovered}
     return terms, attributes
 
 
@@ -93,6 +117,71 @@ def truncate_path(
     criterion = estimator.criterion if estimator.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), criterion, residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
+
+
+# -- false discovery rate ----------------------------------------------------------------------------------------------
+
+
+def check_knockoffs(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Raise unless terms can be selected by knockoffs."""
+    check_number("fdr", estimator.fdr, above=0, below=1, remedy="0.1 admits one false term in ten on average")
+    if is_dask(X, y, sample_weight) or is_foreign(X) or sp.issparse(X) or isinstance(X, RowFile):
+        raise TypeError(
+            f"X must be a dense array in memory with criterion='fdr', got {type(X).__name__}: knockoffs need the whole "
+            "covariance of the candidates; convert X, or use another criterion."
+        )
+    if estimator.refine is not None:
+        raise ValueError(
+            f"refine must be None with criterion='fdr', got {estimator.refine!r}: terms that are exchanged have no "
+            "knockoff to compare them with."
+        )
+    if len(np.atleast_1d(estimator.include)):
+        raise ValueError(
+            f"include must be empty with criterion='fdr', got {estimator.include!r}: every term competes with its "
+            "knockoff; use another criterion, or regress y on the included terms first."
+        )
+
+
+def select_by_knockoffs(
+    estimator: Any, design: DesignData, settings: Settings, callback: Callable[[SelectionPath], bool]
+) -> tuple[SelectionPath, dict[str, Any]]:
+    """Grow a path of candidates and knockoffs, select by the order of entry, and return the path of the selected terms.
+
+    Terms enter by the reduction of the cost: fixed-X knockoffs require statistics that depend on the data only through
+    the products of the columns with each other and with the targets (Barber and Candes 2015, definition 1).
+    """
+    G, weights = design.G, design.weights
+    n, p = G.shape
+    if p > MAX_CANDIDATES or sp.issparse(G):
+        got = "a sparse design matrix" if sp.issparse(G) else f"{p} candidates"
+        raise ValueError(
+            f"criterion='fdr' must have at most {MAX_CANDIDATES} candidates in dense columns, got {got}: knockoffs need "
+            "the whole covariance; reduce the candidates beforehand without looking at y."
+        )
+    if np.ptp(weights) > 0:
+        raise ValueError(
+            f"sample_weight must be equal with criterion='fdr', got weights from {weights.min():g} to "
+            f"{weights.max():g}: repeat the rows instead, or use another criterion."
+        )
+    columns = np.asarray(G.columns(np.arange(p)) if isinstance(G, Design) else G, dtype=np.float64)
+    intercept, fdr = bool(estimator.fit_intercept), float(estimator.fdr)
+    fixed = n >= 2 * p + intercept and design.candidates.labels is None
+    rng = np.random.default_rng(check_random_state(estimator.random_state).randint(2**31))
+    both = np.hstack([columns, knockoff_columns(columns, fixed=fixed, intercept=intercept, rng=rng)])
+    one_output, limit = design.candidates.one_output, min(settings.max_terms or n, max(n // 2, 1))
+    entry = select_terms(
+        both,
+        design.Y,
+        weights,
+        replace(settings, rule="cost", max_terms=limit),
+        one_output,
+        lambda path: callback(path) or out_of_reach(path.terms, p, fdr),
+    )
+    statistics = entry_statistics(entry.terms, p)
+    selected, estimate = discoveries(statistics, fdr)
+    path = select_terms(G, design.Y, weights, replace(settings, include=selected, max_terms=len(selected)), one_output)
+    path.stop_reason = f"{len(selected)} terms selected by {len(entry)} entries of candidates and knockoffs"
+    return path, {"fdr_estimate_": estimate, "knockoff_statistics_": statistics}
 
 
 # -- data on a Dask cluster --------------------------------------------------------------------------------------------
@@ -189,6 +278,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Whether to compute `G'G` once instead of passing over the data for every term.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    fdr : float, default=0.1
+        With `criterion="fdr"`, the false discovery rate: the expected share of false terms among the selected ones.
+    random_state : int, RandomState instance or None, default=0
+        Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
     verbose : int, default=0
         1 prints a line per term.
 
@@ -274,6 +367,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         cv: Any = 5,
         precompute: bool | str = "auto",
         fit_intercept: bool = True,
+        fdr: float = 0.1,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.basis = basis
@@ -291,6 +386,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.cv = cv
         self.precompute = precompute
         self.fit_intercept = fit_intercept
+        self.fdr = fdr
+        self.random_state = random_state
         self.verbose = verbose
 
     @with_callbacks
@@ -356,6 +453,10 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Whether to compute `G'G` once instead of passing over the data for every term.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    fdr : float, default=0.1
+        With `criterion="fdr"`, the false discovery rate: the expected share of false terms among the selected ones.
+    random_state : int, RandomState instance or None, default=0
+        Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
     verbose : int, default=0
         1 prints a line per term.
 
