@@ -251,8 +251,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
         Selection rule of the next term: a name, or a custom rule; see `forward_path`.
-    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
-        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
+    criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
+            default="tcr"
+        How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
+        columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`, see the notes.
     alpha : float or "reestimate", default=1e-6
         The penalty; "reestimate" updates it after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
@@ -301,8 +303,13 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
     alpha_ : float
         The penalty of the weights.
+    fdr_estimate_ : float
+        With `criterion="fdr"`, the estimated share of false terms; nan if none is selected.
+    knockoff_statistics_ : ndarray of shape (p,)
+        With `criterion="fdr"`, one over the place at which a candidate or its knockoff entered, negative if the knockoff
+        was first, zero if neither entered.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
-        As in `BasisRidge`; the criterion is leave-one-out for "tcr", "one_se" and None.
+        As in `BasisRidge`; the criterion is leave-one-out for "tcr", "one_se", "fdr" and None.
 
     See Also
     --------
@@ -311,14 +318,25 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     Notes
     -----
     With `criterion="tcr"` and `patience` the path ends soon after the last significant term. A longer path can choose
-    another size in two cases only: a later term is significant after `patience` insignificant ones, or the
+    another size in two cases only: a later term is significant after `patience` insignificant ones, or the corrected
     leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` covers both.
 
-    If there are many more candidates than samples, the leave-one-out error decreases with every term, since each is the
-    best of very many, and a noise level estimated from it admits terms that fit noise. "tcr_sequential" compares a term
-    with the error of the model before it and keeps the significant ones only; "tcr" then ends the path as soon as terms
-    are no longer significant, and keeps some more.
+    If there are many candidates, the leave-one-out error decreases with every term, since each is the best of very many,
+    and a noise level estimated from its minimum, as in "tcr_paper" (Hagiwara 2014), admits terms that fit noise. "tcr"
+    corrects the error of every model on the path for the search since the last significant term. On pure noise it keeps
+    a term in one fit of three (20 candidates) to ten (20,000), rarely two. "tcr_sequential" takes the noise level from
+    the model before the terms in question, which is too large where many weak terms act together.
+
+    `criterion="fdr"` adds a knockoff of every candidate, a column with the same correlations but no relation to y, and
+    grows a path by the reduction of the cost (`rule`, `patience` are not used) until no longer path could select more,
+    at most to half as many terms as samples. A candidate that enters before its knockoff counts as a discovery, a
+    knockoff that enters first as the estimate of a false one (knockoff+, Barber and Candes 2015). The model has the
+    discoveries up to the last place where the estimated share of false ones, which counts one more, is at most `fdr`: at
+    least `1 / fdr` terms, or none. `path_` and `at(k)` have the selected terms in their order of entry. With at least two samples per
+    candidate, the rate holds for Gaussian noise of constant variance and any columns (fixed-X); otherwise, and for
+    classifiers, for columns whose distribution is nearly Gaussian with the shrunk covariance of Ledoit and Wolf
+    (second-order model-X). The knockoffs are random: another `random_state` selects somewhat other terms.
 
     Forward selection never removes a term. `refine="swap"` exchanges terms of the model of the chosen size for better
     ones; it is useful for strongly correlated candidates and small models.
@@ -411,6 +429,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         return truncate_path(self, path, k, terms.candidates)
 
     def _summary_lines(self) -> list[str]:
+        if self.criterion == "fdr":
+            return [f"terms selected by knockoffs: estimated false discovery proportion {self.fdr_estimate_:.3g}"]
         return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
 
 
@@ -426,8 +446,10 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Yields the candidates. None: the columns of X.
     rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
         Selection rule of the next term: a name, or a custom rule; see `forward_path`.
-    criterion : {"tcr", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"} or None, default="tcr"
-        How many terms to keep; None: all. "tcr_sequential" is "tcr" for many more candidates than samples.
+    criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
+            default="tcr"
+        How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
+        columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`, see `ForwardRegressor`.
     alpha : float or "reestimate", default=1e-6
         The penalty; "reestimate" updates it after each term.
     penalty : {"weights", "orthogonal"}, default="weights"
