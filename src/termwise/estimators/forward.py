@@ -67,7 +67,7 @@ def fit_forward(
     if estimator.refit_alpha is not None:
         check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
     callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
-    design, discovered = None, {}
+    design, discovered = None, dict[str, Any]()
     if is_dask(X, y, sample_weight):
         candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
     else:
@@ -155,8 +155,8 @@ def select_by_knockoffs(
     if p > MAX_CANDIDATES or sp.issparse(G):
         got = "a sparse design matrix" if sp.issparse(G) else f"{p} candidates"
         raise ValueError(
-            f"criterion='fdr' must have at most {MAX_CANDIDATES} candidates in dense columns, got {got}: knockoffs need "
-            "the whole covariance; reduce the candidates beforehand without looking at y."
+            f"criterion='fdr' must have at most {MAX_CANDIDATES} candidates in dense columns, got {got}: knockoffs "
+            "need the whole covariance; reduce the candidates beforehand without looking at y."
         )
     if np.ptp(weights) > 0:
         raise ValueError(
@@ -306,8 +306,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     fdr_estimate_ : float
         With `criterion="fdr"`, the estimated share of false terms; nan if none is selected.
     knockoff_statistics_ : ndarray of shape (p,)
-        With `criterion="fdr"`, one over the place at which a candidate or its knockoff entered, negative if the knockoff
-        was first, zero if neither entered.
+        With `criterion="fdr"`, one over the place at which a candidate or its knockoff entered, negative if the
+        knockoff was first, zero if neither entered.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
         As in `BasisRidge`; the criterion is leave-one-out for "tcr", "one_se", "fdr" and None.
 
@@ -322,7 +322,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     leave-one-out error falls so much further that its lower noise level makes earlier terms significant.
     `patience=None` covers both.
 
-    If there are many candidates, the leave-one-out error decreases with every term, since each is the best of very many,
+    If there are many candidates, the leave-one-out error decreases with every term, each being the best of very many,
     and a noise level estimated from its minimum, as in "tcr_paper" (Hagiwara 2014), admits terms that fit noise. "tcr"
     corrects the error of every model on the path for the search since the last significant term. On pure noise it keeps
     a term in one fit of three (20 candidates) to ten (20,000), rarely two. "tcr_sequential" takes the noise level from
@@ -332,11 +332,12 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     grows a path by the reduction of the cost (`rule`, `patience` are not used) until no longer path could select more,
     at most to half as many terms as samples. A candidate that enters before its knockoff counts as a discovery, a
     knockoff that enters first as the estimate of a false one (knockoff+, Barber and Candes 2015). The model has the
-    discoveries up to the last place where the estimated share of false ones, which counts one more, is at most `fdr`: at
-    least `1 / fdr` terms, or none. `path_` and `at(k)` have the selected terms in their order of entry. With at least two samples per
-    candidate, the rate holds for Gaussian noise of constant variance and any columns (fixed-X); otherwise, and for
-    classifiers, for columns whose distribution is nearly Gaussian with the shrunk covariance of Ledoit and Wolf
-    (second-order model-X). The knockoffs are random: another `random_state` selects somewhat other terms.
+    discoveries up to the last place where the estimated share of false ones, which counts one more, is at most `fdr`:
+    at least `1 / fdr` terms, or none. `path_` and `at(k)` have the selected terms in their order of entry. With at
+    least two samples per candidate, the rate holds for Gaussian noise of constant variance and any columns (fixed-X);
+    otherwise, and for classifiers, for columns whose distribution is nearly Gaussian with the shrunk covariance of
+    Ledoit and Wolf (second-order model-X). The knockoffs are random: another `random_state` selects somewhat other
+    terms.
 
     Forward selection never removes a term. `refine="swap"` exchanges terms of the model of the chosen size for better
     ones; it is useful for strongly correlated candidates and small models.
@@ -449,7 +450,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
             default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
-        columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`, see `ForwardRegressor`.
+        columns usually would; "fdr" selects terms at the false discovery rate `fdr`, see `ForwardRegressor`.
     alpha : float or "reestimate", default=1e-6
         The penalty; "reestimate" updates it after each term.
     penalty : {"weights", "orthogonal"}, default="weights"

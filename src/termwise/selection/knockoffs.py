@@ -1,8 +1,8 @@
 """Knockoffs: copies of the candidates that enter the same path and show how many chosen terms are false.
 
 A knockoff has the same correlations as its candidate with all other columns, but no relation to the targets beyond
-these. A candidate without a relation of its own to the targets is as likely to enter after its knockoff as before it, so
-that the knockoffs that enter first count the false discoveries (Barber and Candes 2015; Candes, Fan, Janson and Lv
+these. A candidate without a relation of its own to the targets is as likely to enter after its knockoff as before it,
+so that the knockoffs that enter first count the false discoveries (Barber and Candes 2015; Candes, Fan, Janson and Lv
 2018).
 """
 
@@ -47,14 +47,14 @@ def knockoff_columns(G: Floats, *, fixed: bool, intercept: bool, rng: np.random.
 
 
 def differences(covariance: Floats) -> tuple[Floats, Floats]:
-    """By how much the covariance of each column with its knockoff is below its variance: s, and `covariance^-1 diag(s)`.
+    """Return s, by how much the covariance of a column and its knockoff is below its variance, and `covariance^-1 S`.
 
     All covariances between columns and knockoffs are possible if `2 covariance - diag(s)` is positive semidefinite. The
     largest multiple of the variances v of each column given all others is taken, `s = v 2 / lambda_max(V^1/2
     covariance^-1 V^1/2)`, but at most the variance. For equal v these are the equicorrelated knockoffs, Barber and
     Candes 2015 (2.4); unlike those, a few dependent columns do not bring all others close to their knockoffs.
     """
-    inverse = np.linalg.inv(covariance + KNOCKOFF_RIDGE * np.eye(len(covariance)))
+    inverse: Floats = sla.inv(covariance + KNOCKOFF_RIDGE * np.eye(len(covariance)))
     v = 1 / np.diagonal(inverse)
     largest = float(sla.eigh(np.sqrt(v)[:, None] * inverse * np.sqrt(v), eigvals_only=True)[-1])
     s = np.minimum(2 * v / largest, np.diagonal(covariance))
@@ -131,4 +131,4 @@ def out_of_reach(terms: NDArray[np.intp], p: int, fdr: float) -> bool:
     """Whether the estimate would exceed `fdr` on any longer path, even if no other knockoff entered first."""
     statistics = entry_statistics(terms, p)
     negative = np.count_nonzero(statistics < 0)
-    return 1 + negative > fdr * (p - negative)
+    return bool(1 + negative > fdr * (p - negative))

@@ -229,9 +229,10 @@ def search_effect(path: SelectionPath, size: int) -> Floats:
 
     The p candidates that are left count as `m = p / (1 + p (C - C0))` independent ones, C being the mean squared
     correlation of the chosen term with the others and C0 that of independent columns, `1 / free` and two standard
-    errors `sqrt(2 / p) / free`. The first term is the largest, r = 1. Each further one would be the next largest if the candidates were orthogonal. As they are not, the
-    reductions change with every term, by a variance of C a relative to `sigma^2`, so that others come near the largest:
-    `r <- 1 + r / (1 + a^2 C)` reproduces the path of simulated noise within about a tenth.
+    errors `sqrt(2 / p) / free`. The first term is the largest, r = 1. Each further one would be the next largest if the
+    candidates were orthogonal. As they are not, the reductions change with every term, by a variance of C a relative to
+    `sigma^2`, so that others come near the largest: `r <- 1 + r / (1 + a^2 C)` agrees with the reductions on simulated
+    noise within about a sixth (200 samples, 50 to 2,000 candidates, 30 terms).
     """
     dof, correlation = path.column("dof").tolist(), path.column("correlation").tolist()
     rank, fall, falls = 1.0, 0.0, [0.0]
