@@ -74,9 +74,10 @@ plt.show()
 
 # %%
 # Criteria computed along a single path have no test samples, and most keep far too many of these thirty terms.
-# ``"tcr_sequential"`` estimates the noise level from the model before the terms in question, not from the end of the
-# path. The default, ``"tcr"``, ends its own path by the same test, and therefore is reliable as well.
-selected_sizes = {name: model.path_.choose(name) for name in ("tcr_sequential", "tcr", "one_se", "loo", "bic")}
+# The default, ``"tcr"``, corrects its noise level for the search, and ``"tcr_sequential"`` estimates it from the model
+# before the terms in question; ``"tcr_paper"`` takes the leave-one-out error from the end of the path.
+criteria = ("tcr", "tcr_sequential", "tcr_paper", "one_se", "loo", "bic")
+selected_sizes = {name: model.path_.choose(name) for name in criteria}
 print("cross-validation:", kept.n_terms_, " criteria along thirty terms:", selected_sizes)
 default = ForwardRegressor().fit(X, y)
 print("default:", default.n_terms_, "of", len(default.path_), "-", default.stop_reason_)

@@ -268,7 +268,8 @@ CASES = [
     ("refined D-optimality", lambda: forward_path(X, y, rule="d_optimal", alpha=0.1, refine="swap"), ValueError,
      r"alpha must be 0 with rule='d_optimal' and refine='swap', got 0\.1: only then do the scores of the terms add up"),
     ("size", lambda: forward_path(X, y).choose("aic"), ValueError,
-     r"criterion must be one of 'gcv', 'loo', 'uev', 'fpe', 'bic', 'one_se', 'tcr', 'tcr_sequential', got 'aic': None"),
+     r"criterion must be one of 'gcv', 'loo', 'uev', 'fpe', 'bic', 'one_se', 'tcr', 'tcr_paper', 'tcr_sequential', "
+     r"got 'aic': None"),
     ("terms", lambda: forward_path(X, y, max_terms=0),
      ValueError, r"max_terms must be a whole number >= 1, got 0: None"),
     ("patience", lambda: forward_path(X, y, patience=0),

@@ -282,7 +282,7 @@ def test_sizes_by_hand(rng):
     assert path.choose("one_se") == int(np.flatnonzero(loo <= loo[best] + se[best])[0])
     sigma2 = loo[best]
     significant = [k for k in range(1, best + 1) if path.steps[k].reduction >= 2 * sigma2 * np.log(20 - k + 1)]
-    assert path.choose("tcr") == max(significant, default=0)
+    assert path.choose("tcr_paper") == max(significant, default=0)
     size = 0
     while ahead := [
         k for k in range(size + 1, min(size + 10, 15) + 1) if path.steps[k].reduction >= 2 * loo[size] * np.log(21 - k)
@@ -293,6 +293,7 @@ def test_sizes_by_hand(rng):
     for name in SIZES:
         assert 0 <= path.choose(name) <= 15
     assert path.choose("tcr") <= path.choose("loo")
+    assert path.choose("tcr_paper") <= path.choose("loo")
     frame = path.to_frame()
     assert list(frame["term"][1:]) == path.terms.tolist()
     assert len(frame) == 16

@@ -176,8 +176,8 @@ ATTRIBUTES = words("""
     sign_violations_ prefiltered_ classes_ dictionary_ target_ pool_ trials_ categories_ n_samples_ n_features_in_
     feature_names_in_ best_params_ best_index_ best_criterion_ results_
 """)
-COLUMNS = words("score sse cost dof alpha loo loo_se gcv uev fpe bic reduction verified")
-CRITERIA = ["tcr", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"]
+COLUMNS = words("score sse cost dof alpha loo loo_se gcv uev fpe bic reduction correlation verified")
+CRITERIA = ["tcr", "tcr_paper", "tcr_effective", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic"]
 
 
 def path_record(path: Any) -> dict[str, Any]:

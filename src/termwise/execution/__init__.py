@@ -75,11 +75,11 @@ def forward_path(
         What is penalised: the weights, or those of the orthogonalised terms (ROLS).
     max_terms : int or None, default=None
         Maximum number of terms; None: as many as the data can determine.
-    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_sequential"}, default=None
+    criterion : {"loo", "gcv", "uev", "fpe", "bic", "one_se", "tcr", "tcr_paper", "tcr_sequential"}, default=None
         How many terms to keep, for `patience` and `refine`; the path itself goes on. None: all of them.
     patience : int or None, default=None
-        End the path once the criterion's choice has not changed for that many terms. With "tcr" and at least two
-        candidates for each sample, also once that many terms in a row are not significant by "tcr_sequential".
+        End the path once the criterion's choice has not changed for that many terms. That of "tcr_paper" may go on
+        changing to the end of the path with many more candidates than samples.
     max_seconds : float or None, default=None
         End the path after that time, with the terms chosen so far.
     include : array-like of int, default=()

@@ -18,7 +18,7 @@ BLUE, VERMILION, GREEN, _, _, SKY, BLACK = COLOURS
 DASHES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1))]
 GREY = "0.6"
 LOG_RATIO = 6.0  # ratio of errors above which their axis is logarithmic
-SIZE_MARKERS = {"one_se": 5, "tcr": 8, "tcr_sequential": 10}  # sizes differ: marks may coincide
+SIZE_MARKERS = {"one_se": 5, "tcr": 8, "tcr_paper": 9, "tcr_sequential": 10}  # sizes differ: marks may coincide
 MAX_RATIO, MIN_RATIO = 8.0, 1.6  # range of criteria shown, relative to the least leave-one-out error or GCV
 MAX_TICKS = 8  # number of values of a parameter up to which all are written under the axis
 

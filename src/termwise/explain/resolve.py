@@ -48,6 +48,7 @@ CRITERION_NAMES = {
     "bic": "BIC",
     "one_se": "one standard error",
     "tcr": "TCR",
+    "tcr_paper": "TCR, Hagiwara 2014",
     "tcr_sequential": "TCR, sequential",
 }
 

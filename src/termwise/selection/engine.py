@@ -177,7 +177,7 @@ def grow_path(
         given = settings.rule
         rule = given if isinstance(given, Rule) else RULES[given].build(settings, rows)
     builder = PathBuilder(rows, settings, one_output, rule, callback)
-    builder.record(Choice(-1, np.nan), 0.0)
+    builder.record(Choice(-1, np.nan))
     state, path = builder.state, builder.path
     path.stop_reason = grow(state, builder.rule, builder.limit_reached, builder.after_step, builder.forced)
     path._training = state.training(rows.model_rows())
@@ -232,7 +232,7 @@ class PathBuilder:
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Re-estimate the penalty, record the step and return why to stop, if so."""
         state, path = self.state, self.path
-        reduction = self.cost - state.cost
+        reduction, correlation = self.cost - state.cost, state.newest_correlation()
         self.n_forced += choice.index in self.forced
         if self.settings.alpha == "reestimate":
             state.set_alpha(reestimated_alpha(state))
@@ -240,15 +240,17 @@ class PathBuilder:
             path._weights[k] = state.training().weights(k)  # the factor they come from will be replaced
         if not forced_left and len(path) + 1 < self.limit:
             self.rule.prepare(state)
-        self.record(choice, reduction)
+        self.record(choice, reduction, correlation)
         self.cost = state.cost
         criterion, patience = self.settings.criterion, self.settings.patience
-        self.sizes.append(len(path) if criterion is None else SIZES[criterion](path))
         if self.callback is not None and self.callback(path):
             return STOPPED
-        return "" if patience is None else patience_reason(path, self.sizes, self.n_forced, patience, criterion)
+        if patience is None:
+            return ""
+        self.sizes.append(len(path) if criterion is None else SIZES[criterion](path))
+        return patience_reason(self.sizes, self.n_forced, patience, criterion)
 
-    def record(self, choice: Choice, reduction: float) -> None:
+    def record(self, choice: Choice, reduction: float = 0.0, correlation: float = 0.0) -> None:
         """Append a row to the path; squared errors are averaged over the outputs."""
         state, rows = self.state, self.state.moments
         q, n = state.q, state.n
@@ -264,6 +266,7 @@ class PathBuilder:
                 alpha=state.alpha,
                 loo_se=spread / np.sqrt(n),
                 reduction=reduction / q,
+                correlation=correlation,
                 verified=choice.verified,
                 seconds=time.perf_counter() - self.started,
                 **{name: float(f(sse, state.dof, n, loo_sse)) for name, f in CRITERIA.items()},

@@ -359,6 +359,18 @@ class State:
         self.dof += vv / den
         self.cost -= float(np.sum(c * c) / den)
 
+    def newest_correlation(self) -> float:
+        """Mean squared correlation of the newest term with the other candidates, given the model before it.
+
+        A candidate had the residual square `s + t^2` then, of which `t^2` lies along the new z.
+        """
+        xp, t2 = namespace(self.s), self.T[self.k - 1, :] ** 2
+        before = self.s + t2
+        others = put_at(before > self._table[2 * self.q + 4, :], np.array([self.chosen[-1]]), False)
+        shares = put(t2 / put(before, ~others, 1.0), ~others, 0.0)
+        total, count = fetch(xp.sum(shares)[None], xp.sum(as_float64(others))[None])
+        return float(total[0] / max(count[0], 1.0))
+
     # -- the model -----------------------------------------------------------------------------------------------------
 
     def training(self, rows: ModelRows | None = None) -> Training:
