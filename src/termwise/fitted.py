@@ -202,14 +202,14 @@ class FittedTerms:
         return cls(candidates, chosen, weights, Y_mean - statistics.G_mean @ weights, statistics)
 
     def for_prediction(self) -> FittedTerms:
-        """Return a copy with the terms and weights of the least-squares fit only, without candidates and rows."""
-        terms = replace(self, statistics_or_solve=None, fold_models=None)
-        if self.candidates.basis is None or self.takes_all:
-            return terms
-        k = len(self.chosen)
-        return replace(
-            terms, candidates=replace(self.candidates, basis=self.basis, n_candidates=k), chosen=np.arange(k)
-        )
+        """Return the terms with the weights of the least-squares fit only: no calibration, candidates or rows."""
+        candidates, chosen, labels = self.candidates, self.chosen, self.candidates.labels
+        if labels is not None:
+            candidates = replace(candidates, labels=Labels(labels.classes))
+        if candidates.basis is not None and not self.takes_all:
+            chosen = np.arange(len(chosen))
+            candidates = replace(candidates, basis=self.basis, n_candidates=len(chosen))
+        return FittedTerms(candidates, chosen, self.weights, self.fitted_intercept)
 
     def with_fold_models(self, folds: FoldModels, X: Any, Y: NDArray[np.float64]) -> FittedTerms:
         """Add the models of a cross-validation; for classes, calibrate the probabilities on the out-of-fold scores.

@@ -240,12 +240,13 @@ class TermModel(BaseEstimator):
     ) -> tuple[NDArray, NDArray]:
         """Prediction intervals for new observations, by CV+ or jackknife+.
 
-        Whatever the distribution of the data, samples that are exchangeable with those of the fit fall inside with
-        probability at least `2 coverage - 1`, and in practice with about `coverage` (Barber, Candes, Ramdas and
-        Tibshirani 2021). "cv+" uses models that were fitted without a fold, selection of terms included, and their
-        residuals on that fold. "jackknife+" uses the closed-form leave-one-out fits; it holds if terms and penalties
-        were fixed beforehand, and its intervals are too narrow if the terms were selected from many candidates. Too few
-        samples for the coverage asked for (fewer than about `1 / (1 - coverage)`) make the interval infinite.
+        "jackknife+" uses the closed-form leave-one-out fits (Barber, Candes, Ramdas and Tibshirani 2021). Whatever the
+        distribution of the data, samples that are exchangeable with those of the fit fall inside with probability at
+        least `2 coverage - 1`, and in practice with about `coverage`, if terms and penalties were fixed beforehand; if
+        terms were selected from many candidates, its intervals are too narrow. "cv+" uses models that were fitted
+        without a fold, selection of terms included, and their residuals on that fold; it has about the nominal
+        coverage in either case. Too few samples for the coverage asked for (fewer than about `1 / (1 - coverage)`) make
+        the interval infinite.
 
         Parameters
         ----------

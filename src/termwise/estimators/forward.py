@@ -376,7 +376,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     2
     >>> model = ForwardRegressor(selection_cv=10).fit(X, y)
     >>> lower, upper = model.predict_interval(X, coverage=0.9)
-    >>> dict(zip(X.columns, model.selection_frequency_))["bmi"]
+    >>> dict(zip(X.columns, model.selection_frequency_.tolist()))["bmi"]
     1.0
     """
 
