@@ -418,7 +418,7 @@ def test_models_of_the_folds_repeat_the_fit(target, rng):
     assert len(folds.models) == 5
     predictions = folds.outputs(X)[..., 0]
     np.testing.assert_allclose(y - folds.residuals[:, 0], predictions[folds.fold, np.arange(120)])
-    if model.target_ == "pooled":  # weights of the folds are those of the other folds
+    if target == "pooled":  # weights of the folds are those of the other folds
         return
     train = folds.fold != 0
     alone = TermwiseRegressor(5, dictionary="pairs", target=target).fit(X[train], y[train])
@@ -1321,16 +1321,18 @@ def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
         np.testing.assert_allclose(scores[folds.fold == k], folds.outputs(X)[k][folds.fold == k], atol=1e-10)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
     size = counts @ (labels[:, None] == np.arange(classes))
-    off = 1 / (size[labels] + classes)
+    others = np.where(labels[:, None] == np.arange(classes), 0.0, size + 1)
+    others /= (size[labels] + 2)[:, None] * others.sum(axis=1, keepdims=True)
+    smoothed = others + (labels[:, None] == np.arange(classes)) * ((size + 1) / (size + 2))
 
-    def negative_log_likelihood(slope):
-        logs = slope * scores - np.log(np.exp(slope * scores).sum(axis=1, keepdims=True))
-        own = logs[np.arange(80), labels]
-        return -counts @ ((1 - classes * off) * own + off * logs.sum(axis=1))  # labels smoothed as Platt does
+    def negative_log_likelihood(slope, shift):
+        logits = slope * (scores + (shift if classes > 2 else np.append(-shift, shift)))
+        return -counts @ np.sum(smoothed * (logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))), axis=1)
 
-    slope = model.fitted_terms_.candidates.labels.slope
-    least = negative_log_likelihood(slope)
-    assert all(least <= negative_log_likelihood(slope * factor) for factor in (0.99, 1.01))
+    slope, shift = model.fitted_terms_.candidates.labels.slope, model.fitted_terms_.candidates.labels.shift
+    least = negative_log_likelihood(slope, shift)
+    assert all(least <= negative_log_likelihood(slope * factor, shift) for factor in (0.99, 1.01))
+    assert all(least <= negative_log_likelihood(slope, shift + [step, *[0] * (len(shift) - 1)]) for step in (-0.01, 0.01))
 
 
 def test_separable_classes_have_a_finite_slope(rng):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import as_columns, different_rows, evenly
-from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ERROR_DIGITS
+from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, SmoothBasis
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
@@ -177,7 +177,8 @@ class TunedSmoothBasis(SmoothBasis):
             centers = X[evenly(len(X), self.n_rows // 2)]
             G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
             spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
-            share = float(spectrum.score("loo", best_alpha(spectrum, "loo"))[0]) / variance
+            alpha = max(best_alpha(spectrum, "loo"), WIDTH_ALPHA_MIN)
+            share = float(spectrum.score("loo", alpha)[0]) / variance
             return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
 
         best = min(self.factors, key=error)
