@@ -86,7 +86,7 @@ def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
     X = rng.normal(size=(45, 3))
     Y = np.sin(X @ rng.normal(size=(3, outputs))) + 0.1 * rng.normal(size=(45, outputs))
     counts = rng.integers(1, 4, size=45).astype(float) if weighted else np.ones(45)
-    fold = group_folds(X, Y, 4, state())
+    fold = group_folds(X, 4, state())
     most = 12  # plain columns end earlier: the last prediction is repeated
     (both,) = cross_validate([(basis, Folds(X, Y, counts, fold))], most, BOTH, ALPHA)
     for target, found in zip(BOTH, both, strict=True):
@@ -97,7 +97,7 @@ def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
 
 def test_parallel_folds_give_the_same_predictions(rng):
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
-    folds = Folds(X, Y, np.ones(60), group_folds(X, Y, 5, state()))
+    folds = Folds(X, Y, np.ones(60), group_folds(X, 5, state()))
     tries = [(AnovaBasis(), folds), (SmoothBasis(), folds)]
     for some in zip(*(cross_validate(tries, 5, BOTH, ALPHA, threads) for threads in (1, 3)), strict=True):
         for alone, together in zip(*some, strict=True):
@@ -108,7 +108,7 @@ def test_parallel_folds_give_the_same_predictions(rng):
 def test_extended_paths_equal_long_ones(basis, rng):
     X = rng.normal(size=(60, 3))
     Y, counts = np.sin(2 * X[:, :2]), rng.integers(1, 4, size=60).astype(float)
-    folds = Folds(X, Y, counts, group_folds(X, Y, 5, state()))
+    folds = Folds(X, Y, counts, group_folds(X, 5, state()))
     (short,), (long,) = (cross_validate([(basis, folds)], most, BOTH, ALPHA) for most in (4, 11))
     for before, expected in zip(short, long, strict=True):
         for threads in (1, 3):
@@ -144,37 +144,35 @@ def test_constant_training_inputs_predict_the_mean(rng):
         np.testing.assert_allclose(found.predictions(Y)[:, 10:, 0], Y[:10].mean())
 
 
-def test_folds_depend_on_the_content_of_rows_alone(rng):
+@pytest.mark.parametrize("stratified", [False, True])
+def test_folds_depend_on_the_content_of_rows_alone(stratified, rng):
     X = rng.integers(0, 4, size=(60, 3)).astype(float)
-    Y = X @ [[1.0], [4.0], [16.0]]
-    fold = group_folds(X, Y, 5, state())
+    Y = np.where(X[:, :1] > 1, 1.0, -1.0)
+
+    def assign(rows, seed=0):
+        return group_folds(X[rows], 5, state(seed), Y[rows] if stratified else None)
+
+    fold = assign(np.arange(60))
     for row in np.unique(X, axis=0):
         assert len(set(fold[(row == X).all(axis=1)])) == 1
     order = rng.permutation(60)
-    np.testing.assert_array_equal(group_folds(X[order], Y[order], 5, state()), fold[order])
+    np.testing.assert_array_equal(assign(order), fold[order])
     twice = np.repeat(np.arange(60), rng.integers(1, 4, size=60))
-    np.testing.assert_array_equal(group_folds(X[twice], Y[twice], 5, state()), fold[twice])
+    np.testing.assert_array_equal(assign(twice), fold[twice])
     assert set(fold) == set(range(5))
     kinds = np.unique(np.column_stack([X, fold]), axis=0)[:, -1]
     assert np.ptp(np.bincount(kinds.astype(int))) <= 1  # as many different rows in each
-    assert not np.array_equal(group_folds(X, Y, 5, state(1)), fold)
+    assert not np.array_equal(assign(np.arange(60), seed=1), fold)
 
 
-@pytest.mark.parametrize("kind", ["labels", "classes", "numbers"])
-def test_folds_are_stratified(kind, rng):
-    X = rng.normal(size=(103, 2))
-    if kind == "numbers":
-        Y = rng.normal(size=(103, 1))
-        strata = np.empty(103, dtype=int)
-        strata[Y[:, 0].argsort()] = np.arange(103) // 5  # runs of as many as there are folds
-    else:
-        strata = rng.choice(
-            3 if kind == "classes" else 2, p=[0.7, 0.2, 0.1] if kind == "classes" else [0.9, 0.1], size=103
-        )
-        Y = 2.0 * (strata[:, None] == np.arange(3)) - 1 if kind == "classes" else 2.0 * strata[:, None] - 1
-    fold = group_folds(X, Y, 5, state())
-    for stratum in np.unique(strata):
-        assert np.ptp(np.bincount(fold[strata == stratum], minlength=5)) <= 2
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_folds_of_labels_are_stratified(n_classes, rng):
+    X, label = rng.normal(size=(103, 2)), rng.choice(n_classes, p=[0.8, 0.2, 0.0][:n_classes], size=103)
+    label[:11] = n_classes - 1
+    Y = 2.0 * (label[:, None] == np.arange(3)) - 1 if n_classes > 2 else 2.0 * label[:, None] - 1
+    fold = group_folds(X, 5, state(), Y)
+    for one in range(n_classes):
+        assert np.ptp(np.bincount(fold[label == one], minlength=5)) <= 1
 
 
 def test_merged_writes_every_sample_once(rng):
@@ -190,20 +188,20 @@ def test_merged_writes_every_sample_once(rng):
 
 def test_few_distinct_inputs_are_grouped_by_inputs_and_targets(rng):
     X, Y, counts = np.repeat([[0.0], [1.0]], 40, axis=0), rng.normal(size=(80, 1)), np.ones(80)
-    *same, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
+    *same, fold = assign_folds(Samples(X, Y, counts), False, SETTINGS, state())
     for found, given in zip(same, (X, Y, counts), strict=True):
         np.testing.assert_array_equal(found, given)
-    np.testing.assert_array_equal(fold, group_folds(np.column_stack([X, Y]), Y, 5, state()))
-    *_, fold = assign_folds(Samples(Y, X, counts), SETTINGS, state())  # enough different inputs
-    np.testing.assert_array_equal(fold, group_folds(Y, X, 5, state()))
+    np.testing.assert_array_equal(fold, group_folds(np.column_stack([X, Y]), 5, state()))
+    *_, fold = assign_folds(Samples(Y, X, counts), False, SETTINGS, state())  # enough different inputs
+    np.testing.assert_array_equal(fold, group_folds(Y, 5, state()))
     few = Samples(Y[:20], X[:20], 3 * counts[:20])  # none of whose inputs is repeated
-    *_, fold = assign_folds(few, SETTINGS, state())
-    np.testing.assert_array_equal(fold, group_folds(Y[:20], X[:20], 5, state()))
+    *_, fold = assign_folds(few, False, SETTINGS, state())
+    np.testing.assert_array_equal(fold, group_folds(Y[:20], 5, state()))
 
 
 def test_samples_repeated_often_are_divided_between_the_folds():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 10.0, 15.0])
-    X5, Y5, parts, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
+    X5, Y5, parts, fold = assign_folds(Samples(X, Y, counts), False, SETTINGS, state())
     for number in range(5):
         np.testing.assert_array_equal(X5[fold == number], X)
         np.testing.assert_array_equal(Y5[fold == number], Y)
@@ -212,7 +210,7 @@ def test_samples_repeated_often_are_divided_between_the_folds():
 
 def test_samples_repeated_less_often_than_there_are_folds_are_in_one_fold():
     X, Y, counts = np.array([[0.0], [0.0], [1.0]]), np.array([[0.0], [1.0], [1.0]]), np.array([30.0, 2.0, 15.0])
-    X5, Y5, parts, fold = assign_folds(Samples(X, Y, counts), SETTINGS, state())
+    X5, Y5, parts, fold = assign_folds(Samples(X, Y, counts), False, SETTINGS, state())
     rare = (X5[:, 0] == 0) & (Y5[:, 0] == 1)
     assert parts[rare].tolist() == [2.0]
     assert parts.sum() == counts.sum()
@@ -612,7 +610,7 @@ def test_all_candidates_searched_are_counted_once(d, rng):
     X = rng.normal(size=(60, d))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=60)
     model = TermwiseRegressor(2, target="data").fit(X, y)
-    fold = group_folds(X, y[:, None], 5, state())
+    fold = group_folds(X, 5, state())
     counts = []
     for k in range(5):
         names = set()
@@ -1332,7 +1330,9 @@ def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
     slope, shift = model.fitted_terms_.candidates.labels.slope, model.fitted_terms_.candidates.labels.shift
     least = negative_log_likelihood(slope, shift)
     assert all(least <= negative_log_likelihood(slope * factor, shift) for factor in (0.99, 1.01))
-    assert all(least <= negative_log_likelihood(slope, shift + [step, *[0] * (len(shift) - 1)]) for step in (-0.01, 0.01))
+    assert all(
+        least <= negative_log_likelihood(slope, shift + [step, *[0] * (len(shift) - 1)]) for step in (-0.01, 0.01)
+    )
 
 
 def test_separable_classes_have_a_finite_slope(rng):

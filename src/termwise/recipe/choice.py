@@ -236,7 +236,7 @@ def choose_model(
         int(np.clip(rows // len(X), 1, most))
         for rows, most in ((settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats))
     )
-    folds = [assign_folds(Samples(X, Y, sample_weight), settings, rng) for _ in range(n_repeats)]
+    folds = [assign_folds(Samples(X, Y, sample_weight), options.labels, settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels)
     growing = options._replace(size="accurate") if options.size == "small" else options
@@ -252,7 +252,7 @@ def choose_model(
         trials = search.lengthen(trials, lambda some: choose(some, growing))
         order = np.lexsort(np.column_stack([folds[0].X, folds[0].Y]).T)  # by targets, then by inputs
         while len(folds) < max_repeats and is_close(bootstrap_choice(trials, order, options, settings).sizes, settings):
-            folds.append(assign_folds(Samples(X, Y, sample_weight), settings, rng))
+            folds.append(assign_folds(Samples(X, Y, sample_weight), options.labels, settings, rng))
             trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
         ensembles = stack(trials, max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
         if options.size == "small" and ensembles != only_drawable(ensembles):

@@ -49,20 +49,22 @@ def merge_duplicates(samples: Samples) -> Samples:
     return Samples(X[first[order]], Y[first[order]], total[order])
 
 
-def group_folds(X: Floats, Y: Floats, n_folds: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Assign stratified folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment.
+def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Floats | None = None) -> NDArray[np.intp]:
+    """Assign folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment.
 
-    The rows are sorted by their targets, and each run of `n_folds` rows has one in every fold, so that folds have about
-    the same classes or the same distribution of the targets; this lowers the variance of the errors.
+    With `classes`, (n, q), the folds are stratified: sorted by class, each run of `n_folds` rows has one in every fold.
+    Numeric targets are not stratified: folds with the mean of their training samples would have too small an error.
     """
     _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    order = np.lexsort((rng.permutation(len(first)), *Y[first].T[::-1]))
+    order = rng.permutation(len(first))
+    if classes is not None:
+        order = order[np.lexsort(classes[first[order]].T)]
     folds = np.empty(len(first), dtype=np.intp)
-    folds[order] = np.concatenate([rng.permutation(n_folds) for _ in range(0, len(first), n_folds)])[: len(first)]
+    folds[order] = np.arange(len(first)) % n_folds
     return folds[group.ravel()]
 
 
-def assign_folds(samples: Samples, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
+def assign_folds(samples: Samples, labels: bool, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
     """Return the samples in folds grouped by their inputs, so that no test sample has its inputs in the training set.
 
     Where there are only a few distinct inputs, a treatment and a control for example, leaving one of them out leaves
@@ -71,13 +73,15 @@ def assign_folds(samples: Samples, settings: RecipeSettings, rng: np.random.Rand
     """
     X, Y, sample_weight = samples
     both, n_folds, few = np.column_stack([X, Y]), settings.n_folds, settings.min_fold_rows
-    n_inputs = len(np.unique(X, axis=0))
+    n_inputs, classes = len(np.unique(X, axis=0)), Y if labels else None
     repeated = n_inputs < len(both) or sample_weight.sum() >= few * n_inputs
     if n_inputs >= few * n_folds or not repeated:
-        return Folds(X, Y, sample_weight, group_folds(X, Y, n_folds, rng))
+        return Folds(X, Y, sample_weight, group_folds(X, n_folds, rng, classes))
     often = sample_weight >= n_folds
     rows = np.concatenate([np.flatnonzero(~often), np.repeat(np.flatnonzero(often), n_folds)])
-    fold = np.concatenate([group_folds(both, Y, n_folds, rng)[~often], np.tile(np.arange(n_folds), int(often.sum()))])
+    fold = np.concatenate(
+        [group_folds(both, n_folds, rng, classes)[~often], np.tile(np.arange(n_folds), int(often.sum()))]
+    )
     return Folds(X[rows], Y[rows], np.where(often, sample_weight / n_folds, sample_weight)[rows], fold)
 
 
