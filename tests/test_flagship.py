@@ -402,8 +402,8 @@ def test_the_reported_error_is_that_of_new_samples():
         fresh.append(np.mean((model.predict(X_new) - y_new) ** 2) / y.var())
         smallest.append(min(curve.min() for curve in model.trials_.values()))
         assert 0.05 < model.cv_error_std_ < 0.3
-    assert np.mean(smallest) < 0.95 * np.mean(fresh)
-    assert np.mean(reported) == pytest.approx(np.mean(fresh), rel=0.15)
+    assert np.mean(np.divide(smallest, fresh)) < 0.88
+    assert 0.88 < np.mean(np.divide(reported, fresh)) < 1.15
     assert np.mean(reported) > 1.05 * np.mean(smallest)
 
 
@@ -1330,9 +1330,8 @@ def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
     slope, shift = model.fitted_terms_.candidates.labels.slope, model.fitted_terms_.candidates.labels.shift
     least = negative_log_likelihood(slope, shift)
     assert all(least <= negative_log_likelihood(slope * factor, shift) for factor in (0.99, 1.01))
-    assert all(
-        least <= negative_log_likelihood(slope, shift + [step, *[0] * (len(shift) - 1)]) for step in (-0.01, 0.01)
-    )
+    first = np.eye(len(shift))[0]
+    assert all(least <= negative_log_likelihood(slope, shift + step * first) for step in (-0.01, 0.01))
 
 
 def test_separable_classes_have_a_finite_slope(rng):
