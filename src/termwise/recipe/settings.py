@@ -38,7 +38,7 @@ class RecipeSettings:
     min_first_terms: int = 10  # their minimum length
     rows_per_first_term: int = 8  # rows for each of the first terms
     rows_per_term: int = 3  # rows for each term at any length, short of interpolation
-    growth_share: float = 0.9  # a chosen size above this share of the path doubles the path
+    growth_share: float = 0.7  # a chosen size above this share of the path doubles the path: errors rise and fall
     elimination_se: float = 3.0  # standard errors of the paired difference from which a trial is dropped
     extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
 
