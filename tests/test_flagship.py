@@ -32,7 +32,7 @@ from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeOptions, bootstrap_choice, choose_trial, eliminate
+from termwise.recipe.choice import BootstrapChoices, RecipeOptions, choose_trial, eliminate
 from termwise.recipe.cross_validation import (
     Folds,
     Trial,
@@ -356,8 +356,7 @@ def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
     else:
         variance = np.repeat(Y[:, 0], counts.astype(int)).var()
         np.testing.assert_allclose(together.losses, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
-    wrong = np.mean((scores[..., 0] >= 0) != (Y[:, 0] > 0), axis=0)
-    np.testing.assert_allclose(together.wrong(2), wrong[2])
+    np.testing.assert_array_equal(together.scores(2), scores[:, 2])
 
 
 @pytest.mark.parametrize("size", ["small", "accurate", 2])
@@ -365,7 +364,7 @@ def test_the_corrected_error_repeats_the_choice_on_bootstrap_samples(size, rng):
     n, settings = 30, RecipeSettings(n_bootstrap=12)
     trials = [shown(name, rng.uniform(size=(4, n)), np.ones(n)) for name in ("pairs", "smooth")]
     order = rng.permutation(n)
-    found = bootstrap_choice(trials, order, RecipeOptions(size), settings)
+    found = BootstrapChoices.draw(trials, order, RecipeOptions(size), settings).error()
     draws = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=12)[:, np.argsort(order)]
     left_out, sizes = [[] for _ in range(n)], []
     for draw in draws:
@@ -383,11 +382,13 @@ def test_the_corrected_error_repeats_the_choice_on_bootstrap_samples(size, rng):
 
 def test_the_error_of_the_best_of_many_models_is_corrected(rng):
     """Trials that differ by chance only: the smallest error is optimistic, the corrected one is not."""
-    smallest, corrected = [], []
+    smallest, corrected, options = [], [], RecipeOptions("accurate")
     for _ in range(20):
         trials = [shown(str(i), rng.exponential(size=(9, 60)), np.ones(60)) for i in range(6)]
         smallest.append(min(one.errors.min() for one in trials))
-        corrected.append(bootstrap_choice(trials, np.arange(60), RecipeOptions("accurate"), SETTINGS).error)
+        corrected.append(
+            BootstrapChoices.draw(trials, np.arange(60), RecipeOptions("accurate"), SETTINGS).error().error
+        )
     assert np.mean(smallest) < 0.8
     assert np.mean(corrected) == pytest.approx(1.0, abs=0.05)
 
@@ -1310,7 +1311,8 @@ def test_probabilities(classes, size, rng):
 def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
     X, labels = blobs(rng, n=80, classes=classes)
     counts = rng.integers(1, 4, size=80)
-    model = with_settings(TermwiseClassifier, n_repeats=1, max_repeats=1)(dictionary="linear").fit(X, labels, counts)
+    Classifier = with_settings(TermwiseClassifier, n_repeats=1, max_repeats=1)
+    model = Classifier(2, dictionary="linear", target="ridge").fit(X, labels, counts)  # no choice to correct for
     folds = model.fitted_terms_.fold_models
     signs = 2.0 * (labels[:, None] == np.arange(classes)) - 1
     signs = signs if classes > 2 else signs[:, 1:]

@@ -81,6 +81,13 @@ def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats) -> tuple[
     return slope, np.array([shift[1] - shift[0]]) / 2 if scores.ndim == 1 else shift
 
 
+def log_losses(scores: Floats, labels: Floats, slope: float) -> Floats:
+    """Negative log-likelihood of every sample, (n,), for shifted scores and labels of shape (n, q)."""
+    if labels.shape[1] == 1:
+        return np.logaddexp(0.0, -2 * slope * (labels * scores)[:, 0])
+    return -log_softmax(slope * scores, axis=1)[labels > 0]
+
+
 def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -> Floats:
     """Negative log-likelihood of every sample, (K, n), under each of K models after calibration, approximately.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from termwise.basis.base import design_matrix, restrict
 from termwise.basis.encoder import is_frame
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FittedTerms, FoldModels
-from termwise.linalg.criteria import excess
+from termwise.linalg.calibration import calibrate, log_losses
+from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
@@ -136,44 +137,77 @@ class ProcedureError:
     sizes: NDArray[np.intp]  # number of terms chosen in each bootstrap sample
 
 
-def bootstrap_choice(
-    trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
-) -> ProcedureError:
-    """Correct the cross-validated error for the choice of the best of many trials and sizes.
+@dataclass(frozen=True)
+class BootstrapChoices:
+    """The choice of a trial and its size, repeated on bootstrap samples of the table of out-of-fold losses.
 
-    The smallest of many errors is optimistic. The choice is repeated on bootstrap samples of the rows of the table of
-    out-of-fold losses and evaluated on the rows that were not drawn (bootstrap bias-corrected cross-validation:
-    Tsamardinos, Greasidou and Borboudakis 2018); nothing is fitted again. The rows are drawn in the given order, which
-    does not depend on that of the data.
+    The smallest of many cross-validated errors is optimistic. A choice is evaluated on the rows that were not drawn
+    (bootstrap bias-corrected cross-validation: Tsamardinos, Greasidou and Borboudakis 2018); nothing is fitted again.
     """
-    share, n = trials[0].share, len(trials[0].share)
-    draws = np.empty((settings.n_bootstrap, n), dtype=np.intp)
-    draws[:, order] = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
-    weights = draws * share
-    weights /= weights.sum(axis=1, keepdims=True)
-    curves = [trial.losses @ weights.T for trial in trials]
-    chosen = []
-    for b, weight in enumerate(weights):
-        i, k = choose_trial(trials, [curve[:, b] for curve in curves], weight, options, settings)
-        chosen.append((i, min(k, len(curves[i]) - 1)))
-    left_out = np.where(draws == 0, 1.0, 0.0)
-    left_out[:, ~left_out.any(axis=0)] = 1.0  # rows that every sample has drawn
 
-    def mean_over_left_out(tables: Callable[[int, int], Floats]) -> Floats:
-        values = {choice: tables(*choice) for choice in set(chosen)}
-        total = np.einsum("bn,bn->n", left_out, np.array([values[choice] for choice in chosen]))
-        return total / left_out.sum(axis=0)
+    trials: list[Trial]
+    chosen: list[tuple[int, int]]  # position of the trial and number of terms, in each bootstrap sample
+    left_out: Floats  # (samples, n), one for rows that were not drawn
 
-    losses = mean_over_left_out(lambda i, k: trials[i].losses[k])
-    error, n_samples = float(share @ losses), float(trials[0].sample_weight.sum())
-    rate = float(share @ mean_over_left_out(lambda i, k: trials[i].wrong(k))) if options.labels else None
-    return ProcedureError(
-        error=error,
-        standard_error=float(np.sqrt(share @ (losses - error) ** 2 / n_samples)),
-        null_loss=trials[0].null_loss,
-        error_rate=rate,
-        sizes=np.array([k for _, k in chosen]),
-    )
+    @classmethod
+    def draw(
+        cls, trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+    ) -> Self:
+        """Repeat the choice; rows are drawn in the given order, which does not depend on that of the data."""
+        share, n = trials[0].share, len(trials[0].share)
+        draws = np.empty((settings.n_bootstrap, n), dtype=np.intp)
+        draws[:, order] = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
+        weights = draws * share
+        weights /= weights.sum(axis=1, keepdims=True)
+        curves, chosen = [trial.losses @ weights.T for trial in trials], []
+        for b, weight in enumerate(weights):
+            i, k = choose_trial(trials, [curve[:, b] for curve in curves], weight, options, settings)
+            chosen.append((i, min(k, len(curves[i]) - 1)))
+        left_out = np.where(draws == 0, 1.0, 0.0)
+        left_out[:, ~left_out.any(axis=0)] = 1.0  # rows that every sample has drawn
+        return cls(trials, chosen, left_out)
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """Number of terms chosen in each bootstrap sample."""
+        return np.array([k for _, k in self.chosen])
+
+    def weights(self) -> dict[tuple[int, int], Floats]:
+        """For every model that was chosen, how often, with each row left out: shares of the row, (n,)."""
+        total, found = self.left_out.sum(axis=0), dict[tuple[int, int], Floats]()
+        for model, left_out in zip(self.chosen, self.left_out, strict=True):
+            found[model] = found.get(model, 0.0) + left_out / total
+        return found
+
+    def calibration(self) -> tuple[float, Floats]:
+        """Slope and shift of the probabilities, from the scores of chosen models for the rows left out."""
+        Y, sample_weight = self.trials[0].Y, self.trials[0].sample_weight
+        scores, labels, weights = [], [], []
+        for (i, k), weight in self.weights().items():
+            repeats = self.trials[i].scores(k)
+            scores += [one[weight > 0] for one in repeats]
+            labels += [Y[weight > 0]] * len(repeats)
+            weights += [(sample_weight * weight)[weight > 0] / len(repeats)] * len(repeats)
+        squeeze = (slice(None), 0) if Y.shape[1] == 1 else slice(None)
+        return calibrate(np.concatenate(scores)[squeeze], np.concatenate(labels)[squeeze], np.concatenate(weights))
+
+    def error(self) -> ProcedureError:
+        """Return the mean loss of the chosen models over the rows left out."""
+        first, rate = self.trials[0], None
+        share, Y, n = first.share, first.Y, float(first.sample_weight.sum())
+        if first.labels:
+            slope, shift = self.calibration()
+            losses, wrong = np.zeros(len(Y)), np.zeros(len(Y))
+            for (i, k), weight in self.weights().items():
+                scores = np.array(self.trials[i].scores(k)) + shift
+                losses += weight * np.mean([log_losses(one, Y, slope) for one in scores], axis=0) / first.null_loss
+                wrong += weight * np.mean(misclassified(scores, Y), axis=0)
+            rate = float(share @ wrong)
+        else:
+            losses = np.sum([weight * self.trials[i].losses[k] for (i, k), weight in self.weights().items()], axis=0)
+        error = float(share @ losses)
+        standard_error = float(np.sqrt(share @ (losses - error) ** 2 / n))
+        return ProcedureError(error, standard_error, first.null_loss, rate, self.sizes)
 
 
 def is_close(sizes: NDArray[np.intp], settings: RecipeSettings) -> bool:
@@ -251,7 +285,9 @@ def choose_model(
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose(some, growing))
         order = np.lexsort(np.column_stack([folds[0].X, folds[0].Y]).T)  # by targets, then by inputs
-        while len(folds) < max_repeats and is_close(bootstrap_choice(trials, order, options, settings).sizes, settings):
+        while len(folds) < max_repeats:
+            if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
+                break
             folds.append(assign_folds(Samples(X, Y, sample_weight), options.labels, settings, rng))
             trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
         ensembles = stack(trials, max_terms, settings) if tries_ensembles and n <= settings.choice_rows else []
@@ -260,7 +296,8 @@ def choose_model(
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     place, n_terms = choose(final, options)
-    best, procedure = final[place], bootstrap_choice(final, order, options, settings)
+    best, bootstrap = final[place], BootstrapChoices.draw(final, order, options, settings)
+    procedure = bootstrap.error()
     if options.size == "small":  # the median choice varies less with the folds
         n_terms = min(int(np.median(procedure.sizes)), len(best.losses) - 1)
     if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
@@ -270,9 +307,12 @@ def choose_model(
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}
     chosen = {name: bases[name] for name in best.dictionaries}
     length = max(1, n_terms + settings.extra_terms)
+    calibration = best.calibration(length) if options.labels else []
+    if 0 < n_terms < len(calibration):
+        calibration[n_terms] = bootstrap.calibration()  # that of the best of many models is too steep
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
-                        procedure=procedure, calibration=best.calibration(length) if options.labels else [],
+                        procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms).with_scales(folds[0].X))  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from termwise._numerics import ERROR_DIGITS
 from termwise.basis import Basis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.linalg.calibration import calibrate, calibrated_losses
-from termwise.linalg.criteria import excess, misclassified
+from termwise.linalg.criteria import excess
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import Member, RidgeTarget, stacking_weights
@@ -262,9 +262,9 @@ class Trial:
         """Mean loss at every size, (k + 1,)."""
         return self.losses @ self.share
 
-    def wrong(self, k: int) -> Floats:
-        """Share of the repeats in which each sample is misclassified with k terms, (n,)."""
-        return np.mean([misclassified(one.predictions(self.Y)[k], self.Y) for one in self.repeats], axis=0)
+    def scores(self, k: int) -> list[Floats]:
+        """Out-of-fold predictions with k terms, (n, q), in each repeat."""
+        return [one.predictions(self.Y)[k] for one in self.repeats]
 
     def calibration(self, max_terms: int) -> list[tuple[float, Floats]]:
         """Slope and shift of the probabilities at every size, from the out-of-fold scores of all repeats."""
