@@ -386,9 +386,7 @@ def test_the_error_of_the_best_of_many_models_is_corrected(rng):
     for _ in range(20):
         trials = [shown(str(i), rng.exponential(size=(9, 60)), np.ones(60)) for i in range(6)]
         smallest.append(min(one.errors.min() for one in trials))
-        corrected.append(
-            BootstrapChoices.draw(trials, np.arange(60), RecipeOptions("accurate"), SETTINGS).error().error
-        )
+        corrected.append(BootstrapChoices.draw(trials, np.arange(60), options, SETTINGS).error().error)
     assert np.mean(smallest) < 0.8
     assert np.mean(corrected) == pytest.approx(1.0, abs=0.05)
 
