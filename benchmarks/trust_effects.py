@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ from sklearn import datasets as bundled
 from sklearn.inspection import permutation_importance
 
 from termwise import AnovaBasis, ForwardRegressor, TermwiseClassifier, TermwiseRegressor, datasets, diagnostics
-from termwise.fitted import FoldModels
 
 MAX_ROWS = 2000
 REPEATS = 20
@@ -134,10 +132,7 @@ def bands(n: int, noise: float, folds: int, seed: int, draws: int) -> dict[str, 
     for _ in range(draws):
         X = rng.uniform(-1, 1, size=(n, 8))
         y = sum(f(X[:, j]) for j, f in enumerate(EFFECTS)) + X[:, 3] * X[:, 4] + noise * rng.normal(size=n)
-        model, fold = ForwardRegressor(AnovaBasis()).fit(X, y), rng.permutation(n) % folds
-        terms = [ForwardRegressor(AnovaBasis()).fit(X[fold != k], y[fold != k]).fitted_terms_ for k in range(folds)]
-        record = FoldModels(tuple(terms), fold, np.zeros((n, 1)), np.ones(n))
-        model.fitted_terms_ = replace(model.fitted_terms_, fold_models=record)
+        model = ForwardRegressor(AnovaBasis(), selection_cv=folds).fit(X, y)
         effects = {tuple(one["inputs"]): one for one in diagnostics.facts(model, X, y)["effects"]}
         for j, f in enumerate(EFFECTS):
             if (f"x{j}",) in effects:
@@ -167,7 +162,7 @@ def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     home = os.environ.get("TERMWISE_DATA")
     papers = [name for name in PAPERS if home and Path(home).is_dir()]
     tables = ["iris", "friedman1"] if small else [*BUNDLED, *FRIEDMAN, *DRAWN, *papers]
-    seeds, draws = (1, 3) if small else (10, 20)
+    seeds, draws = (1, 3) if small else (2, 20)
     cells = [(n, noise, folds) for n in (100, 400) for noise in (0.3, 1.0) for folds in (5, 10)]
     found: list[Callable[[], dict[str, Any]]] = [partial(compare, name, 300 if small else MAX_ROWS) for name in tables]
     return found + [partial(bands, *cell, seed, draws) for cell in cells for seed in range(seeds)]

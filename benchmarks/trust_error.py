@@ -19,7 +19,7 @@ from sklearn.metrics import log_loss
 from termwise import TermwiseClassifier, TermwiseRegressor
 
 N_FRESH = 3000
-N_SETS = {"small": 100, "accurate": 40}  # of each kind
+N_SETS = {"small": 60, "accurate": 20}  # of each kind
 PER_JOB = 2
 
 Sample = tuple[np.ndarray, np.ndarray]

@@ -10,14 +10,16 @@ errors.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _timing import emit, machine
 
-from termwise import ForwardRegressor, TermwiseRegressor
+from termwise import ForwardRegressor, TermwiseRegressor, datasets
 
 SAMPLES, INPUTS, NOISES = (60, 100, 300, 1000), (10, 100, 500, 2000), ("normal", "heavy-tailed", "heteroscedastic")
 COVERAGE = 0.9
@@ -25,7 +27,11 @@ FOLDS = 10
 SNR = 4.0
 N_TRUE = 5
 N_FRESH = 500
-REPETITIONS = 200  # of a cell at full size
+REPETITIONS = {  # of a cell by the number of samples: with many, the coverage of a model varies little
+    "forward": {60: 100, 100: 100, 300: 30, 1000: 10},
+    "automatic": {60: 20, 100: 20, 300: 6, 1000: 3},
+}
+TABLE_SPLITS, TABLE_ROWS = 6, 500  # of real tables, for training
 JOB_SECONDS = 45.0  # of one core
 REPETITION_SECONDS = {"forward": (0.3, 5e-7), "automatic": (1.5, 1.2e-5)}  # about; the second for each entry of X
 
@@ -89,32 +95,52 @@ def split_seeds(kind: str, n: int, p: int, repetitions: int) -> list[range]:
     return [range(first, min(first + size, repetitions)) for first in range(0, repetitions, size)]
 
 
-def cases(small: bool, repetitions: int = REPETITIONS) -> list[Callable[[], dict[str, Any]]]:
+def table_coverage(table: str, split: int) -> dict[str, Any]:
+    """Coverage of the automatic model on the other rows of a real table."""
+    data = datasets.load(table)
+    rows = np.random.default_rng(split).permutation(len(data.target))
+    n = min(TABLE_ROWS, 2 * len(rows) // 3)
+    train, test = rows[:n], rows[n : n + 2000]
+    model = TermwiseRegressor().fit(data.data[train], data.target[train])
+    lower, upper = model.predict_interval(data.data[test], coverage=COVERAGE)
+    inside = np.mean((lower <= data.target[test]) & (data.target[test] <= upper))
+    return {"study": "intervals", "model": "automatic", "n": n, "p": data.data.shape[1], "table": table,
+            "first_seed": split, "repetitions": 1, "nominal": COVERAGE, "coverage": round(float(inside), 4),
+            "terms": model.n_terms_}  # fmt: skip
+
+
+def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     """Independent jobs: all cells, or with `small` a few repetitions of the smallest ones."""
-    jobs: list[Callable[[], dict[str, Any]]] = []
+    home = os.environ.get("TERMWISE_DATA")
+    tables = datasets.REGRESSION if home and Path(home).is_dir() and not small else ()
+    jobs: list[Callable[[], dict[str, Any]]] = [
+        partial(table_coverage, table, split) for table in tables for split in range(TABLE_SPLITS)
+    ]
     for kind in ("forward", "automatic"):
         for n in SAMPLES[:2] if small else SAMPLES:
             for p in INPUTS[:3] if small else INPUTS:
                 for noise in NOISES:
-                    counts = 4 if small else repetitions
+                    counts = 4 if small else REPETITIONS[kind][n]
                     jobs += [partial(coverage, kind, n, p, noise, one) for one in split_seeds(kind, n, p, counts)]
     return jobs
 
 
-def join(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the jobs of each cell: means over all repetitions, with their standard errors."""
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for one in records:
-        cells.setdefault(tuple(one[name] for name in ("model", "n", "p", "noise", "normalised")), []).append(one)
+        cells.setdefault(tuple(one.get(name) for name in ("model", "n", "p", "noise", "table")), []).append(one)
     joined = []
     for parts in cells.values():
         count = np.array([one["repetitions"] for one in parts], dtype=np.float64)
-        cell: dict[str, Any] = {**parts[0], "first_seed": 0, "repetitions": int(count.sum())}
-        for name in ("coverage", "width", "terms"):
-            mean = float(count @ [one[name] for one in parts] / count.sum())
+        cell: dict[str, Any] = {**parts[0], "repetitions": int(count.sum())}
+        del cell["first_seed"]
+        for name in [name for name in ("coverage", "width", "terms") if name in cell]:
+            values = np.array([one[name] for one in parts])
+            mean = float(count @ values / count.sum())
             if name != "terms":  # squares within the jobs, and between them
-                within = [max(1, c - 1) * one[f"{name}_se"] ** 2 for c, one in zip(count, parts, strict=True)]
-                spread = count @ (np.array(within) + (np.array([one[name] for one in parts]) - mean) ** 2)
+                within = [max(1, c - 1) * one.get(f"{name}_se", 0) ** 2 for c, one in zip(count, parts, strict=True)]
+                spread = count @ (np.array(within) + (values - mean) ** 2)
                 cell[f"{name}_se"] = round(float(np.sqrt(spread / count.sum() / max(1, count.sum() - 1))), 4)
             cell[name] = round(mean, 4)
         joined.append(cell)

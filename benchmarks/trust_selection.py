@@ -18,7 +18,6 @@ PATIENCE = 10  # that of ForwardRegressor
 PAPER_TERMS = 30  # terms after which the path of "tcr_paper" is cut: with many candidates it would go on to the end
 # samples, candidates, true terms: two fixed-X, two model-X designs
 DESIGNS = ((500, 100, 20), (1_000, 400, 30), (200, 300, 20), (300, 1_000, 25))
-COVERAGE_DESIGNS = ((100, 50), (100, 500), (100, 2_000), (300, 2_000))
 SIGNAL = 2.5  # weights of the true terms, in units of sqrt(log p / n)
 
 
@@ -65,36 +64,16 @@ def false_discoveries(n: int, p: int, true: int, rho: float, seeds: range, fdr: 
     }  # fmt: skip
 
 
-def coverage(n: int, p: int, seeds: range, nominal: float = 0.9) -> dict[str, Any]:
-    """Coverage of `predict_interval` of `ForwardRegressor` with its defaults on new samples; five true terms, SNR 1."""
-    covered, terms = [], []
-    for seed in seeds:
-        rng = np.random.default_rng([seed, n, p])
-        X, noise = rng.normal(size=(n + 500, p)), np.sqrt(5) * rng.normal(size=n + 500)
-        y = X[:, :5].sum(axis=1) + noise
-        model = ForwardRegressor().fit(X[:n], y[:n])
-        lower, upper = model.predict_interval(X[n:], nominal)
-        covered.append(np.mean((lower <= y[n:]) & (y[n:] <= upper)))
-        terms.append(np.count_nonzero(model.support_ >= 5))
-    return {
-        "study": STUDY, "quantity": "coverage", "n": n, "p": p, "draws": len(covered), "first_seed": seeds[0],
-        "nominal": nominal, "coverage": float(np.mean(covered)), "coverage_se": standard_error(covered),
-        "false_terms": float(np.mean(terms)),
-    }  # fmt: skip
-
-
 def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     """Independent jobs, each of at most about a minute on one core."""
     jobs: list[Callable[[], dict[str, Any]]] = []
-    draws = 6 if small else 200
+    draws = 6 if small else 100
     for p in CANDIDATES:
         for criterion in CRITERIA:
-            jobs.append(partial(noise_terms, criterion, p, range(draws if p < 20_000 or small else 100)))
+            jobs.append(partial(noise_terms, criterion, p, range(draws if p < 20_000 or small else 30)))
     for n, p, true in DESIGNS:
         for rho in (0.0, 0.5):
-            draws = 4 if small else 100 if p < 400 else 30
-            for start in range(0, draws if small else 300, draws):
+            draws, total = (4, 4) if small else (100, 300) if p < 400 else (25, 100)
+            for start in range(0, total, draws):
                 jobs.append(partial(false_discoveries, n, p, true, rho, range(start, start + draws)))
-    for n, p in COVERAGE_DESIGNS:
-        jobs.append(partial(coverage, n, p, range(4 if small else 100)))
     return jobs
