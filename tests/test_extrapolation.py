@@ -27,6 +27,7 @@ from termwise import (
     LagBasis,
     LogisticBasis,
     RadialBasis,
+    ShapeDisplay,
     SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
@@ -346,13 +347,9 @@ def test_dask_predicts_the_same():
 
 
 def test_effects_are_flat_outside():
-    from termwise.explain.effects import AdditiveDecomposition
-    from termwise.explain.resolve import resolve
-
     model = BasisRidge(AnovaBasis(3, order=1, extrapolation="constant"), alpha=0.1).fit(X, y)
     wide = pd.DataFrame(np.vstack([X, LOW - 10, HIGH + 10])).to_numpy()
-    effects, _ = AdditiveDecomposition.from_model(resolve(model), None).effects(wide, 50)
-    for effect in effects:
+    for effect in ShapeDisplay.from_estimator(model, wide, grid=50, max_effects=99).effects:
         j = int(effect.inputs[0][1:])
         beyond = effect.values[0] >= HIGH[j]
         assert np.ptp(effect.effect[beyond]) < 1e-9

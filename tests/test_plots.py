@@ -180,7 +180,7 @@ def test_without_samples_values_are_spread_evenly(kind, table):
     display = ShapeDisplay.from_estimator(model, grid=200)
     for effect in display.effects:
         assert effect.effect.mean() == pytest.approx(0, abs=0.03 * np.abs(effect.effect).max())
-        assert effect.strength == pytest.approx(effect.effect.std(), rel=0.06)
+        assert effect.strength == pytest.approx(effect.effect.std(), rel=0.1)
         assert all(deciles.size == 0 for deciles in effect.deciles)
         assert set(effect.inputs) <= set(X.columns)
 

@@ -295,7 +295,7 @@ def test_ensembles_are_more_accurate_where_many_inputs_matter_a_little():
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_weights_are_repetitions_in_an_ensemble(outputs):
     X, y, _ = weak(n=60)
-    Y = np.column_stack([y, y**2])[:, :outputs]
+    Y = np.column_stack([y, y - 2 * np.sin(3 * X[:, 1])])[:, :outputs]
     counts = np.random.default_rng(0).integers(0, 3, size=60)
     rows = np.repeat(np.arange(60), counts)
     Regressor = with_settings(TermwiseRegressor, min_gain=-1.0)

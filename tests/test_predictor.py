@@ -374,7 +374,7 @@ def test_the_file_is_readable_plain_json(tmp_path):
     text = path.read_text(encoding="utf-8")
     data = json.loads(text)
     assert list(data) == ["format", "version", "termwise", "predictor", "facts"]
-    assert (data["format"], data["version"], data["termwise"]) == ("termwise-model", 1, termwise.__version__)
+    assert (data["format"], data["version"], data["termwise"]) == ("termwise-model", 2, termwise.__version__)
     assert '"categories": ["u", "v", "w"]' in text
     assert not any("[" in line and "]" not in line and any(c.isdigit() for c in line) for line in text.splitlines())
 

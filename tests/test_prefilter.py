@@ -766,6 +766,8 @@ CASES = [
     ({"random_state": "seed", "search": "pso"}, ValueError, r"'seed' cannot be used to seed"),
     ({"verbose": -1}, ValueError,
      r"verbose must be a whole number >= 0, got -1: 0 is silent, 1 reports widths and terms\."),
+    ({"selection_cv": 1}, ValueError,
+     r"selection_cv must be a whole number >= 2 and < 21, got 1: 10 is a good number for 20 samples\."),
 ]  # fmt: skip
 
 

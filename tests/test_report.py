@@ -241,7 +241,7 @@ def test_inputs_are_ranked_by_their_total_effects(with_folds, monkeypatch):
     table = html.split('id="importance"')[1].split("</table>")[0]
     assert re.findall(r'<th scope="row">(\w+)</th>', table) == names
     assert "80.0\u00a0%" in table
-    assert "std. error, given the terms" in html
+    assert "std. error given the terms" in html
 
 
 def test_files_of_older_versions(regression):

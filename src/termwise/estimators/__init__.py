@@ -295,9 +295,7 @@ class TermModel(BaseEstimator):
         """Return the fold models of CV+, or None for jackknife+; raise if the model lacks what the method needs."""
         check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
         terms = self._fitted()
-        # An automatic estimator has no parameter selection_cv: without fold models its intervals are given the terms.
-        given = method == "auto" and terms.fold_models is None and "selection_cv" not in self.get_params(deep=False)
-        if method == "jackknife+" or given or (method == "auto" and not self.selects_terms):
+        if method == "jackknife+" or (method == "auto" and not self.selects_terms):
             terms.loo_residuals()  # raises before a Dask graph is built
             return None
         if terms.fold_models is None:

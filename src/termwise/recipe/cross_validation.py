@@ -242,7 +242,7 @@ class Trial:
             return 1.0
         frequencies = self.share @ (self.Y > 0)
         frequencies = np.append(frequencies, 1 - frequencies) if self.Y.shape[1] == 1 else frequencies
-        return max(float(entropy(frequencies)), np.finfo(np.float64).tiny)
+        return float(entropy(frequencies)) or 1.0  # all samples of positive weight may be of one class
 
     @cached_property
     def losses(self) -> Floats:
