@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from termwise._arrays import at, namespace, to_host
+from termwise._arrays import at, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_indices, check_number
 from termwise._numerics import REESTIMATED_ALPHA_RANGE, REESTIMATED_ALPHA_START, TIE_TOLERANCE
 from termwise.linalg.criteria import CRITERIA
@@ -181,6 +181,9 @@ def grow_path(
     state, path = builder.state, builder.path
     path.stop_reason = grow(state, builder.rule, builder.limit_reached, builder.after_step, builder.forced)
     path._training = state.training(rows.model_rows())
+    if builder.defers_correlations and len(path):
+        steps = zip(path.steps[1:], state.correlations(len(path)).tolist(), strict=True)
+        path.steps[1:] = [replace(step, correlation=correlation) for step, correlation in steps]
     return path if settings.refine is None or path.stop_reason == STOPPED else builder.refine()
 
 
@@ -215,6 +218,9 @@ class PathBuilder:
         self.sizes: list[int] = []  # the criterion's choices so far
         self.n_forced = 0  # forced terms in the model
         self.cost = state.cost
+        # On a device the host would wait for them after each term. A new penalty rotates the terms before.
+        needed = settings.criterion == "tcr" and settings.patience is not None
+        self.defers_correlations = is_foreign(state.s) and not needed and not reestimated
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
@@ -232,7 +238,8 @@ class PathBuilder:
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Re-estimate the penalty, record the step and return why to stop, if so."""
         state, path = self.state, self.path
-        reduction, correlation = self.cost - state.cost, state.newest_correlation()
+        reduction = self.cost - state.cost
+        correlation = np.nan if self.defers_correlations else float(state.correlations(1)[0])
         self.n_forced += choice.index in self.forced
         if self.settings.alpha == "reestimate":
             state.set_alpha(reestimated_alpha(state))

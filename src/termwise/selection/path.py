@@ -40,7 +40,7 @@ class Step:
     fpe: float
     bic: float
     reduction: float  # of the regularised cost, Orr (7.7)
-    correlation: float  # mean squared correlation of the term with the other candidates, given the model before it
+    correlation: float  # mean squared, of the term with other candidates given the model before; nan until computed
     verified: int  # candidates verified exactly
     seconds: float  # since the start
 

@@ -359,17 +359,21 @@ class State:
         self.dof += vv / den
         self.cost -= float(np.sum(c * c) / den)
 
-    def newest_correlation(self) -> float:
-        """Mean squared correlation of the newest term with the other candidates, given the model before it.
+    def correlations(self, n_newest: int) -> Floats:
+        """Mean squared correlation of each of the newest terms with the other candidates, given the model before it.
 
-        A candidate had the residual square `s + t^2` then, of which `t^2` lies along the new z.
+        Before a term a candidate had the residual square `s + sum of t^2` over this term and those after it, of which
+        the first `t^2` lies along the new z.
         """
-        xp, t2 = namespace(self.s), self.T[self.k - 1, :] ** 2
-        before = self.s + t2
-        others = put_at(before > self._table[2 * self.q + 4, :], np.array([self.chosen[-1]]), False)
+        xp, T = namespace(self.s), self.T[self.k - n_newest : self.k, :]
+        t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest))), self.s)
+        before = self.s + as_type(later, t2.dtype) @ t2
+        chosen = from_host(np.array(self.chosen[-n_newest:]), self.s)[:, None]
+        numbers = from_host(np.arange(t2.shape[1]), self.s)[None, :]
+        others = (before > self._table[2 * self.q + 4, :]) & (numbers != chosen)
         shares = put(t2 / put(before, ~others, 1.0), ~others, 0.0)
-        total, count = fetch(xp.sum(shares)[None], xp.sum(as_float64(others))[None])
-        return float(total[0] / max(count[0], 1.0))
+        total, count = fetch(xp.sum(shares, axis=1), xp.sum(as_float64(others), axis=1))
+        return total / np.maximum(count, 1.0)
 
     # -- the model -----------------------------------------------------------------------------------------------------
 
