@@ -135,6 +135,7 @@ def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         count = np.array([one["repetitions"] for one in parts], dtype=np.float64)
         cell: dict[str, Any] = {**parts[0], "repetitions": int(count.sum())}
         del cell["first_seed"]
+        cell["cell"] = f"{cell['model']}, {cell['n']:,} x {cell['p']:,}"
         for name in [name for name in ("coverage", "width", "terms") if name in cell]:
             values = np.array([one[name] for one in parts])
             mean = float(count @ values / count.sum())

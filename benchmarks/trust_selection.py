@@ -18,6 +18,7 @@ PATIENCE = 10  # that of ForwardRegressor
 PAPER_TERMS = 30  # terms after which the path of "tcr_paper" is cut: with many candidates it would go on to the end
 # samples, candidates, true terms: two fixed-X, two model-X designs
 DESIGNS = ((500, 100, 20), (1_000, 400, 30), (200, 300, 20), (300, 1_000, 25))
+SETTINGS = ("nominal", "rho")  # floats that are not measured
 SIGNAL = 2.5  # weights of the true terms, in units of sqrt(log p / n)
 
 
@@ -62,6 +63,24 @@ def false_discoveries(n: int, p: int, true: int, rho: float, seeds: range, fdr: 
         "draws": len(false), "first_seed": seeds[0], "nominal": fdr, "fdr": float(np.mean(false)),
         "fdr_se": standard_error(false), "power": float(np.mean(power)), "power_se": standard_error(power),
     }  # fmt: skip
+
+
+def summarise(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the jobs of each cell: means weighted by draws, with their standard errors."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for one in records:
+        settings = tuple(one.get(name) for name in ("quantity", "criterion", "n", "p", "true", "rho"))
+        cells.setdefault(settings, []).append(one)
+    joined = []
+    for parts in cells.values():
+        draws = np.array([one["draws"] for one in parts], dtype=np.float64)
+        cell = {key: value for key, value in parts[0].items() if key != "first_seed"} | {"draws": int(draws.sum())}
+        for name in [key for key, value in parts[0].items() if isinstance(value, float) and key not in SETTINGS]:
+            values = np.array([one[name] for one in parts])
+            mean = np.linalg.norm(draws * values) if name.endswith("_se") else draws @ values
+            cell[name] = round(float(mean / draws.sum()), 4)
+        joined.append(cell)
+    return joined
 
 
 def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:

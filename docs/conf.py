@@ -31,7 +31,7 @@ extensions = [
     "own_members",
     "results",
 ]
-exclude_patterns = ["_build", "gallery/**.ipynb", "trust_*.md"]  # the last are included in trust.md
+exclude_patterns = ["_build", "gallery/**.ipynb"]
 templates_path = ["_templates"]
 
 # Names in single backquotes in docstrings are links if they resolve, and code otherwise.
