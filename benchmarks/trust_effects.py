@@ -162,7 +162,7 @@ def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     home = os.environ.get("TERMWISE_DATA")
     papers = [name for name in PAPERS if home and Path(home).is_dir()]
     tables = ["iris", "friedman1"] if small else [*BUNDLED, *FRIEDMAN, *DRAWN, *papers]
-    seeds, draws = (1, 3) if small else (2, 20)
+    seeds, draws = (1, 3) if small else (1, 20)
     cells = [(n, noise, folds) for n in (100, 400) for noise in (0.3, 1.0) for folds in (5, 10)]
     found: list[Callable[[], dict[str, Any]]] = [partial(compare, name, 300 if small else MAX_ROWS) for name in tables]
     return found + [partial(bands, *cell, seed, draws) for cell in cells for seed in range(seeds)]

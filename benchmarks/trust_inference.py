@@ -157,7 +157,7 @@ def pooled(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
     """Return independent jobs, each of at most about a minute on one core."""
-    blocks, draws = (1, 20) if small else (4, 50)
+    blocks, draws = (1, 20) if small else (4, 25)
     jobs: list[Callable[[], dict[str, Any]]] = []
     for block in range(blocks):
         seeds = range(block * draws, (block + 1) * draws)

@@ -28,8 +28,8 @@ SNR = 4.0
 N_TRUE = 5
 N_FRESH = 500
 REPETITIONS = {  # of a cell by the number of samples: with many, the coverage of a model varies little
-    "forward": {60: 100, 100: 100, 300: 30, 1000: 10},
-    "automatic": {60: 20, 100: 20, 300: 6, 1000: 3},
+    "forward": {60: 100, 100: 40, 300: 8, 1000: 4},
+    "automatic": {60: 16, 100: 12, 300: 4, 1000: 2},
 }
 TABLE_SPLITS, TABLE_ROWS = 6, 500  # of real tables, for training
 JOB_SECONDS = 45.0  # of one core

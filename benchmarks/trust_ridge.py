@@ -21,7 +21,7 @@ from termwise import BasisRidge, LogisticBasis, RadialBasis
 Array = np.ndarray
 
 N_FRESH = 1000
-N_DRAWS = 40  # of each cell
+N_DRAWS = 20  # of each cell
 SIZES = (20, 50, 100, 200)
 NOISE = (0.1, 0.5, 1.0)  # standard deviation of the noise beside that of the function
 CRITERIA = ("gcv", "loo")

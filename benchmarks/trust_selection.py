@@ -92,7 +92,7 @@ def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
             jobs.append(partial(noise_terms, criterion, p, range(draws if p < 20_000 or small else 30)))
     for n, p, true in DESIGNS:
         for rho in (0.0, 0.5):
-            draws, total = (4, 4) if small else (100, 300) if p < 400 else (25, 100)
+            draws, total = (4, 4) if small else (100, 300) if p < 400 else (25, 50)
             for start in range(0, total, draws):
                 jobs.append(partial(false_discoveries, n, p, true, rho, range(start, start + draws)))
     return jobs
