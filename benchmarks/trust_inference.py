@@ -165,6 +165,9 @@ def cases(small: bool) -> list[Callable[[], dict[str, Any]]]:
         for noise in OTHER_NOISE:
             jobs += [partial(measure_inference, *cell, noise, 0.5, seeds) for cell in CELLS if cell[2] == "tcr"]
         jobs += [partial(measure_inference, 200, 100, "tcr", "normal", share, seeds) for share in (0.3, 0.7)]
+        if not small:  # these cells are fast
+            more = range(1000 + 3 * seeds.start, 1000 + 3 * seeds.stop)
+            jobs += [partial(measure_inference, *cell, "normal", 0.5, more) for cell in CELLS if cell[2] == "tcr"]
         few = range(seeds.start, seeds.start + max(2, draws // 10))
         jobs += [partial(measure_stability, *cell, 50, few) for cell in CELLS if cell[2] == "tcr"]
     return jobs

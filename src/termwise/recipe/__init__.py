@@ -101,8 +101,9 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     callback, path_settings = path_callback(verbose, after_step), choice.path_settings
     path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
+    assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if is_frame(frame) else None)
-    terms, procedure = replace(terms, fold_models=folds), choice.procedure
+    terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
     attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
     if labels:
         attributes |= {"cv_log_loss_": procedure.error * procedure.null_loss, "cv_error_rate_": procedure.error_rate}

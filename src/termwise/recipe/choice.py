@@ -234,7 +234,7 @@ class RecipeChoice:
     path_settings: Settings  # of the final path, which continues beyond the chosen size
     procedure: ProcedureError
     calibration: list[tuple[float, Floats]]  # of labels: slope and shift of the probabilities at every size
-    folds: FoldModels  # of the first cross-validation, on the encoded inputs
+    folds: FoldModels | None  # of the first cross-validation, on the encoded inputs; None after the fit
 
 
 def choose_model(
