@@ -1228,7 +1228,7 @@ def test_the_weights_are_ridge_on_the_chosen_terms(rng):
 
 def test_other_sizes_of_the_path(rng):
     X, y = pairwise(rng, n=120)
-    model = TermwiseRegressor().fit(X, y)
+    model = TermwiseRegressor(target="data").fit(X, y)
     assert len(model.path_) == model.n_terms_ + SETTINGS.extra_terms
     larger = model.at(model.n_terms_ + 5)
     assert larger.n_terms_ == model.n_terms_ + 5
