@@ -25,7 +25,7 @@ from sklearn import datasets as ready
 
 from termwise import TermwiseClassifier, TermwiseRegressor, datasets
 
-N_SEEDS, N_SPLITS = 10, 6
+N_SEEDS = N_SPLITS = 10
 MAX_TRAIN, MAX_TEST = 1000, 2000
 BUNDLED = {"diabetes": ready.load_diabetes, "breast_cancer": ready.load_breast_cancer, "wine": ready.load_wine,
            "iris": ready.load_iris}  # fmt: skip
