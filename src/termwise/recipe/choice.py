@@ -210,6 +210,23 @@ class BootstrapChoices:
         return ProcedureError(error, standard_error, first.null_loss, rate, self.sizes)
 
 
+def median_choice(
+    trials: list[Trial], best: Trial, n_terms: int, sizes: NDArray[np.intp], settings: RecipeSettings
+) -> tuple[Trial, int]:
+    """Return the trial with the smallest error at the median of the bootstrap sizes, which varies less with the folds.
+
+    If it is worse than the choice itself by more than `small_se` standard errors of the difference, that one is kept.
+    """
+    drawable, k = only_drawable(trials), int(np.median(sizes))
+    allowed = [trial for trial in (drawable if best in drawable else trials) if k < len(trial.errors)]
+    if not allowed:
+        return best, n_terms
+    other = min(allowed, key=lambda trial: float(trial.errors[k].round(ERROR_DIGITS)))
+    n = float(best.sample_weight.sum())
+    more, error = excess(other.losses[k], best.losses[n_terms], best.share, n)
+    return (other, k) if more <= settings.small_se * error + EXACT_FIT_ERROR else (best, n_terms)
+
+
 def is_close(sizes: NDArray[np.intp], settings: RecipeSettings) -> bool:
     """Whether the sizes chosen in bootstrap samples differ by more than a factor, but for a tenth at either end."""
     low, high = np.quantile(sizes, [0.1, 0.9])
@@ -298,8 +315,8 @@ def choose_model(
     place, n_terms = choose(final, options)
     best, bootstrap = final[place], BootstrapChoices.draw(final, order, options, settings)
     procedure = bootstrap.error()
-    if options.size == "small":  # the median choice varies less with the folds
-        n_terms = min(int(np.median(procedure.sizes)), len(best.losses) - 1)
+    if options.size == "small":
+        best, n_terms = median_choice(final, best, n_terms, procedure.sizes, settings)
     if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
         n_terms, procedure = 0, replace(procedure, error=float(best.errors[0]))
     counts = {trial.name: max(path.n_candidates for path in trial.repeats[0].paths) for trial in first}
