@@ -92,7 +92,7 @@ def test_cross_validation_equals_its_definition(basis, outputs, weighted, rng):
     for target, found in zip(BOTH, both, strict=True):
         expected = oracles.out_of_fold(basis, X, Y, counts, fold, "cost", 1e-6, most, target)
         assert found.predictions(Y).shape == (most + 1, 45, outputs)
-        np.testing.assert_allclose(found.predictions(Y), expected, atol=1e-7)
+        np.testing.assert_allclose(found.predictions(Y), expected, atol=1e-5)
 
 
 def test_parallel_folds_give_the_same_predictions(rng):
@@ -926,7 +926,7 @@ def test_callbacks_follow_and_end_the_fit(rng):
 
     X, y = pairwise(rng, n=60)
     steps = 1 + 1  # a first look for both targets, then both folded again
-    model = TermwiseRegressor(8, dictionary="linear").set_callbacks(StopAfter(steps + 2)).fit(X, y)
+    model = TermwiseRegressor(5, dictionary="linear").set_callbacks(StopAfter(steps + 2)).fit(X, y)
     assert model.stop_reason_ == "stopped by a callback"
     assert model.n_terms_ == 2
 
@@ -1214,7 +1214,7 @@ def test_bad_columns_are_named(library, rng):
 
 def test_the_weights_are_ridge_on_the_chosen_terms(rng):
     X, y = pairwise(rng, n=120)
-    model = TermwiseRegressor().fit(X, y)
+    model = TermwiseRegressor(target="data").fit(X, y)
     G = model.basis_.transform(X)
     ridge = BasisRidge(alpha=model.alpha_).fit(G[:, model.support_], y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(G[:, model.support_]), atol=1e-6)
