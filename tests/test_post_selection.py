@@ -176,7 +176,7 @@ SELECTORS = [
 ]
 
 
-@pytest.mark.parametrize("estimator", SELECTORS, ids=repr)
+@pytest.mark.parametrize("estimator", SELECTORS, ids=lambda estimator: type(estimator).__name__)
 def test_every_estimator_that_selects(estimator, rng):
     X, y = sample(rng, n=120)
     result = inference(estimator, X, y, random_state=0)
