@@ -324,17 +324,23 @@ def choose_model(
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}
     chosen = {name: bases[name] for name in best.dictionaries}
     length = max(1, n_terms + settings.extra_terms)
+    chosen_error = float(best.errors[min(n_terms, len(best.errors) - 1)])
+    inflation = np.sqrt(max(1.0, procedure.error / chosen_error)) if chosen_error and not options.labels else 1.0
     calibration = best.calibration(length) if options.labels else []
     if 0 < n_terms < len(calibration):
         calibration[n_terms] = bootstrap.calibration()  # that of the best of many models is too steep
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
-                        folds=fold_models(best, n_terms).with_scales(folds[0].X))  # fmt: skip
+                        folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
 
 
-def fold_models(trial: Trial, n_terms: int) -> FoldModels:
-    """Return the models of the first cross-validation at a size, with their residuals; inputs are encoded."""
+def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
+    """Return the models of the first cross-validation at a size, with their residuals; inputs are encoded.
+
+    Residuals of the best of many models are too small: they are multiplied by the root of the corrected error over that
+    of the model.
+    """
     Y, (first, *_) = trial.Y, trial.repeats
     models, fold = [], np.empty(len(Y), dtype=np.intp)
     for place, path in enumerate(first.paths):
@@ -344,7 +350,7 @@ def fold_models(trial: Trial, n_terms: int) -> FoldModels:
         models.append(FittedTerms(candidates, np.arange(k), *path.models.weights(k)))
         fold[~path.train] = place
     size = min(n_terms, len(trial.losses) - 1)
-    return FoldModels(tuple(models), fold, Y - first.predictions(Y)[size], trial.sample_weight)
+    return FoldModels(tuple(models), fold, inflation * (Y - first.predictions(Y)[size]), trial.sample_weight)
 
 
 # -- the chosen model --------------------------------------------------------------------------------------------------
