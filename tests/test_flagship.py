@@ -391,6 +391,7 @@ def test_the_error_of_the_best_of_many_models_is_corrected(rng):
     assert np.mean(corrected) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_reported_error_is_that_of_new_samples():
     reported, fresh, smallest = [], [], []
     for seed in range(6):
@@ -546,6 +547,7 @@ def test_screening_is_repeated_on_the_training_folds(rng):
     )  # inputs chosen once by all would explain half
 
 
+@pytest.mark.slow
 def test_a_wide_table_is_fitted_in_little_memory(rng):
     X = rng.normal(size=(60, 800))
     y = 2 * X[:, 3] - X[:, 50] + 0.1 * rng.normal(size=60)
@@ -832,6 +834,7 @@ def test_a_radial_truth(rng):
     assert model.trials_["smooth"].min() < 0.1
 
 
+@pytest.mark.slow
 def test_noise_gives_next_to_no_terms():
     sizes = []
     for seed in range(5):

@@ -82,6 +82,8 @@ def all_checks():
             if name.startswith("check_array_api"):  # wants SciPy to be told beforehand: see test_array_api
                 continue
             marks = [pytest.mark.xfail(reason=failures[name])] if name in failures else []
+            if isinstance(estimator, TermwiseRegressor | TermwiseClassifier):  # they cross-validate in every fit
+                marks.append(pytest.mark.slow)
             label = f"{number}-{type(estimator).__name__}-{position}-{name}"
             yield pytest.param(instance, check, marks=marks, id=label)
 

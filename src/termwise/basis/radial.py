@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from termwise import _arrays as arrays
-from termwise._arrays import Array
+from termwise._arrays import Array, from_host, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._memory import budget
 from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
@@ -124,7 +124,7 @@ class RadialBasis(Basis):
             self.width_ = check_number("width", factor, above=0, remedy=remedy) * median_distance(X)
         self.centers_, rows = self._resolve_centers(X)
         self.center_rows_ = arrays.from_host(rows, X)
-        self.ranges_ = input_ranges(X)
+        self.ranges_ = from_host(input_ranges(X), X)
 
     def _resolve_centers(self, X: Array) -> tuple[Array, NDArray[np.intp]]:
         n, d = X.shape
@@ -169,12 +169,13 @@ class RadialBasis(Basis):
             tiles are then computed.
         """
         check_is_fitted(self)
-        X = clip(X, self.ranges_) if self.extrapolation == "clip" else X
+        X = clip(X, to_host(self.ranges_)) if self.extrapolation == "clip" else X
         return kernel_design(X, arrays.to_host(self.centers_), self.width_, self.kernel)
 
     def clip_ranges(self) -> NDArray[np.float64]:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
-        return self.ranges_ if self.extrapolation == "clip" and self.n_functions else super().clip_ranges()
+        clips = self.extrapolation == "clip" and self.n_functions
+        return to_host(self.ranges_) if clips else super().clip_ranges()
 
     def _stores(self, X: Array) -> bool:
         """Whether estimators store the design matrix: by `store` and, if that is "auto", by the memory budget."""

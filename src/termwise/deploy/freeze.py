@@ -333,7 +333,7 @@ def _clip_to(ranges: Floats) -> list[ProgramStep]:
 
 def _clip_all(basis: Any) -> list[ProgramStep]:
     """Return the step in front of a basis that clips all of its inputs or none."""
-    return _clip_to(basis.ranges_) if basis.extrapolation == "clip" else []
+    return _clip_to(to_host(basis.ranges_)) if basis.extrapolation == "clip" else []
 
 
 @steps_by_class.register
