@@ -384,7 +384,7 @@ class TermModel(BaseEstimator):
 
     @property
     def selection_frequency_(self) -> NDArray[np.float64]:
-        """Share of the fold models that use each input, of shape (n_features_in_,).
+        """Share of the fold models that use each input, of shape (d,).
 
         Of models fitted with `selection_cv`, and of those with a cross-validation of their own. A term counts for all
         inputs it depends on.
