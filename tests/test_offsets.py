@@ -170,7 +170,7 @@ def test_on_a_cluster(rng, dtype):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'termwise[dask]'")
     da = pytest.importorskip("dask.array")
     X, centred, y = with_offset(rng, dtype, {np.float32: 1e4, np.float64: 1e6}[dtype])
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
         found = ForwardRegressor(refine="swap").fit(da.from_array(X, chunks=(50, 14)), da.from_array(y, chunks=50))
     expected = ForwardRegressor(refine="swap").fit(centred, y)
     np.testing.assert_array_equal(found.support_, expected.support_)
