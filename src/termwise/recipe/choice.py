@@ -284,8 +284,8 @@ def choose_model(
     bases = build_dictionaries(X.shape[1], n_centers, options.dictionary, settings)
     rng = check_random_state(options.random_state)
     n_repeats, max_repeats = (
-        int(np.clip(rows // len(X), 1, most))
-        for rows, most in ((settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats))
+        int(np.clip(n_rows // len(X), 1, most))
+        for n_rows, most in ((settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats))
     )
     folds = [assign_folds(Samples(X, Y, sample_weight), options.labels, settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
