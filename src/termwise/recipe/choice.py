@@ -123,6 +123,11 @@ def choose_trial(
     return i, k
 
 
+def choose_among(trials: list[Trial], options: RecipeOptions, settings: RecipeSettings) -> tuple[int, int]:
+    """Return the position of the best trial by the errors of all samples, and its number of terms."""
+    return choose_trial(trials, [trial.errors for trial in trials], trials[0].share, options, settings)
+
+
 # -- the error of the procedure ----------------------------------------------------------------------------------------
 
 
@@ -227,6 +232,20 @@ def median_choice(
     return (other, k) if more <= settings.small_se * error + EXACT_FIT_ERROR else (best, n_terms)
 
 
+def choose_corrected(
+    trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+) -> tuple[Trial, int, BootstrapChoices, ProcedureError]:
+    """Return the best trial, its number of terms, and the choices in bootstrap samples with their error."""
+    place, n_terms = choose_among(trials, options, settings)
+    best, bootstrap = trials[place], BootstrapChoices.draw(trials, order, options, settings)
+    procedure = bootstrap.error()
+    if options.size == "small":
+        best, n_terms = median_choice(trials, best, n_terms, procedure.sizes, settings)
+    if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
+        n_terms, procedure = 0, replace(procedure, error=float(best.errors[0]))
+    return best, n_terms, bootstrap, procedure
+
+
 def is_close(sizes: NDArray[np.intp], settings: RecipeSettings) -> bool:
     """Whether the sizes chosen in bootstrap samples differ by more than a factor, but for a tenth at either end."""
     low, high = np.quantile(sizes, [0.1, 0.9])
@@ -291,16 +310,12 @@ def choose_model(
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels)
     growing = options._replace(size="accurate") if options.size == "small" else options
-
-    def choose(some: list[Trial], options: RecipeOptions) -> tuple[int, int]:
-        return choose_trial(some, [trial.errors for trial in some], some[0].share, options, settings)
-
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
         tried = search.try_dictionaries(list(bases), targets, length, folds[:1])
         first = [trial for trials in tried for trial in search.reported(trials)]
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
-        trials = search.lengthen(trials, lambda some: choose(some, growing))
+        trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
         order = np.lexsort(np.column_stack([folds[0].X, folds[0].Y]).T)  # by targets, then by inputs
         while len(folds) < max_repeats:
             if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
@@ -312,13 +327,7 @@ def choose_model(
             ensembles += stack(only_drawable(trials), max_terms, settings)
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
-    place, n_terms = choose(final, options)
-    best, bootstrap = final[place], BootstrapChoices.draw(final, order, options, settings)
-    procedure = bootstrap.error()
-    if options.size == "small":
-        best, n_terms = median_choice(final, best, n_terms, procedure.sizes, settings)
-    if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
-        n_terms, procedure = 0, replace(procedure, error=float(best.errors[0]))
+    best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
     counts = {trial.name: max(path.n_candidates for path in trial.repeats[0].paths) for trial in first}
     n_candidates = distinct_candidates(counts, bases, X.shape[1])
     errors = {trial.title: trial.errors for trial in first + trials + ensembles}
