@@ -49,6 +49,7 @@ class Dictionary:
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
+    reproduces: bool = False  # whether its terms are also selected for another model
     option: str | None = None  # value of `--basis` on the command line
 
 

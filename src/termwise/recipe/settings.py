@@ -52,6 +52,19 @@ class RecipeSettings:
     min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
     min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
 
+    # -- another model as the target -----------------------------------------------------------------------------------
+    # Gradient boosting with fewer and smaller trees than scikit-learn's defaults: on thirteen tables of 260 to 1,000
+    # training rows its error was 6 % lower, in the same time.
+    boosting_rate: float = 0.08
+    boosting_iterations: int = 200
+    boosting_leaves: int = 8
+    boosting_leaf_rows: int = 10
+    reference_rows: int = 20_000  # the other model is trained on at most as many rows
+    synthetic_rows_per_row: int = 3  # synthetic inputs at which the other model is evaluated, for each row,
+    max_synthetic_rows: int = 3000  # and at most, to bound the time
+    synthetic_weight: float = 1.5  # their total weight, as a share of that of the rows
+    crossover_share: float = 0.25  # share of the inputs of a synthetic row that come from another row
+
     # -- dictionaries --------------------------------------------------------------------------------------------------
     max_centers: int = 1000  # Gaussians on every row up to this many rows,
     center_growth: float = 0.2  # then growing as this power of the rows, to bound the time

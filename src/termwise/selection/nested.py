@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg as sla
@@ -35,6 +35,14 @@ class NestedModels:
     Z: Floats  # (k, n), one row for each term
     zy: Floats  # (k, q)
     start: Floats  # (q,), the mean of the target
+
+    @classmethod
+    def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats, alpha: float) -> Self:
+        """Return the models of given columns in their order, by a QR factorisation, the root of the penalty below."""
+        (n, k), root, total = G.shape, np.sqrt(sample_weight)[:, None], sample_weight.sum()
+        means, start = sample_weight @ G / total, sample_weight @ Y / total
+        Q, R = np.linalg.qr(np.vstack([root * (G - means), np.sqrt(alpha) * np.eye(k)]))
+        return cls(np.arange(k), means, R, Q[:n].T, Q[:n].T @ (root * (Y - start)), start)
 
     def weights(self, k: int) -> tuple[Floats, Floats]:
         """Weights of the first k terms, (k, q), and the intercept, (q,)."""
