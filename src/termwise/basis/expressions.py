@@ -1,7 +1,7 @@
 """Small expressions: the formula of a basis function, written once and read by every evaluator and every export.
 
-A formula is a tree of operations on named variables: `+ - * /`, NumPy's `exp`, `sqrt`, `sin`, `square`, `maximum` and
-`minimum`, and the few functions below (`logistic`, `where`, sums and products over inputs):
+A formula is a tree of operations on named variables: `+ - * /`, NumPy's `exp`, `sqrt`, `sin`, `square`, `maximum`,
+`minimum`, `equal` and `greater`, and the few functions below (`logistic`, `where`, sums and products over inputs):
 
     np.exp(-np.square((z - centers) / widths))
 

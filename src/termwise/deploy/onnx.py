@@ -154,6 +154,8 @@ OPERATIONS = {
     "maximum": "Max",
     "minimum": "Min",
     "where": "Where",
+    "equal": "Equal",
+    "greater": "Greater",
 }
 
 
