@@ -25,7 +25,7 @@ from termwise.linalg.calibration import calibrate, log_losses
 from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
+from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import (
     REFERENCES,
@@ -333,7 +333,8 @@ def choose_model(
     n_centers = int(min(len(X), settings.max_centers) * growth)
     rows = evenly(len(X), settings.choice_rows)
     X, Y, sample_weight = X[rows], Y[rows], sample_weight[rows]
-    bases = build_dictionaries(X.shape[1], n_centers, options.dictionary, settings)
+    inputs = Inputs.from_samples(X, groups, n_centers)
+    bases = build_dictionaries(inputs, options.dictionary, settings)
     rng = check_random_state(options.random_state)
     n_repeats, max_repeats = (
         int(np.clip(n_rows // len(X), 1, most))
@@ -432,7 +433,10 @@ def fit_candidates(
         G = fitted.transform(X)
     if choice.target == "data":
         return fitted, G, None
-    return fitted, G, RidgeTarget.fit(G if every else G[used], Y, sample_weight)
+    terms, table = fitted[-1] if isinstance(fitted, Pipeline) else fitted, part
+    if isinstance(fitted, Pipeline):
+        table = fitted[:-1].transform(part)
+    return fitted, G, RidgeTarget.of_basis(terms, table, G if every else G[used], Y, sample_weight)
 
 
 def fit_to_reference(

@@ -109,6 +109,7 @@ class FoldPath:
     basis: Basis | None = None  # not fitted, but with all parameters learned from the targets; None: an ensemble
     target: Floats | Reference | None = None  # what the terms were selected for: (n_train, q), or another model
     n_candidates: int = 0
+    longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
 
 @dataclass(frozen=True)
@@ -151,17 +152,24 @@ def cross_validate(
 def extend(
     before: CrossValidatedPath, folds: Folds, max_terms: int, alpha: float, n_threads: int = 1
 ) -> CrossValidatedPath:
-    """Continue paths to more terms, with the basis parameters and target values that were learned before."""
+    """Continue paths to more terms, of the candidates and for the target values that were learned before."""
     found = Parallel(n_threads, require="sharedmem")(
-        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], alpha) for path in before.paths
+        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], alpha, path.longer)
+        for path in before.paths
     )
     return CrossValidatedPath([path for (path,) in found], max_terms)
 
 
 def fit_fold(
-    basis: Basis, folds: Folds, train: Mask, max_terms: int, targets: Sequence[Target], alpha: float
+    basis: Basis,
+    folds: Folds,
+    train: Mask,
+    max_terms: int,
+    targets: Sequence[Target],
+    alpha: float,
+    before: NestedModels | None = None,
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target."""
+    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
     if np.all(X[0] == X):  # constant inputs: only the mean can be fitted
@@ -172,13 +180,13 @@ def fit_fold(
     learned, found = fitted.with_fitted_params(), []
     for target in targets:
         if isinstance(target, Reference):
-            models = target.models(fitted, X, sample_weight, alpha, max_terms)
+            longer = target.models(fitted, X, sample_weight, alpha, max_terms, before)
         else:
             if isinstance(target, str):
-                target = Y if target == "data" else RidgeTarget.fit(G, Y, sample_weight).signal
-            (models,) = nested_paths(G, [target], sample_weight, alpha, max_terms)
-        terms = fitted.take(models.terms)
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, target, G.shape[1]))
+                target = Y if target == "data" else RidgeTarget.of_basis(fitted, X, G, Y, sample_weight).signal
+            (longer,) = nested_paths(G, [target], sample_weight, alpha, max_terms, before)
+        terms, models = fitted.take(longer.terms), longer.first_rows(len(X))
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, target, G.shape[1], longer))
     return found
 
 
@@ -359,7 +367,10 @@ class Search:
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary."""
-        return [target for target in targets if target not in REFERENCES or DICTIONARIES[name].reproduces]
+        excluded = [] if DICTIONARIES[name].reproduces else list(REFERENCES)
+        if DICTIONARIES[name].averages and len(targets) > 1:
+            excluded.append("data" if "ridge" in targets else "")
+        return [target for target in targets if target not in excluded]
 
     @cached_property
     def n_threads(self) -> int:
@@ -415,7 +426,10 @@ class Search:
         return self.reported(averaged)
 
     def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
-        """Double the paths of the best dictionary until the chosen size is well below their length."""
+        """Double paths until the chosen size is well below their length.
+
+        Those of other dictionaries grow with the best one if their errors are close, for ensembles.
+        """
         share, alpha = self.settings.growth_share, self.settings.alpha
         while True:
             place, size = choose(trials)
@@ -426,7 +440,8 @@ class Search:
             max_terms, kept, longer = min(2 * length, self.max_terms), [], []
             for trial in trials:
                 improving = trial.errors.argmin() >= share * (len(trial.losses) - 1)
-                if trial is not best and not (trial.name == best.name and improving):
+                close = trial.errors.min() <= self.settings.close_error * best.errors.min()
+                if trial is not best and not (improving and (close or trial.name == best.name)):
                     kept.append(trial)
                     continue
                 pairs = zip(trial.repeats, self.folds, strict=True)

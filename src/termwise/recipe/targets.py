@@ -33,14 +33,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils.validation import has_fit_parameter
 
-from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
-from termwise.basis import Basis
+from termwise._numerics import EQUAL_RESIDUALS, KERNEL_JITTER, STACKING_PENALTY_ROOT
+from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design
 from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave_one_out, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
-from termwise.recipe.dictionaries import Samples
+from termwise.recipe.dictionaries import Samples, product_kernel
 from termwise.recipe.settings import RecipeSettings
 from termwise.selection.nested import NestedModels, nested_paths
 
@@ -63,12 +63,29 @@ class RidgeTarget:
     alpha: float
 
     @classmethod
+    def of_basis(cls, basis: Any, X: Floats, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
+        """Fit ridge regression to the functions of a fitted basis, with the design matrix G at the samples.
+
+        Hinges and steps have so many products that the kernel of all is used, those with little support included.
+        """
+        if not isinstance(basis, AnovaBasis) or {"hinge", "step"}.isdisjoint(basis.functions):
+            return cls.fit(G, Y, sample_weight)
+        K = product_kernel(basis, X)
+        K[np.diag_indices_from(K)] += KERNEL_JITTER * np.trace(K) / len(K)
+        return cls.from_columns(np.linalg.cholesky(K), Y, sample_weight)  # columns with the same inner products
+
+    @classmethod
     def fit(cls, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
         """Fit ridge regression to all columns, standardised, at the penalty with the least leave-one-out error."""
         G = G.columns(EVERY) if isinstance(G, Design) else G
         share = sample_weight / sample_weight.sum()
         size = np.sqrt(share @ (G - share @ G) ** 2)
-        problem = pose(G / np.where(size > 0, size, 1.0), Y, sample_weight, intercept=True)
+        return cls.from_columns(G / np.where(size > 0, size, 1.0), Y, sample_weight)
+
+    @classmethod
+    def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats) -> Self:
+        """Fit ridge regression to columns as they are."""
+        problem = pose(G, Y, sample_weight, intercept=True)
         spectrum = Spectrum(problem, truncate=True)
         alpha = best_alpha(spectrum, "loo")
         ridge, root = spectrum.solution(alpha), np.sqrt(sample_weight)[:, None]
@@ -115,9 +132,7 @@ class Reference:
     synthetic_weight: float  # of all synthetic inputs together, as a share of the weight of the samples
 
     @classmethod
-    def fit(
-        cls, estimator: Any, samples: Samples, groups: Indices, labels: bool, settings: RecipeSettings
-    ) -> Self:
+    def fit(cls, estimator: Any, samples: Samples, groups: Indices, labels: bool, settings: RecipeSettings) -> Self:
         """Train the model on the samples and evaluate it at these and at synthetic inputs."""
         X, Y, sample_weight = samples
         synthetic = synthetic_inputs(X, groups, settings)
@@ -131,11 +146,23 @@ class Reference:
             values = MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted).predict(both)
         return cls(values[: len(X)], synthetic, values[len(X) :], settings.synthetic_weight)
 
-    def models(self, basis: Basis, X: Floats, sample_weight: Floats, alpha: float, max_terms: int) -> NestedModels:
-        """Select terms of a fitted basis that reproduce the predictions; the models have the rows of the samples."""
+    def models(
+        self,
+        basis: Basis,
+        X: Floats,
+        sample_weight: Floats,
+        alpha: float,
+        max_terms: int,
+        before: NestedModels | None = None,
+    ) -> NestedModels:
+        """Select terms of a fitted basis that reproduce the predictions for samples, and for synthetic inputs.
+
+        Candidates are stored in float32, which halves the time; the predictions are no more accurate than that.
+        """
         values, weights = self.rows(sample_weight)
-        (models,) = nested_paths(design_matrix(basis, np.vstack([X, self.X])), [values], weights, alpha, max_terms)
-        return replace(models, Z=models.Z[:, : len(X)])
+        every = np.vstack([X, self.X]).astype(np.float32)
+        (models,) = nested_paths(design_matrix(basis, every), [values], weights, alpha, max_terms, before)
+        return models
 
     def rows(self, sample_weight: Floats) -> tuple[Floats, Floats]:
         """Return the predictions for samples of these weights and for synthetic inputs, (n + m, q), and the weights."""
@@ -159,9 +186,7 @@ def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Fl
     return np.where(replaced[:, group], rows[other], rows[one])
 
 
-def scores_of_labels(
-    classifier: Any, X: Floats, Y: Floats, weighted: dict[str, Floats], inputs: Floats
-) -> Floats:
+def scores_of_labels(classifier: Any, X: Floats, Y: Floats, weighted: dict[str, Floats], inputs: Floats) -> Floats:
     """Return the scores of a classifier, `2 p - 1` with p the probability of a class; Y is coded -1 and +1."""
     classes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0).astype(int)
     present = np.unique(classes)
@@ -297,13 +322,13 @@ class EnsembleTarget:
         fits = []
         for name, target, size, weight in members:
             if target in REFERENCES and reference is not None:
-                models = reference.models(bases[name], X, rows.sample_weight, alpha, size)
+                models = reference.models(bases[name], X, rows.sample_weight, alpha, size).first_rows(len(X))
                 fits.append((weight, MemberFit.from_reference(models, Y, rows)))
                 terms[name] = np.union1d(terms[name], models.terms)
                 continue
             G = candidates[name] if size else np.empty((len(Y), 0))
             if target == "ridge" and name not in ridges:
-                ridges[name] = RidgeTarget.fit(G, Y, rows.sample_weight)
+                ridges[name] = RidgeTarget.of_basis(bases[name], X, G, Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None
             (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.sample_weight, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
@@ -334,7 +359,9 @@ FirstStage = RidgeTarget | ReferenceTarget | EnsembleTarget
 # -- the second stage --------------------------------------------------------------------------------------------------
 
 
-def through_first_stage(stage: RidgeTarget | EnsembleTarget, second: Solution, problem: Problem, scores: Floats) -> Solution:
+def through_first_stage(
+    stage: RidgeTarget | EnsembleTarget, second: Solution, problem: Problem, scores: Floats
+) -> Solution:
     """Return a solution for the signal of a first stage as one for the targets; `scores` are leave-one-out predictions.
 
     With the signal `S y` the weights are `w = K B'S y`, linear in the targets: `S'B` takes the place of B.

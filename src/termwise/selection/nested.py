@@ -9,7 +9,7 @@ candidate g has `c = g'P y` and `s = g'P g`; the next term has the largest `c^2 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,6 +35,7 @@ class NestedModels:
     Z: Floats  # (k, n), one row for each term
     zy: Floats  # (k, q)
     start: Floats  # (q,), the mean of the target
+    statistics: tuple[Floats, Floats, int] | None = None  # c, s and the terms they are up to date with, to grow further
 
     @classmethod
     def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats, alpha: float) -> Self:
@@ -48,6 +49,10 @@ class NestedModels:
         """Weights of the first k terms, (k, q), and the intercept, (q,)."""
         weights = sla.solve_triangular(self.R[:k, :k], self.zy[:k], check_finite=False) if k else self.zy[:0]
         return weights, self.start - self.means[:k] @ weights
+
+    def first_rows(self, n: int) -> Self:
+        """Return the models with only the first n of their rows, for predictions: columns of Z are not orthogonal."""
+        return replace(self, Z=self.Z[:, :n], statistics=None)
 
     def columns(self, k: int, root: Floats) -> Floats:
         """Columns of the first k terms, (n, k), on the samples of the path."""
@@ -71,9 +76,17 @@ class NestedModels:
 
 
 def nested_paths(
-    G: Any, targets: Sequence[Floats], sample_weight: Floats, alpha: float, max_terms: int
+    G: Any,
+    targets: Sequence[Floats],
+    sample_weight: Floats,
+    alpha: float,
+    max_terms: int,
+    before: NestedModels | None = None,
 ) -> list[NestedModels]:
-    """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`."""
+    """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.
+
+    A path `before`, on the same rows for the first of the targets, is continued.
+    """
     design, root, n = as_design(G), np.sqrt(sample_weight)[:, None], sample_weight.sum()
     means = design.products(sample_weight) / n
     weighted = bool(np.any(sample_weight != 1))
@@ -91,10 +104,14 @@ def nested_paths(
     for Y in targets:
         start = sample_weight @ Y / n
         state = NestedState(columns, root * (Y - start), alpha, max_terms)
+        if before is not None:
+            state.resume(before)
+            before = None
         grow(state, rule, state.limit_reached)
         k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
         given = means[terms] + shift[terms]
-        paths.append(NestedModels(terms, given, state.R[:k, :k], state.Z[:k, : len(Y)], state.zy[:k], start))
+        Z, statistics = state.Z[:k, : len(Y)], (state._c, state.s, state.refreshed)
+        paths.append(NestedModels(terms, given, state.R[:k, :k], Z, state.zy[:k], start, statistics))
     return paths
 
 
@@ -132,6 +149,20 @@ class NestedState:
         self.zy = np.zeros((max_terms, Y.shape[1]))
         self.chosen: list[int] = []
         self.refreshed = 0  # terms that c and s are up to date with
+
+    def resume(self, models: NestedModels) -> None:
+        """Continue from models of the same rows: their terms, and the statistics of the candidates.
+
+        The rows of Z below the samples are those of the root of the penalty, `Z R = sqrt(alpha) I`.
+        """
+        k, n = len(models.terms), len(self.Y)
+        if not k or models.statistics is None:
+            return
+        self.R[:k, :k], self.zy[:k], self.Z[:k, :n] = models.R, models.zy, models.Z
+        penalty = sla.solve_triangular(models.R, np.sqrt(self.alpha) * np.eye(k), check_finite=False)
+        self.Z[:k, n : n + k] = penalty.T
+        c, s, self.refreshed = models.statistics
+        self._c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
 
     def limit_reached(self) -> str:
         """Whether the model has as many terms as it may."""
