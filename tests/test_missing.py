@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from termwise import RadialBasis
+from termwise import BasisRidge, ForwardRegressor, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.base import Basis, InputStatistics
 
 NAN = np.nan
@@ -52,3 +54,55 @@ def test_inputs_may_be_missing_where_they_were_in_the_fit():
     assert basis.transform([[NAN, NAN]]).tolist() == [[0.0, 0.0]]
     with pytest.raises(ValueError, match="contains NaN"):
         RadialBasis().fit(X)
+
+
+def gaussian(row, center, widths):
+    """A Gaussian by its definition: missing inputs are ignored, and it is zero where all are missing."""
+    there = ~np.isnan(row)
+    return float(there.any()) * np.exp(-np.sum(((row - center) / widths)[there] ** 2))
+
+
+@pytest.mark.parametrize("relevance", [None, [1.0, 0.5, 0.0], "auto"])
+def test_gaussians_ignore_missing_inputs(relevance):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) + [5.0, 0.0, 1.0]
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    X[rng.uniform(size=X.shape) < [0.3, 0.2, 0.0]] = NAN
+    X[3, :2] = NAN
+    basis = SmoothBasis(width=("median", [0.5, 1]), relevance=relevance, centers=9).fit(X, y)
+    np.testing.assert_allclose(basis.means_, np.nanmean(X, axis=0))
+    np.testing.assert_allclose(basis.deviations_, np.nanstd(X, axis=0))
+    assert basis.missing_.tolist() == [True, True, False]
+    G, inputs = basis.transform(X), np.flatnonzero(basis.relevance_)
+    np.testing.assert_allclose(G[:, 1], np.nan_to_num((X[:, 1] - basis.means_[1]) / basis.deviations_[1]))
+    for j in np.flatnonzero(basis.columns_ < 0):
+        widths = basis.factors_[j] * basis.distance_ * basis.deviations_[inputs] / basis.relevance_[inputs]
+        expected = [gaussian(row[inputs], basis.centers_[j, inputs], widths) for row in X]
+        np.testing.assert_allclose(G[:, j], expected, atol=1e-12)
+        filled = np.where(np.isnan(X), basis.means_, X)[basis.center_rows_[j]]
+        np.testing.assert_array_equal(basis.centers_[j], filled)
+    assert not G[3, :2].any()
+    few = UnionBasis([basis, SmoothBasis(centers=4)]).fit(X, y).take([0, 4, 20, -2 % 27])
+    np.testing.assert_allclose(few.transform(X)[:, :2], G[:, [0, 4]])
+    assert few.missing_.tolist() == [True, True, False]
+    assert not UnionBasis([basis, RadialBasis()]).allows_missing
+
+
+def test_missing_values_do_not_matter_where_there_are_none():
+    """Functions of samples that are complete are those of a basis without missing values."""
+    X = np.random.default_rng(1).normal(size=(30, 2))
+    plain, more = SmoothBasis(centers=X[:7]).fit(X), np.vstack([X, [[NAN, 0.1]]])
+    basis = SmoothBasis(centers=X[:7], width=plain.distance_).fit(X)
+    np.testing.assert_allclose(basis.transform(X), plain.transform(X))
+    np.testing.assert_allclose(basis.evaluate(more)[:-1], plain.transform(X), rtol=1e-10)
+
+
+def test_estimators_take_missing_values():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] + 0.01 * rng.normal(size=120)
+    X[:20, 1] = NAN
+    model = ForwardRegressor(UnionBasis([SmoothBasis(centers=5)])).fit(X, y)
+    assert model.score(X, y) > 0.99
+    model = BasisRidge(make_pipeline(SmoothBasis(centers=5), StandardScaler())).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
