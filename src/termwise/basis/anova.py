@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import row_blocks
+from termwise._arrays import has_missing, row_blocks
 from termwise._checks import check_choice, check_indices, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, linear_ranges
@@ -119,9 +119,15 @@ class AnovaBasis(Basis):
         constant input. Beside hinges, steps and ramps this holds for every input with two values.
     ranges_ : ndarray of shape (2, d)
         Lowest and highest value of each input, to which inputs are clipped.
+    missing_ : ndarray of bool of shape (d,)
+        Inputs with missing values in `fit`, which may have some in `transform`, too.
 
     Notes
     -----
+    Where an input is missing (NaN), its functions and their products are zero, which is neutral in a linear model: the
+    effect of a missing value is that of its indicator, see `TableEncoder`. Statistics and knots are those of the values
+    that are present.
+
     An input with two values, one of them rare, as most categories are, is zero at the other value. The product of two
     such inputs is then zero except where both have their rare value, and is included if enough samples do: that of
     standardised ones would be largest for combinations that no sample has.
@@ -161,6 +167,7 @@ class AnovaBasis(Basis):
     """
 
     _per_term = ("inputs_", "bumps_", "signs_")
+    allows_missing = True
 
     def __init__(
         self,
@@ -190,6 +197,7 @@ class AnovaBasis(Basis):
         if "centers_" in state:
             d, p = len(state["centers_"]), len(state["inputs_"])
             missing |= {"knots_": np.empty((d, 0)), "directions_": np.zeros(d, int), "signs_": np.zeros(p, int)}
+            missing |= {"missing_": np.zeros(d, bool)}
         super().__setstate__({**missing, **state})
 
     def _fit(self, X: NDArray, y: Any) -> None:
@@ -205,14 +213,17 @@ class AnovaBasis(Basis):
         self.ranges_ = low, high = statistics.ranges
         # An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one; beside
         # steps and the like, which are zero or positive, so is every input with two values.
-        binary = np.all((low == distinct) | (high == distinct), axis=0)
-        share = np.mean(high == distinct, axis=0)
+        missing = np.isnan(distinct) if self.missing_.any() else np.zeros((1, 1), dtype=bool)
+        binary = np.all((low == distinct) | (high == distinct) | missing, axis=0)
+        share = np.sum(high == distinct, axis=0) / np.maximum(len(distinct) - missing.sum(axis=0), 1)
         rare = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
         self.means_ = np.where(rare, np.where(share <= 0.5, low, high), statistics.means)
         self.deviations_ = np.where(rare, high - low, statistics.deviations)
         n_centers = self.n_centers if BUMP in codes else 0
         midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
         centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
+        for j in np.flatnonzero(self.missing_ & ~binary):
+            centers[j] = np.quantile(distinct[~missing[:, j], j], midpoints, method="nearest")
         centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
         centers[binary] = np.nan
         self.centers_ = np.sort(centers, axis=1)  # NaN comes last
@@ -223,7 +234,8 @@ class AnovaBasis(Basis):
         self.widths_ = factor * scale
         self.knots_ = np.full((X.shape[1], self.n_knots if shaped else 0), np.nan)
         for j in np.flatnonzero(~binary) if shaped else ():
-            knots = find_knots(distinct[:, j], self.n_knots, self.min_count)
+            x = distinct[:, j]
+            knots = find_knots(x[~np.isnan(x)] if self.missing_[j] else x, self.n_knots, self.min_count)
             self.knots_[j, : len(knots)] = knots
         self.inputs_, self.bumps_, self.signs_ = self._eligible_terms(distinct, groups)
 
@@ -337,6 +349,8 @@ class AnovaBasis(Basis):
             for code, columns in shaped:  # `single_function`, of the functions of one kind
                 U[:, columns] = evaluate(SHAPES[code], {"u": U[:, columns]}, overwrite=("u",))
             S[rows, :-1] = U
+            if has_missing(X[rows]):
+                S[rows, :-1][np.isnan(X[rows][:, inputs])] = 0.0
         return S
 
     def _single_parameters(self, inputs: Indices, bumps: Indices) -> dict[str, Floats]:

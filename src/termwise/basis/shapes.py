@@ -56,6 +56,12 @@ def single_function(codes: frozenset[int]) -> Expression:
     return value
 
 
+@cache
+def present_function(codes: frozenset[int]) -> Expression:
+    """Return that function of an input that may be missing, where it is zero."""
+    return where(np.isnan(z), 0.0, single_function(codes))
+
+
 def codes_of(functions: Iterable[str]) -> list[int]:
     """Return the codes of kinds of functions."""
     return [code for name in functions for code in FUNCTIONS[name]]

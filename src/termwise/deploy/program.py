@@ -20,7 +20,7 @@ from termwise._arrays import row_blocks
 from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, z
 from termwise.basis.lag import lagged
-from termwise.basis.shapes import SHAPES, single_function
+from termwise.basis.shapes import SHAPES, present_function, single_function
 from termwise.deploy.document import (
     Integers,
     Reals,
@@ -168,6 +168,15 @@ class PairProducts(ProgramStep, kind="anova", axis="singles"):
         singles, needed = super().restrict(used)
         first, second = np.split(np.where(both < 0, -1, np.searchsorted(used, both)), 2)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
+
+
+class PresentPairProducts(PairProducts, kind="anova_missing"):
+    """Products of one or two functions of single inputs, which are zero where their input is missing."""
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The functions of single inputs, of the kinds in use."""
+        return present_function(frozenset(self.bumps.tolist()))
 
 
 class ClipToRange(ProgramStep, kind="range", axis="inputs", expression=CLIPPED):
