@@ -68,6 +68,11 @@ ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that diffe
 RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
 CALIBRATION_GRADIENT = 1e-10  # of the log loss: weighted and repeated samples then agree to eight digits
+NEWTON_DECREMENT = 1e-8  # of the number of samples, in units of the log-likelihood: the last step squares it
+NEWTON_RIDGE = 1e-10  # of the largest entry of a Hessian, for directions that neither data nor penalty determine
+NULL_DEVIANCE_MIN = 1e-6  # of the number of samples: less is a constant target, such as a single class
+OBJECTIVE_ROUNDING = 1e-12  # share of an objective that a step may increase it by, which is rounding of its sum
+RESIDUAL_SCALE_MIN = 1e-4  # of the scale of the targets: smaller residuals are an exact fit, not noise
 SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
 
 # -- selection ---------------------------------------------------------------------------------------------------------

@@ -87,20 +87,9 @@ def nested_paths(
 
     A path `before`, on the same rows for the first of the targets, is continued.
     """
-    design, root, n = as_design(G), np.sqrt(sample_weight)[:, None], sample_weight.sum()
-    means = design.products(sample_weight) / n
-    weighted = bool(np.any(sample_weight != 1))
-    norms = design.power_sums(2, sample_weight if weighted else None, means)
-    rounding, shift = n * (ROUNDING_SHARE[FLOAT64] * means) ** 2, np.zeros_like(means)
-    offset = norms < OFFSET_SHARE[FLOAT64] * n * means**2
-    if offset.any():  # products with such a column would lose digits
-        shift[offset] = means[offset]
-        design = design.shifted(shift)
-        means = design.products(sample_weight) / n
-        norms = design.power_sums(2, sample_weight if weighted else None, means)
-    norms[norms <= rounding] = 0.0
-    columns = CentredColumns(design, root[:, 0] if weighted else None, means, norms)
-    rule, paths = CostRule(minimum=0.0), []
+    root, n = np.sqrt(sample_weight)[:, None], sample_weight.sum()
+    columns, shift = centred_columns(as_design(G), sample_weight)
+    means, rule, paths = columns.means, CostRule(minimum=0.0), []
     for Y in targets:
         start = sample_weight @ Y / n
         state = NestedState(columns, root * (Y - start), alpha, max_terms)
@@ -124,6 +113,25 @@ class CentredColumns(NamedTuple):
     norms: Floats  # (p,), squares; zero for constant columns
 
 
+def centred_columns(design: Design, sample_weight: Floats, intercept: bool = True) -> tuple[CentredColumns, Floats]:
+    """Centre the candidates; those with a large mean are replaced by their difference from the `shift` returned, (p,).
+
+    Columns that vary by less than their rounding count as constant. Without an intercept nothing is centred.
+    """
+    n, weighted = sample_weight.sum(), bool(np.any(sample_weight != 1))
+    means = design.products(sample_weight) / n if intercept else np.zeros(design.shape[1])
+    norms = design.power_sums(2, sample_weight if weighted else None, means)
+    rounding, shift = n * (ROUNDING_SHARE[FLOAT64] * means) ** 2, np.zeros_like(means)
+    offset = norms < OFFSET_SHARE[FLOAT64] * n * means**2
+    if offset.any():  # products with such a column would lose digits
+        shift[offset] = means[offset]
+        design = design.shifted(shift)
+        means = design.products(sample_weight) / n
+        norms = design.power_sums(2, sample_weight if weighted else None, means)
+    norms[norms <= rounding] = 0.0
+    return CentredColumns(design, np.sqrt(sample_weight) if weighted else None, means, norms), shift
+
+
 class Fetched(NamedTuple):
     """Candidates that were fetched."""
 
@@ -136,12 +144,15 @@ def fetch_in_memory(candidates: Indices, *values: Floats) -> tuple[Fetched, Any]
 
 
 class NestedState:
-    """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled."""
+    """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled.
+
+    The penalty alpha is the same for all candidates, or there is one for each, (p,).
+    """
 
     fetch_candidates = staticmethod(fetch_in_memory)
 
-    def __init__(self, columns: CentredColumns, Y: Floats, alpha: float, max_terms: int) -> None:
-        self.columns, self.Y, self.alpha = columns, Y, alpha
+    def __init__(self, columns: CentredColumns, Y: Floats, alpha: float | Floats, max_terms: int) -> None:
+        self.columns, self.Y, self.alpha = columns, Y, np.broadcast_to(alpha, columns.norms.shape)
         self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
         self.c = self._c.T  # (p, q), `g'P y` of every candidate
         self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
@@ -191,7 +202,7 @@ class NestedState:
         np.subtract(design.columns(slice(j, j + 1))[:, 0], means[j], out=x[:n])
         if root is not None:
             x[:n] *= root
-        x[n + k] = np.sqrt(self.alpha)
+        x[n + k] = np.sqrt(self.alpha[j])
         first = Z @ x
         x -= first @ Z
         again = Z @ x
