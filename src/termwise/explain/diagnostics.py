@@ -17,6 +17,7 @@ from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
 from termwise.explain.folds import frequency_metadata, reliability_metadata
+from termwise.explain.groups import effects_table
 from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
@@ -36,7 +37,7 @@ from termwise.explain.scores import (
 )
 from termwise.fitted import Labels
 
-__all__ = ["cross_validated_comparison", "facts", "held_out_comparison"]
+__all__ = ["cross_validated_comparison", "effects_table", "facts", "held_out_comparison"]
 
 MAX_TERMS = 500  # listed with their weights
 MAX_ROWS = 1000  # samples whose observed and predicted values are listed
