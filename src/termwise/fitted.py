@@ -365,7 +365,7 @@ class FittedTerms:
         return np.sqrt(np.outer(self.noise_variance, to_host(self.statistics.solution.unit_variances())))
 
     def table(self, max_terms: int, groups: Sequence[Sequence[int]] = ()) -> list[str]:
-        """Lines of a table of the terms, the largest ratio of weight to standard error first, within groups of terms."""
+        """Lines of a table of the terms, group by group, the largest ratio of weight to standard error first."""
         if not len(self.chosen):
             return ["no terms: the model is the mean"]
         weights, errors = to_host(self.weights).T, self.standard_errors()

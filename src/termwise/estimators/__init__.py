@@ -444,7 +444,7 @@ class TermModel(BaseEstimator):
             How many terms to list, and how many effects: of an effect, terms with the largest ratio of weight to
             standard error first.
         """
-        from termwise.explain.groups import summary_effects  # explanations are built from estimators
+        from termwise.explain.summary import larger_sizes, size_lines, summary_effects  # built from estimators
 
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         terms, criteria = self._fitted(), self.criteria_
@@ -454,6 +454,7 @@ class TermModel(BaseEstimator):
         lines = [
             f"{type(self).__name__}: {size}",
             *self._summary_lines(),
+            *(f"size {line}" for line in size_lines(larger_sizes(self))),
             f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
         ]

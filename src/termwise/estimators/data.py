@@ -15,7 +15,19 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from termwise._arrays import Array, as_columns, as_float64, at, densify, evenly, from_host, is_foreign, put_at, rows_of, to_host
+from termwise._arrays import (
+    Array,
+    as_columns,
+    as_float64,
+    at,
+    densify,
+    evenly,
+    from_host,
+    is_foreign,
+    put_at,
+    rows_of,
+    to_host,
+)
 from termwise._checks import (
     check_bool,
     check_counts,
@@ -57,7 +69,7 @@ class Data:
         return np.flatnonzero(self.weights)
 
     def sample(self) -> Any:
-        """Inputs of some samples with positive weight, for the description of a model; None for files and wide tables."""
+        """Inputs of some samples with positive weight, to describe a model; None for files and wide tables."""
         used, limit = self.used, min(SAMPLE_ROWS, SAMPLE_ENTRIES // max(1, self.n_features))
         if isinstance(self.X, RowFile) or limit < min(len(used), MIN_SAMPLE_ROWS):
             return None

@@ -19,7 +19,6 @@ from termwise.explain.inputs import Blocks, spread_rows
 from termwise.explain.purification import Key, Part, Purification
 from termwise.explain.resolve import SCALERS, Floats, ResolvedModel, steps_of
 
-
 MAX_JOINT = 3  # inputs of a term that can be split into main effects, pairs and a rest
 
 
@@ -55,7 +54,7 @@ class AdditiveDecomposition:
         return model
 
     def parts(self, purify: Purification, U: Floats) -> dict[Key, Part]:
-        """Sum of the terms of each set of inputs, on the grid and at rows of encoded columns; of three, at rows only."""
+        """Sum of the terms of each set of inputs, on the grid and at rows of encoded columns; of three at rows only."""
         found, weights = {}, self.resolved.weights
         G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
         for key, terms in self.groups().items():

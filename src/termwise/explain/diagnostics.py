@@ -17,7 +17,7 @@ from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.effects import effects_metadata
 from termwise.explain.folds import frequency_metadata, reliability_metadata
-from termwise.explain.groups import effects_table
+from termwise.explain.groups import effects_table, input_labels
 from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
@@ -35,7 +35,8 @@ from termwise.explain.scores import (
     own_encoder,
     own_score,
 )
-from termwise.fitted import Labels
+from termwise.explain.summary import larger_sizes
+from termwise.fitted import Labels, inputs_of
 
 __all__ = ["cross_validated_comparison", "effects_table", "facts", "held_out_comparison"]
 
@@ -81,16 +82,20 @@ def facts(
     -------
     facts : dict
         "model" : description of the fit ("class", "task", "n", "d", "n_terms", "n_candidates", "dictionary", "alpha",
-        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "intercept").
+        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "larger_sizes",
+        "intercept").
         "scores" : criteria, "loo_r2" or "loo_accuracy" (given the terms), "held_out", "cross_validation".
         "baselines" : "name", "score" and "terms" of each.
         "criteria", "choices" : names of the criteria along the path, the size each of them selects.
-        "path", "path_terms" : a row for each size, names of the terms in the order of their selection.
+        "path", "path_terms", "path_inputs" : a row for each size, names of the terms in the order of their selection,
+        and of the inputs of each.
         "sizes" : weights and standard errors at other sizes, (q, k) each; the terms are the first of "path_terms".
-        "terms" : "name", "weight" and "std_error" (one per output) of the chosen terms.
+        "terms" : "name", "inputs", "weight" and "std_error" (one per output) of the chosen terms.
         "effects", "no_effects" : main effects and interactions, see `ShapeDisplay`; where terms are functions of more
-        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
-        say where the samples are, "band" is the half-width of the band around a main effect.
+        than three inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
+        say where the samples are, "band" is the half-width of the band around a main effect, "share" its share of the
+        variance.
+        "groups" : all effects as in `effects_table`, with the positions of their "terms".
         "importance" : total effect of each input on each output, the largest first.
         "selection_frequency" : share of the folds in which each input was selected, where the model has it.
         "reliability" : observed frequencies and out-of-fold probabilities of classes, where the model has fold models.
@@ -191,6 +196,7 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
         "criterion": "cv" if hasattr(model, "trials_") else to_plain(getattr(model, "criterion", None)),
         "trial": model.choice_.title if hasattr(model, "choice_") else None,
         "size": to_plain(getattr(model, "size", None)),
+        "larger_sizes": larger_sizes(model),
         "intercept": round_significant(resolved.intercept),
     }
 
@@ -201,10 +207,13 @@ def terms_metadata(resolved: ResolvedModel) -> list[Metadata]:
     size = np.abs(weights) if errors is None else np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
     listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
     names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
-    terms = []
+    sets, labels, terms = inputs_of(resolved.model.fitted_terms_), input_labels(resolved.model), []
     for name, j in zip(names, listed, strict=True):
         std_error = None if errors is None else round_significant(errors[:, j])
-        terms.append({"name": name, "weight": round_significant(weights[:, j]), "std_error": std_error})
+        inputs = [labels[i] for i in sets[j]]
+        terms.append(
+            {"name": name, "inputs": inputs, "weight": round_significant(weights[:, j]), "std_error": std_error}
+        )
     return terms
 
 

@@ -59,6 +59,11 @@ def effect_name(inputs: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def input_labels(model: Any) -> list[str]:
+    """Return the names of the inputs of a fitted estimator."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
+
+
 def variance_shares(parts: Sequence[Floats]) -> Floats:
     """Variance of each part, (n, q), as a share of the sum over the parts, (number of parts, q)."""
     variances = np.array([part.var(axis=0) for part in parts])
@@ -90,8 +95,8 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     for term, inputs in enumerate(inputs_of(model.fitted_terms_)):
         groups.setdefault(inputs, []).append(term)
     terms = {key: np.array(some) for key, some in groups.items()}
-    labels = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-    names = {key: tuple(str(labels[j]) for j in key) for key in terms}
+    labels = input_labels(model)
+    names = {key: tuple(labels[j] for j in key) for key in terms}
     if X is None or not terms:
         return list_groups(names, terms, None)
     G = resolved.evaluate(X, 0).astype(np.float64)
@@ -116,6 +121,11 @@ def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
         with suppress(ValueError):  # terms of many inputs, or none
             return pure_groups(AdditiveDecomposition.from_model(resolved), X)
     return term_groups(resolved, X)
+
+
+def large_effects(groups: Sequence[EffectGroup]) -> list[EffectGroup]:
+    """Return the effects with a share of at least 1 %, or all where these are not known."""
+    return [group for group in groups if group.share is None or group.share >= MIN_SHARE] or list(groups[:1])
 
 
 def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
@@ -168,49 +178,6 @@ def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
         }
         for group in effect_groups(resolved, table)
     ]
-
-
-# -- lines of a summary ------------------------------------------------------------------------------------------------
-
-
-def summary_effects(model: Any, max_effects: int) -> tuple[list[str], list[tuple[int, ...]]]:
-    """Return the lines of a summary about the effects of a model, and the order of its terms, in groups.
-
-    There are none where the effects are the terms themselves, or all terms are of the same inputs. Terms of the inputs
-    that explain most are first; their share is that of the sum of the terms as it is, main effects included.
-    """
-    resolved, sample = resolve(model), model.fitted_terms_.sample
-    terms = term_groups(resolved, None)
-    if len(terms) < 2 or all(len(group.inputs) == len(group.terms) == 1 for group in terms):
-        return [], []
-    effects = effect_groups(resolved, sample)
-    if effects[0].share is not None:
-        terms = term_groups(resolved, sample)
-    return effect_lines(effects, max_effects), [group.terms for group in terms]
-
-
-def effect_lines(groups: Sequence[EffectGroup], max_effects: int) -> list[str]:
-    """Lines of a table of effects; those with a small share are one line."""
-    listed = large_effects(groups)[:max_effects]
-    width = max(6, *(len(group.name) for group in listed))
-    known = listed[0].share is not None
-    lines = [f"{'effect':<{width}}  terms{'  share of the variance' * known}"]
-    for group in listed:
-        share = "" if group.share is None else f"  {100 * group.share:>19.1f} %"
-        lines.append(f"{group.name:<{width}}  {group.n_terms:>5}{share}")
-    rest = len(groups) - len(listed)
-    if rest:
-        share = f", {100 * sum(group.share or 0.0 for group in groups[len(listed) :]):.1f} % together" if known else ""
-        lines.append(f"... and {rest} more{share}")
-    return lines
-
-
-def large_effects(groups: Sequence[EffectGroup]) -> list[EffectGroup]:
-    """Return the effects with a share of at least 1 %, or all where these are not known."""
-    return [group for group in groups if group.share is None or group.share >= MIN_SHARE] or list(groups[:1])
-
-
-# -- plain data --------------------------------------------------------------------------------------------------------
 
 
 def groups_metadata(groups: Sequence[EffectGroup]) -> list[Metadata]:

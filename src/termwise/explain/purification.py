@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from termwise._numerics import GRAM_EIGENVALUE_MIN
+from termwise._numerics import GRAM_EIGENVALUE_MIN, PAIR_EIGENVALUE_MIN
 from termwise.explain.inputs import Input
 from termwise.explain.resolve import Floats
 
@@ -70,7 +70,8 @@ class Purification:
             lower = [(k,) for k in key]
         bases = [self._row_functions(some) for some in lower]
         B = np.hstack(bases)
-        coef = np.linalg.pinv(B.T @ B, rcond=GRAM_EIGENVALUE_MIN, hermitian=True) @ (B.T @ rows)
+        least = GRAM_EIGENVALUE_MIN if len(lower[0]) == 1 else PAIR_EIGENVALUE_MIN
+        coef = np.linalg.pinv(B.T @ B, rcond=least, hermitian=True) @ (B.T @ rows)
         ends = np.cumsum([basis.shape[1] for basis in bases])[:-1]
         for some, basis, weights in zip(lower, bases, np.split(coef, ends), strict=True):
             own, own_rows = parts.get(some, Part(np.zeros(1), np.zeros(1)))
