@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, confusion_matrix
+from sklearn.metrics import accuracy_score
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
 from termwise.basis.encoder import is_frame
@@ -30,10 +30,12 @@ from termwise.explain.resolve import (
 )
 from termwise.explain.scores import (
     TABLE_ENTRIES,
+    confusion_metadata,
     cross_validated_comparison,
     held_out_comparison,
     own_encoder,
     own_score,
+    quoted_score,
 )
 from termwise.explain.summary import larger_sizes
 from termwise.fitted import Labels, inputs_of
@@ -100,7 +102,7 @@ def facts(
         "selection_frequency" : share of the folds in which each input was selected, where the model has it.
         "reliability" : observed frequencies and out-of-fold probabilities of classes, where the model has fold models.
         "fit", "confusion" : observed and predicted values of at most 1,000 samples (one list per output), confusion
-        matrix.
+        matrix, where possible of held-out or out-of-fold predictions ("how").
         "penalty" : criteria along alpha, for `BasisRidge`. "search" : candidates of a `CriterionSearch`. "trials" :
         cross-validated errors of all dictionaries, for `TermwiseRegressor` and `TermwiseClassifier`.
         "notes", "reproduce", "versions".
@@ -156,6 +158,10 @@ def facts(
         samples = samples_metadata(resolved, table, labels)
         found["scores"] |= samples.pop("scores", {})
         found |= samples
+    quoted = quoted_score(found["scores"])
+    if quoted and quoted.get("confusion"):
+        how = "held-out" if found["scores"]["held_out"] else "out-of-fold"
+        found["confusion"] = {**quoted["confusion"], "how": how}
     return found
 
 
@@ -256,7 +262,7 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
             loo = Labels(classes).decide(scores[:, 0] if scores.shape[1] == 1 else scores)
         observed = {"rows": rows, "observed": y[rows], "fitted": fitted, "loo": None if loo is None else loo[rows]}
         predicted, how = (as_numpy(model.predict(X)), "fit") if loo is None else (loo, "leave-one-out")
-        found = {"fit": to_plain(observed), "confusion": confusion_metadata(y, predicted, classes, how)}
+        found = {"fit": to_plain(observed), "confusion": {**confusion_metadata(y, predicted, classes), "how": how}}
         if loo is not None:
             found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
         found |= reliability_metadata(resolved, y)
@@ -271,12 +277,6 @@ def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArr
     cross_validated = None if loo is None else round_significant(loo[rows].T)
     observed, predicted = round_significant(Y[rows].T), round_significant(fitted.T)
     return {"rows": to_plain(rows), "observed": observed, "fitted": predicted, "loo": cross_validated}
-
-
-def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray, how: str) -> Metadata:
-    """Confusion matrix, and from which predictions it is."""
-    counts = confusion_matrix(y, predicted, labels=classes)
-    return {"classes": [str(one) for one in classes], "counts": to_plain(counts), "how": how}
 
 
 def data_notes(resolved: ResolvedModel, X: Any) -> list[str]:

@@ -15,7 +15,7 @@ from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
-from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
+from termwise.explain.diagnostics import MAX_ROWS, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
@@ -196,12 +196,11 @@ def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     y, predicted = as_numpy(y), as_numpy(model.predict(X))
     classes = getattr(model, "classes", getattr(model, "classes_", None))
     if classes is not None:
-        labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
-        confusion = confusion_metadata(y, predicted, labels, "data")
-        return {**score_metadata(y, predicted, classes), "confusion": confusion}
+        probabilities = as_numpy(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
+        return score_metadata(y, predicted, classes, probabilities)
     Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
     scores = score_metadata(Y, F, None)
-    scores["rmse"] = round_significant(scores["rmse"])
+    scores |= {name: round_significant(scores[name]) for name in ("rmse", "mae")}
     return {**scores, "fit": fit_metadata(rows, Y, F[rows], None), "confusion": None}
 
 
@@ -294,6 +293,8 @@ def cards(facts: Metadata) -> list[tuple[str, str, str]]:
     for key, metric in (("loo_r2", "R2"), ("loo_accuracy", "accuracy")):
         if scores.get(key) is not None:
             found.append((f"leave-one-out {METRICS[metric]}", score(scores[key], metric), "given the terms"))
+    if (quoted := quoted_score(scores)) and quoted.get("auc") is not None:
+        found.append(("AUC", score(quoted["auc"], "auc"), f"log loss {short(quoted['log_loss'], 3)}"))
     candidates = "" if model["n_candidates"] is None else f"of {counted(model['n_candidates'], 'candidate')}"
     found.append(("terms", short(model["n_terms"]), candidates))
     shares = [group["share"] for group in facts.get("groups") or [] if group["share"] is not None]
