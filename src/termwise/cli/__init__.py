@@ -279,6 +279,32 @@ def predict(
 
 
 @command
+def explain(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
+    ] = None,
+    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> dict[str, Any]:
+    """Explain the prediction of every row: the contribution of each effect.
+
+    An effect is the sum of the terms of the same inputs, less its mean over the training data. The base, the mean
+    prediction, and all effects of a row add up to its prediction; for classes, to the score of the class that is
+    predicted, or of the second of two.
+
+    Examples
+    --------
+        termwise explain model.json new.csv --id customer -o why.csv
+    """
+    from termwise.cli.commands import run_explain
+
+    return run_explain(model, data, out, tuple(identifier or ()), Console(quiet, as_json, stderr=out is None))
+
+
+@command
 def report(
     model: Model,
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Table to score.", show_default=False)] = None,

@@ -215,12 +215,47 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
     print_unknown(table, unknown, console)
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
-    predictions = {name: [None if value != value else value for value in values.tolist()]
-                   for name, values in columns.items()}  # fmt: skip
+    predictions = {name: plain_list(values) for name, values in columns.items()}
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
             "rows": table.n_rows, "rows_clipped": rows_clipped, "inputs_clipped": list(clipped),
             "rows_extrapolated": rows_extrapolated, "inputs_extrapolated": list(linear),
             "rows_unknown": {name: int(rows.sum()) for name, rows in unknown.items()}, **predictions}  # fmt: skip
+
+
+def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...], console: Console) -> dict[str, Any]:
+    """Run `termwise explain` and return what `--json` prints."""
+    if out is not None:
+        check_output(out, [model, data])
+        if out.suffix not in FORMATS:
+            raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
+    saved = SavedModel(model)
+    if saved.lags:
+        raise UsageError("termwise explain requires a model of independent rows, got one of a time series: its report "
+                         "shows the terms.")  # fmt: skip
+    table = saved.read(data, keep)
+    columns = kept_columns(table, keep) | saved.predict(table, proba=False)
+    X, _ = saved.inputs(table)
+    found, classes = tw.diagnostics.contributions(saved.predictor, X), saved.predictor.classes
+    rows, output = np.arange(table.n_rows), np.zeros(table.n_rows, dtype=np.intp)
+    if classes and len(classes) > 2:  # of the class that is predicted
+        output = np.array([classes.index(label) for label in columns["prediction"].tolist()])
+    columns["base"] = found.base[output]
+    columns |= {f"effect of {name}": found.values[rows, j, output] for j, name in enumerate(found.effects)}
+    if out is not None:
+        write_atomically(out, serialise(columns, out.suffix))
+    what = "score of the class" if classes else "prediction"
+    console.print(f"{what} = base + the sum of the effects, for {counted(table.n_rows, 'row')}"
+                  + ("" if out is None else f", in {out}"))  # fmt: skip
+    print_unknown(table, saved.unknown(table), console)
+    if out is None and not console.as_json:
+        sys.stdout.write(serialise(columns, ".csv").decode())
+    return {"command": "explain", "model": str(model), "data": str(data), "output": None if out is None else str(out),
+            "rows": table.n_rows, **{name: plain_list(values) for name, values in columns.items()}}  # fmt: skip
+
+
+def plain_list(values: Any) -> list[Any]:
+    """Return a column for JSON, with None for missing values."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 def check_predict(saved: SavedModel, options: PredictOptions) -> None:

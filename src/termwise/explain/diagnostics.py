@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
+from termwise.basis import LagBasis
 from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
+from termwise.explain.contributions import contributions
 from termwise.explain.effects import effects_metadata
 from termwise.explain.folds import frequency_metadata, reliability_metadata
 from termwise.explain.groups import effects_table, input_labels
@@ -40,11 +42,12 @@ from termwise.explain.scores import (
 from termwise.explain.summary import larger_sizes
 from termwise.fitted import Labels, inputs_of
 
-__all__ = ["cross_validated_comparison", "effects_table", "facts", "held_out_comparison"]
+__all__ = ["contributions", "cross_validated_comparison", "effects_table", "facts", "held_out_comparison"]
 
 MAX_TERMS = 500  # listed with their weights
 MAX_ROWS = 1000  # samples whose observed and predicted values are listed
 MAX_COLUMNS = 12  # named in a note
+MEAN_ROWS, MEAN_DIGITS = 5000, 9  # samples over which terms are averaged, and digits of the means
 PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
 
 
@@ -92,7 +95,8 @@ def facts(
         "path", "path_terms", "path_inputs" : a row for each size, names of the terms in the order of their selection,
         and of the inputs of each.
         "sizes" : weights and standard errors at other sizes, (q, k) each; the terms are the first of "path_terms".
-        "terms" : "name", "inputs", "weight" and "std_error" (one per output) of the chosen terms.
+        "terms" : "name", "inputs", "weight" and "std_error" (one per output) and "mean" over the samples of the chosen
+        terms.
         "effects", "no_effects" : main effects and interactions, see `ShapeDisplay`; where terms are functions of more
         than three inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
         say where the samples are, "band" is the half-width of the band around a main effect, "share" its share of the
@@ -145,7 +149,7 @@ def facts(
         "model": model_metadata(resolved, target),
         "scores": scores,
         "baselines": [to_plain({**one, "score": one["value"]}) for one in baselines or []],
-        "terms": terms_metadata(resolved),
+        "terms": terms_metadata(resolved, table),
         **effects_metadata(resolved, table),
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
         "reproduce": reproduce or script,
@@ -207,19 +211,21 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
     }
 
 
-def terms_metadata(resolved: ResolvedModel) -> list[Metadata]:
-    """Names, weights and standard errors of the chosen terms, of very many those with the largest t-ratios."""
+def terms_metadata(resolved: ResolvedModel, X: Any) -> list[Metadata]:
+    """Names, inputs, weights, standard errors and means of the terms, of very many those with the largest t-ratios."""
     weights, errors = resolved.weights, resolved.std_errors
     size = np.abs(weights) if errors is None else np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
     listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
     names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
     sets, labels, terms = inputs_of(resolved.model.fitted_terms_), input_labels(resolved.model), []
+    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)
+    some = None if X is None or lagged else rows_of(X, evenly(X.shape[0], MEAN_ROWS))
+    means = None if some is None else resolved.evaluate(some, 0).mean(axis=0)
     for name, j in zip(names, listed, strict=True):
         std_error = None if errors is None else round_significant(errors[:, j])
-        inputs = [labels[i] for i in sets[j]]
-        terms.append(
-            {"name": name, "inputs": inputs, "weight": round_significant(weights[:, j]), "std_error": std_error}
-        )
+        mean = None if means is None else round_significant(means[j], MEAN_DIGITS)
+        found = {"name": name, "inputs": [labels[i] for i in sets[j]], "mean": mean}
+        terms.append({**found, "weight": round_significant(weights[:, j]), "std_error": std_error})
     return terms
 
 

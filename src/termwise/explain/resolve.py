@@ -91,7 +91,9 @@ class ResolvedModel:
                 U = step.transform(U)
             if hasattr(last, "take"):
                 return to_host(last.take(self.chosen[terms]).transform(U))
-            return to_host(densify(U if last is None else last.transform(U)))[:, self.chosen[terms]]
+            if last is None:
+                return to_host(densify(U.to_numpy() if is_frame(U) else U))[:, self.chosen[terms]]
+            return to_host(densify(last.transform(U)))[:, self.chosen[terms]]
 
     def term_names(self, candidates: NDArray[np.intp]) -> list[str]:
         """Names of some candidate terms."""
