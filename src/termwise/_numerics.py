@@ -60,6 +60,7 @@ FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual 
 EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
 RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
 GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
+PAIR_EIGENVALUE_MIN = 1e-3  # of the largest: products of splines in directions with fewer samples extrapolate wildly
 TRUNCATED_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are dropped where any penalty suppresses them
 GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps six digits
 DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
