@@ -1,4 +1,4 @@
-"""The peers of the benchmark `tables`, with their defaults or tuned by cross-validation, one class for each.
+"""The peers of the benchmark `tables`, with their defaults or tuned by cross-validation.
 
 Every peer takes a data frame of numbers and categories in which values may be missing, as `tables_data.load` returns
 it. Boosting takes it as it is; linear models get a column of 0 and 1 per category, the median for missing numbers and
@@ -37,63 +37,59 @@ def in_columns() -> Any:
     return make_pipeline(columns, StandardScaler())
 
 
-def levels_as_text(X: Any) -> Any:
-    """Return a table whose missing categories are a category, as CatBoost and EBM want them."""
-    X = X.copy()
-    for column in X.select_dtypes("category"):
-        X[column] = X[column].astype(object).where(X[column].notna(), MISSING_LEVEL).astype(str)
-    return X
+class LevelsAsText:
+    """A model that takes categories as text, with a category of their own for missing ones, as CatBoost and EBM do."""
 
+    def __init__(self, model: Any, names_categories: bool = False):
+        self.model, self.names_categories = model, names_categories
 
-class Boosted:
-    """CatBoost with its defaults, on one thread."""
+    def convert(self, X: Any) -> Any:
+        """Return the table with text."""
+        X = X.copy()
+        for column in X.select_dtypes("category"):
+            X[column] = X[column].astype(object).where(X[column].notna(), MISSING_LEVEL).astype(str)
+        return X
 
-    def __init__(self, kind: str):
-        from catboost import CatBoostClassifier, CatBoostRegressor
-
-        maker = CatBoostClassifier if kind in CLASSES else CatBoostRegressor
-        loss = {"count": {"loss_function": "Poisson"}, "positive": {"loss_function": "Tweedie:variance_power=1.99"}}
-        self.model = maker(verbose=0, thread_count=1, random_seed=0, allow_writing_files=False, **loss.get(kind, {}))
-
-    def fit(self, X: Any, y: Any) -> Boosted:
+    def fit(self, X: Any, y: Any) -> LevelsAsText:
         """Fit."""
-        names = list(X.select_dtypes("category"))
-        self.model.fit(levels_as_text(X), y, cat_features=names)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("predict") or name == "classes_":
-            value = getattr(self.model, name)
-            return (lambda X: value(levels_as_text(X))) if callable(value) else value
-        raise AttributeError(name)
-
-
-class Additive:
-    """Explainable boosting machine with its defaults, on one thread."""
-
-    def __init__(self, kind: str):
-        from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
-
-        maker = ExplainableBoostingClassifier if kind in CLASSES else ExplainableBoostingRegressor
-        loss = {"count": {"objective": "poisson_deviance"}, "positive": {"objective": "gamma_deviance"}}
-        self.model = maker(n_jobs=1, random_state=0, **loss.get(kind, {}))
-
-    def fit(self, X: Any, y: Any) -> Additive:
-        """Fit."""
-        self.model.fit(levels_as_text(X), y)
+        categories = {"cat_features": list(X.select_dtypes("category"))} if self.names_categories else {}
+        self.model.fit(self.convert(X), y, **categories)
         self.classes_ = getattr(self.model, "classes_", None)
         return self
 
     def predict(self, X: Any) -> Any:
         """Predict."""
-        return self.model.predict(levels_as_text(X))
+        return self.model.predict(self.convert(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities."""
-        return self.model.predict_proba(levels_as_text(X))
+        return self.model.predict_proba(self.convert(X))
 
 
-def histogram(kind: str) -> Any:
+def catboost(kind: str) -> Any:
+    """CatBoost with its defaults, on one thread; Tweedie's deviance next to gamma's, which it does not have."""
+    try:
+        from catboost import CatBoostClassifier, CatBoostRegressor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package catboost is not installed: pip install catboost") from error
+    maker = CatBoostClassifier if kind in CLASSES else CatBoostRegressor
+    loss = {"count": {"loss_function": "Poisson"}, "positive": {"loss_function": "Tweedie:variance_power=1.99"}}
+    model = maker(verbose=0, thread_count=1, random_seed=0, allow_writing_files=False, **loss.get(kind, {}))
+    return LevelsAsText(model, names_categories=True)
+
+
+def ebm(kind: str) -> Any:
+    """Explainable boosting machine (Nori et al. 2019) with its defaults, on one thread."""
+    try:
+        from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package interpret is not installed: pip install interpret-core") from error
+    maker = ExplainableBoostingClassifier if kind in CLASSES else ExplainableBoostingRegressor
+    loss = {"count": {"objective": "poisson_deviance"}, "positive": {"objective": "gamma_deviance"}}
+    return LevelsAsText(maker(n_jobs=1, random_state=0, **loss.get(kind, {})))
+
+
+def histgb(kind: str) -> Any:
     """scikit-learn's gradient boosting with its defaults and its own handling of categories and missing values."""
     if kind in CLASSES:
         return HistGradientBoostingClassifier(random_state=0)
@@ -122,8 +118,8 @@ def linear(kind: str) -> Any:
 
 
 PEERS: dict[str, Callable[[str], Any]] = {
-    "catboost": Boosted,
-    "histgb": histogram,
+    "catboost": catboost,
+    "histgb": histgb,
     "linear": linear,
-    "ebm": Additive,
+    "ebm": ebm,
 }
