@@ -61,6 +61,7 @@ from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance
 from tables_data import FOLDS, KIND, KINDS, NAMED, TABLES, apart, folds, half, load, selected  # noqa: E402
 from tables_missing import SETTINGS, complete_tables, remove_cells  # noqa: E402
 from tables_peers import CLASSES, MISSING_LEVEL, PEERS  # noqa: E402
+from tables_report import as_text, compare, label  # noqa: E402
 from tables_srbench import SEEDS, expression_nodes, ranks, srbench_rows, srbench_sets  # noqa: E402
 from tables_wide import WIDE, WIDE_KIND, WIDE_PEERS, wide_rows  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
@@ -224,90 +225,6 @@ def run(jobs: Iterable[Record], work: Any, options: argparse.Namespace) -> list[
         where = " ".join(str(record[key]) for key in ("table", "who", "seed"))
         print(f"{i} of {len(left)}: {where}: {what}", file=sys.stderr, flush=True)
     return [known[key] for key in wanted]
-
-
-# -- results -----------------------------------------------------------------------------------------------------------
-
-
-def label(record: Record) -> str:
-    """Return who a record is of, with what was set."""
-    parameters = record.get("parameters") or {}
-    return " ".join([record["who"], *(f"{key}={value}" for key, value in parameters.items())])
-
-
-def compare(mine: list[Record], others: list[Record]) -> tuple[list[Record], list[Record]]:
-    """Return a row for each table and contestant, with ratios to the others on the same splits, and geometric means."""
-    cells: dict[tuple[Any, str], dict[int, Record]] = {}
-    for record in others + mine:
-        if "error" in record:
-            where = (record["table"], record.get("setting"), record.get("rows"))
-            cells.setdefault((where, label(record)), {})[record["seed"]] = record
-    rows: list[Record] = []
-    peers = list(dict.fromkeys(label(one) for one in others))
-    for (where, who), found in cells.items():
-        if who in peers and mine:
-            continue
-        ratios = {}
-        for peer in peers:
-            shared = [seed for seed in found if seed in cells.get((where, peer), {})]
-            if shared and peer != who:
-                errors = [[group[seed]["error"] for seed in shared] for group in (found, cells[where, peer])]
-                ratios[peer] = round(float(np.mean(errors[0]) / np.mean(errors[1])), 4)
-        first = next(iter(found.values()))
-        settings = ("part", "table", "kind", "half", "setting", "rows")
-        row = {key: first[key] for key in settings if key in first} | {"who": who, "splits": len(found)}
-        for key in ("error", "error_rate", "terms", "nodes", "seconds"):
-            if key in first:
-                row[key] = round(float(np.mean([one[key] for one in found.values()])), 4)
-        row["median_error"] = round(float(np.median([one["error"] for one in found.values()])), 4)
-        rows.append(row | {"ratio": ratios})
-    return rows, summarise(rows, peers)
-
-
-def summarise(rows: list[Record], peers: list[str]) -> list[Record]:
-    """Return geometric means of the ratios, by half, kind and contestant."""
-    found = []
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row.get(key) for key in ("half", "kind", "setting", "who")), []).append(row)
-    for (half_name, kind, setting, who), some in groups.items():
-        means, wins = {}, {}
-        for peer in peers:
-            ratios = [row["ratio"][peer] for row in some if peer in row["ratio"]]
-            if ratios:
-                means[peer] = round(float(np.exp(np.mean(np.log(ratios)))), 4)
-                wins[peer] = f"{sum(one < 1 for one in ratios)} of {len(ratios)}"
-        summary: Record = {"half": half_name, "kind": kind, **({"setting": setting} if setting else {}), "who": who,
-                           "tables": len(some), "geometric_mean": means, "wins": wins}  # fmt: skip
-        for key in ("terms", "seconds"):
-            values = [row[key] for row in some if key in row]
-            summary |= {f"median_{key}": round(float(np.median(values)), 2)} if values else {}
-        found.append(summary)
-    return found
-
-
-def as_text(rows: list[Record], summaries: list[Record], peers: list[str]) -> str:
-    """Return the rows and means as an aligned table, tables by half and kind."""
-    lines = [f"{'half':5}{'kind':11}{'table':20}{'who':22}{'error':>8}{'terms':>7}{'sec':>7} "
-             + "".join(f"{f'/{peer}':>10}" for peer in peers)]  # fmt: skip
-
-    def line(start: str, row: Record, ratios: Record) -> str:
-        numbers = f"{row.get('error', np.nan):8.4f}{row.get('terms', np.nan):7.1f}{row.get('seconds', np.nan):7.2f} "
-        return start + numbers.replace("nan", "  -") + "".join(
-            f"{ratios[peer]:10.3f}" if peer in ratios else f"{'-':>10}" for peer in peers)  # fmt: skip
-
-    order = {kind: i for i, kind in enumerate(KINDS)}
-    for row in sorted(rows, key=lambda row: (row["half"], order.get(row["kind"], 9), row["table"], row["who"])):
-        start = f"{row['half'][:4]:5}{row.get('setting', row['kind'])[:10]:11}{row['table']:20}{row['who'][:21]:22}"
-        lines.append(line(start, row, row["ratio"]))
-    for row in summaries:
-        start = f"{row['half'][:4]:5}{row.get('setting', row['kind'])[:10]:11}{'geometric mean':20}{row['who'][:21]:22}"
-        medians = {"terms": row.get("median_terms", np.nan), "seconds": row.get("median_seconds", np.nan)}
-        lines.append(line(start, medians, row["geometric_mean"]))
-        lines.append(
-            " " * len(start) + f"{'wins':>8}{'':15}" + "".join(f"{row['wins'].get(p, '-'):>10}" for p in peers)
-        )
-    return "\n".join(lines)
 
 
 # -- what is asked for -------------------------------------------------------------------------------------------------
