@@ -61,7 +61,7 @@ from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance
 from tables_data import FOLDS, KIND, KINDS, NAMED, TABLES, apart, folds, half, load, selected  # noqa: E402
 from tables_missing import SETTINGS, complete_tables, remove_cells  # noqa: E402
 from tables_peers import CLASSES, MISSING_LEVEL, PEERS  # noqa: E402
-from tables_report import as_text, compare, label  # noqa: E402
+from tables_report import SIZES, as_text, compare  # noqa: E402
 from tables_srbench import SEEDS, expression_nodes, ranks, srbench_rows, srbench_sets  # noqa: E402
 from tables_wide import WIDE, WIDE_KIND, WIDE_PEERS, wide_rows  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
@@ -69,7 +69,6 @@ from threadpoolctl import threadpool_limits  # noqa: E402
 from termwise import TermwiseClassifier, TermwiseRegressor  # noqa: E402
 
 Record = dict[str, Any]
-SIZES = ("readable", "small", "accurate")
 HALVES = ("development", "test")
 LOSSES = {"count": "poisson", "positive": "gamma"}
 DEVIANCE = {"count": mean_poisson_deviance, "positive": mean_gamma_deviance}
@@ -89,11 +88,14 @@ def flagship(size: str, kind: str, parameters: Record) -> Any:
     return model.set_params(**parameters)
 
 
-def complete(X: Any, X_test: Any) -> tuple[Any, Any]:
-    """Return both tables without missing values: medians of the first and indicators, and categories of their own."""
+def complete(X: Any, X_test: Any, native: bool) -> tuple[Any, Any]:
+    """Return both tables without missing values: medians of the first and indicators, and categories of their own.
+
+    Native handling of missing values needs it only for columns with missing values in the second table alone.
+    """
     X, X_test = X.copy(), X_test.copy()
     for column in X.columns:
-        if not (X[column].isna().any() or X_test[column].isna().any()):
+        if X[column].isna().any() if native else not (X[column].isna().any() or X_test[column].isna().any()):
             continue
         if X[column].dtype == "category":
             for one in (X, X_test):
@@ -143,21 +145,22 @@ def fit_and_score(job: Record) -> Record:
     kind, who = job["kind"], job["who"]
     if who in SIZES:
         model = flagship(who, kind, job["parameters"])
-        if not job["native"] and hasattr(X, "columns"):
-            X, X_test = complete(X, X_test)
+        if hasattr(X, "columns"):
+            X, X_test = complete(X, X_test, job["native"])
     else:
         model = (WIDE_PEERS if job["part"] == "wide" else PEERS)[who](kind)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), time.process_time()
         model.fit(X, y)
-        seconds = time.perf_counter() - start
+        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
         found = score(kind, model, X_test, y, y_test)
     terms = getattr(model, "n_terms_", getattr(model, "n_columns_", None))
     found |= {"terms": int(terms)} if terms is not None else {}
     if job["part"] == "srbench" and who in SIZES:
         found |= {"nodes": nodes} if (nodes := expression_nodes(model)) is not None else {}
-    return {key: round(value, DIGITS) for key, value in found.items()} | {"seconds": round(seconds, 3)}
+    found |= {"seconds": seconds, "cpu_seconds": cpu_seconds}
+    return {key: round(value, DIGITS) for key, value in found.items()}
 
 
 # -- jobs, which can be continued --------------------------------------------------------------------------------------
@@ -198,7 +201,7 @@ def tables_of(options: argparse.Namespace) -> dict[str, str]:
 def jobs_of(options: argparse.Namespace) -> Iterator[Record]:
     """Return every fit that was asked for: all tables of one seed and contestant before the next."""
     tables = tables_of(options)
-    seeds = SEEDS if options.part == "srbench" else range(FOLDS if options.part == "folds" else options.repeats)
+    seeds = {"srbench": SEEDS, "folds": range(FOLDS)}.get(options.part, range(options.repeats))
     for seed in seeds[: options.repeats]:
         for who in options.who:
             for name, kind in tables.items():
@@ -210,13 +213,13 @@ def jobs_of(options: argparse.Namespace) -> Iterator[Record]:
                     yield job | ({"setting": setting} if setting else {})
 
 
-def run(jobs: Iterable[Record], work: Any, options: argparse.Namespace) -> list[Record]:
+def run(jobs: Iterable[Record], options: argparse.Namespace) -> list[Record]:
     """Run the jobs that are not in the file of results yet; return the records of all."""
     known = {key_of(one): one for one in read_records(options.raw) if "failed" not in one}
     wanted = {key_of(job): job for job in jobs}
     left = [job for key, job in wanted.items() if key not in known]
     parallel = Parallel(options.jobs, return_as="generator_unordered")
-    for i, record in enumerate(parallel(delayed(work)(job) for job in left), start=1):
+    for i, record in enumerate(parallel(delayed(run_one)(job) for job in left), start=1):
         if options.raw is not None:
             with options.raw.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
@@ -243,14 +246,15 @@ def read_options() -> argparse.Namespace:
     """Return the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=("apart", "folds", "missing", "wide", "srbench"), default="apart")
-    parser.add_argument("--who", nargs="+", choices=(*SIZES, *PEERS, "ridge"), default=["small", "accurate"])
+    parser.add_argument("--who", nargs="+", choices=(*SIZES, *PEERS, *WIDE_PEERS),
+                        help="default: small, accurate and, without results of theirs, all peers")  # fmt: skip
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--half", choices=(*HALVES, "all"), default="all")
     parser.add_argument("--tables", nargs="+", default=[], metavar="NAME", help="only these tables")
     parser.add_argument("--named", action="store_true", help="only the tables most asked about")
     parser.add_argument("--set", nargs="+", default=[], type=value_of, metavar="KEY=VALUE", help="for the flagship")
     parser.add_argument("--native", action="store_true", help="give the flagship missing values as they are")
-    parser.add_argument("--repeats", type=int, default=3, help="number of splits, or of the five folds")
+    parser.add_argument("--repeats", type=int, help="number of splits; default: 3, or 5 folds, or 10 seeds of SRBench")
     parser.add_argument("--rows", type=int, default=5000, help="at most so many rows in part folds")
     parser.add_argument("--peers", type=Path, metavar="FILE", help="results of the peers, to compare with")
     parser.add_argument("--raw", type=Path, metavar="FILE", help="keep results here; do not compute them again")
@@ -259,11 +263,16 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="one split of one small table")
     options = parser.parse_args()
     known = {"wide": list(WIDE), "srbench": srbench_sets()}.get(options.part, list(TABLES))
-    unknown = set(options.tables) - set(known)
-    if unknown:
+    if not known:
+        parser.error("part srbench requires its data: export TERMWISE_DATA=/path/to/data.")
+    if unknown := set(options.tables) - set(known):
         parser.error(f"--tables must be among {', '.join(known)}, got {', '.join(sorted(unknown))}.")
+    peers = {"wide": list(WIDE_PEERS), "missing": ["histgb"], "srbench": []}.get(options.part, list(PEERS))
+    options.who = options.who or ["small", "accurate", *([] if options.peers else peers)]
+    options.repeats = options.repeats or {"folds": FOLDS, "srbench": len(SEEDS)}.get(options.part, 3)
     if options.small:
-        options.repeats, options.tables = 1, options.tables or known[-1:] if options.part != "apart" else ["diabetes"]
+        options.repeats, options.who = 1, ["small"]
+        options.tables = options.tables or (["diabetes"] if "diabetes" in known else known[:1])
     options.names = tuple(options.tables) or (NAMED if options.named else ())
     options.halves = HALVES if options.half == "all" else (options.half,)
     options.kinds, options.parameters = tuple(options.kinds), dict(options.set)
@@ -272,26 +281,17 @@ def read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = read_options()
-    mine = run(jobs_of(options), run_one, options)
-    fits = {(one["part"], one["table"], one.get("rows")) for one in mine}
-    others = [one for one in read_records(options.peers) if (one["part"], one["table"], one.get("rows")) in fits]
-    report(mine, others, options)
-
-
-def report(mine: list[Record], others: list[Record], options: argparse.Namespace) -> None:
-    """Print rows and means."""
-    rows, summaries = compare(mine, others)
+    found = run(jobs_of(options), options)
+    fits = {(one["part"], one["table"], one.get("rows")) for one in found}
+    cached = [one for one in read_records(options.peers) if (one["part"], one["table"], one.get("rows")) in fits]
+    rows, summaries = compare(found, cached)
+    places = list(ranks(rows)) if options.part == "srbench" else []
     if options.text:
-        print(as_text(rows, summaries, list(dict.fromkeys(label(one) for one in others))))
-        for record in ranks(rows) if options.part == "srbench" else []:
-            print(record)
+        print("\n".join([as_text(rows, summaries), *map(str, places)]))
         return
     emit(benchmark="tables", **machine())
-    for record in [*rows, *summaries, *(ranks(rows) if options.part == "srbench" else [])]:
+    for record in [*rows, *summaries, *places, *(one for one in found if "failed" in one)]:
         emit(benchmark="tables", **record)
-    for record in mine:
-        if "failed" in record:
-            emit(benchmark="tables", **record)
 
 
 if __name__ == "__main__":
