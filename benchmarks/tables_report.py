@@ -50,13 +50,14 @@ def summarise(rows: list[Record]) -> list[Record]:
     for row in rows:
         groups.setdefault(tuple(row.get(key) for key in ("half", "kind", "setting", "who")), []).append(row)
     for (half_name, kind, setting, who), some in groups.items():
-        means, wins = {}, {}
+        means, medians, wins = {}, {}, {}
         for peer in dict.fromkeys(peer for row in some for peer in row["ratio"]):
             ratios = [row["ratio"][peer] for row in some if peer in row["ratio"]]
             means[peer] = round(float(np.exp(np.mean(np.log(ratios)))), 4)
+            medians[peer] = round(float(np.median(ratios)), 4)
             wins[peer] = f"{sum(one < 1 for one in ratios)} of {len(ratios)}"
         summary: Record = {"half": half_name, "kind": kind, **({"setting": setting} if setting else {}), "who": who,
-                           "tables": len(some), "geometric_mean": means, "wins": wins}  # fmt: skip
+                           "tables": len(some), "geometric_mean": means, "median": medians, "wins": wins}  # fmt: skip
         for key in ("terms", "seconds", "cpu_seconds"):
             values = [row[key] for row in some if key in row]
             summary |= {f"median_{key}": round(float(np.median(values)), 2)} if values else {}
@@ -88,9 +89,8 @@ def as_text(rows: list[Record], summaries: list[Record]) -> str:
     for row in sorted(rows, key=lambda row: (row["half"], order.get(row["kind"], 9), row["table"], row["who"])):
         lines.append(line(heading(row), row, row["ratio"]))
     for row in summaries:
-        medians = {"terms": row.get("median_terms", np.nan), "cpu_seconds": row.get("median_cpu_seconds", np.nan)}
-        lines.append(line(heading(row), medians, row["geometric_mean"]))
-        lines.append(
-            " " * len(heading(row)) + f"{'wins':>8}{'':15}" + "".join(f"{row['wins'].get(p, '-'):>10}" for p in peers)
-        )
+        middle = {"terms": row.get("median_terms", np.nan), "cpu_seconds": row.get("median_cpu_seconds", np.nan)}
+        lines.append(line(heading(row), middle, row["geometric_mean"]))
+        lines.append(line(f"{'':16}{'median':42}", {}, row["median"]))
+        lines.append(f"{'':16}{'wins':65}" + "".join(f"{row['wins'].get(peer, '-'):>10}" for peer in peers))
     return "\n".join(lines)
