@@ -367,12 +367,13 @@ def demo(
 def benchmark_scripts() -> dict[str, Path]:
     """Return the benchmarks by name: inside an installed package, beside the sources in a checkout.
 
-    `trust_NAME.py` are the studies of the benchmark `trust`, not benchmarks of their own.
+    `trust_NAME.py` and `tables_NAME.py` are parts of the benchmarks `trust` and `tables`, not benchmarks of their own.
     """
     package = Path(__file__).parents[1]
     folder = package / "benchmarks"
     folder = folder if folder.is_dir() else package.parents[1] / "benchmarks"
-    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith("trust_")}
+    parts = ("trust_", "tables_")
+    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith(parts)}
 
 
 def run_benchmark(script: Path, repeats: int | None, small: bool) -> None:
