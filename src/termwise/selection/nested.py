@@ -164,14 +164,14 @@ class NestedState:
     def resume(self, models: NestedModels) -> None:
         """Continue from models of the same rows: their terms, and the statistics of the candidates.
 
-        The rows of Z below the samples are those of the root of the penalty, `Z R = sqrt(alpha) I`.
+        Below the samples are the rows of the penalty, where `Z R` is diagonal with the roots of alpha.
         """
         k, n = len(models.terms), len(self.Y)
         if not k or models.statistics is None:
             return
         self.R[:k, :k], self.zy[:k], self.Z[:k, :n] = models.R, models.zy, models.Z
-        penalty = sla.solve_triangular(models.R, np.sqrt(self.alpha) * np.eye(k), check_finite=False)
-        self.Z[:k, n : n + k] = penalty.T
+        inverse = sla.solve_triangular(models.R, np.eye(k), check_finite=False)
+        self.Z[:k, n : n + k] = (np.sqrt(self.alpha[models.terms])[:, None] * inverse).T
         c, s, self.refreshed = models.statistics
         self._c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
 
