@@ -206,7 +206,7 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
         "dispersion": dispersion,
         "loo": loo,
         "loo_se": float(np.sqrt(spread / n)),
-        "bic": (deviance + np.log(n) * dispersion * dof * Y.shape[1]) / n,
+        "bic": (deviance + np.log(n) * dispersion / loss.deviance_unit * dof * Y.shape[1]) / n,
     }
 
 
