@@ -20,6 +20,17 @@ from termwise.basis.expressions import SourceWriter
 from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, ProgramStep, as_float32
 
 LINE_LENGTH = 116
+LINKS = {  # statements that change the @q outputs y
+    "log": ["for (int k = 0; k < @q; ++k) y[k] = $exp(y[k]);"],
+    "sorted": [  # by insertion
+        "for (int k = 1; k < @q; ++k) {",
+        "    const $real value = y[k];",
+        "    int i = k;",
+        "    for (; i > 0 && y[i - 1] > value; --i) y[i] = y[i - 1];",
+        "    y[i] = value;",
+        "}",
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -249,8 +260,11 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
     """Write the public functions with these prototypes."""
     labels, q = program.labels, len(program.linear.intercept)
     outputs = [f"return {c.name}_outputs(x, y);"]
-    if labels is None:
+    if labels is None and program.link == "identity":
         return _function(heads[0], outputs)
+    if labels is None:
+        start = [f"const int status = {c.name}_outputs(x, y);", "if (status) return status;"]
+        return _function(heads[0], [*start, *(line.replace("@q", str(q)) for line in LINKS[program.link]), "return 0;"])
     m, names = len(labels.classes), []
     for label in labels.classes:
         text = label if isinstance(label, str) else json.dumps(label)
@@ -290,7 +304,8 @@ def _comment(program: Program, heads: list[str]) -> str:
         fill = "" if one.fill is None else f"; {one.fill} where it is NaN"
         lines.append(f"    x[{j}]  {one.name}{kinds}{fill}{'' if j in program.schema.used else '; not used'}")
     if labels is None:
-        lines += ["", f"y receives {q} output{'s' * (q > 1)}."]
+        sizes = {"log": ", positive", "sorted": ", in ascending order"}
+        lines += ["", f"y receives {q} output{'s' * (q > 1)}{sizes.get(program.link, '')}."]
     else:
         classes = ", ".join(f"{i} {label}" for i, label in enumerate(labels.classes))
         outputs = "one output, positive for the second class" if q == 1 else f"{q} outputs, one for each class"

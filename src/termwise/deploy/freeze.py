@@ -93,7 +93,8 @@ def _freeze_terms(estimator: Any, model: Any, before: list[Any], terms: FittedTe
     check_lags(steps, "estimator")
     steps, columns = prune(steps, np.arange(len(names)))
     schema = replace(schema, columns=schema.columns[columns], categories=schema.categories[columns])
-    return Program(schema, steps, *outputs_of(terms, names), series)
+    link = terms.link if terms.candidates.labels is None else "identity"
+    return Program(schema, steps, *outputs_of(terms, names), series, link=link)
 
 
 def flatten(transformer: Any) -> Iterator[Any]:

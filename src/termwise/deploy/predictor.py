@@ -33,7 +33,7 @@ EXPORTS = {"json": ".json", "python": ".py", "c": ".c", "onnx": ".onnx"}
 
 def _has_intervals(predictor: Any) -> bool:
     """Whether a model has intervals; raise with the remedy if it has none."""
-    if not predictor._program.folds or predictor.task != "regression":
+    if not predictor._program.folds or predictor.task != "regression" or predictor.link == "sorted":
         raise AttributeError(
             "predict_interval requires a regression with fold models, got one without: fit with selection_cv=10 and "
             "save it again."
@@ -69,6 +69,9 @@ class Predictor:
         The intercepts.
     classes : list or None
         The labels of a classifier.
+    link : {"identity", "log", "sorted"}
+        How the outputs of a regression become predictions: as they are, by the exponential function, or sorted
+        (several quantiles).
     facts : dict or None
         Metadata of the model, as collected by `termwise.diagnostics.facts`; stored in the file.
 
@@ -111,6 +114,7 @@ class Predictor:
     weights: Floats = field(init=False)
     intercept: Floats = field(init=False)
     classes: list[Any] | None = field(init=False)
+    link: str = field(init=False)
 
     def __post_init__(self) -> None:
         program = self._program
@@ -125,6 +129,7 @@ class Predictor:
             "weights": linear.weights.copy(),
             "intercept": linear.intercept.copy(),
             "classes": None if labels is None else list(labels.classes),
+            "link": program.link,
         }
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
@@ -177,7 +182,7 @@ class Predictor:
         if return_clipped:
             return self.predict(X), self.clipped(X).any(axis=1)
         if self.classes is None:
-            return self._outputs(X)
+            return self._shaped(self._program.respond(self._program.outputs(X)), X)
         outputs = self._program.outputs(X)
         number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
         return np.asarray(self.classes)[number]
@@ -221,7 +226,17 @@ class Predictor:
         X : array-like, sparse matrix or data frame of shape (m, d)
             Inputs.
         """
-        return self._outputs(X)
+        return self.linear_predictor(X)
+
+    def linear_predictor(self, X: Any) -> NDArray:
+        """Return the weighted sum of the terms and the intercept: what `link` is applied to in predictions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+        """
+        return self._shaped(self._program.outputs(X), X)
 
     @available_if(lambda self: self._program.labels is not None and self._program.labels.sharpness is not None)
     def predict_proba(self, X: Any) -> NDArray:
@@ -268,8 +283,9 @@ class Predictor:
         lower, upper = ends[..., 0] if self._program.linear.one_output else ends
         return lower, upper
 
-    def _outputs(self, X: Any) -> NDArray:
-        outputs = self._program.outputs(X).astype(_dtype(X), copy=False)
+    def _shaped(self, outputs: Floats, X: Any) -> NDArray:
+        """Return outputs in the precision of the inputs, as a vector if the targets were one."""
+        outputs = outputs.astype(_dtype(X), copy=False)
         return outputs[:, 0] if self._program.linear.one_output else outputs
 
     def free_run(self, X: Any, start: int | None = None) -> Floats:
@@ -347,9 +363,11 @@ class Predictor:
         parts = {name: document.to_plain(getattr(self._program, name)) for name in names}
         if self._program.folds:
             parts["folds"] = [one.to_plain() for one in self._program.folds]
+        if self.link != "identity":
+            parts["link"] = self.link
         return {
             "format": document.FORMAT,
-            "version": document.VERSION if self._program.folds else 1,  # without folds, any version reads it
+            "version": 3 if "link" in parts else 2 if "folds" in parts else 1,  # the oldest that reads it
             "termwise": version("termwise"),
             "predictor": {**document.to_plain(self._program.schema), **parts},
             "facts": self.facts,

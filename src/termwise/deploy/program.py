@@ -38,10 +38,12 @@ from termwise.deploy.document import (
 from termwise.deploy.inputs import InputSchema
 from termwise.design import EVERY
 from termwise.linalg.conformal import ResidualScale, cv_plus
+from termwise.linalg.losses import LINKS
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+RESPONSES = ("identity", "log", "sorted")  # links of regressions; probabilities of classes have a slope of their own
 STEPS: dict[str, type[ProgramStep]] = {}  # by their kinds, which model files name
 
 
@@ -411,7 +413,7 @@ class FoldProgram:
         """Return the outputs for a table and the scale of the residuals, (m, q) each."""
         terms, numbers = self.program.terms(X), self.residuals
         scale = ResidualScale(numbers.scale_weights.T, numbers.scale_intercept, numbers.scale_limits)
-        return self.program.linear.combine(terms), scale.evaluate(terms)
+        return self.program.respond(self.program.linear.combine(terms)), scale.evaluate(terms)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data, without the inputs, which are those of the model of all samples."""
@@ -420,14 +422,16 @@ class FoldProgram:
         return {**encoding, **parts, **to_plain(self.residuals)}
 
     @classmethod
-    def from_plain(cls, data: Any, place: str, inputs: Any) -> FoldProgram:
-        """Return the model that plain data describe, given the plain data of the inputs."""
+    def from_plain(cls, data: Any, place: str, inputs: Any, link: str) -> FoldProgram:
+        """Return the model that plain data describe, given the plain data of the inputs and the link."""
         own, names = ["columns", "categories", "steps", "linear"], list(specs(FoldResiduals))
         data = read_dict(data, place, [*own, *names])
         fixed = {"inputs": inputs, "labels": None, "series": None}
         program = Program.from_plain({**{name: data[name] for name in own}, **fixed}, place)
         sizes = {"outputs": len(program.linear.intercept), "terms": len(program.linear.names)}
-        return cls(program, FoldResiduals.from_plain({name: data[name] for name in names}, place, sizes))
+        return cls(
+            replace(program, link=link), FoldResiduals.from_plain({name: data[name] for name in names}, place, sizes)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,6 +444,7 @@ class Program:
     labels: ClassLabels | None
     series: str | None = None  # the predicted input of a model of past values
     folds: tuple[FoldProgram, ...] = ()  # of a cross-validation that repeats the selection of terms
+    link: str = "identity"  # one of `RESPONSES`: how outputs become predictions of a regression
 
     @property
     def lags(self) -> Lags | None:
@@ -463,6 +468,10 @@ class Program:
         outputs = [apply(self.steps, Z[rows]) @ self.linear.weights.T for rows in blocks]
         return np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs]) + self.linear.intercept
 
+    def respond(self, outputs: Floats) -> Floats:
+        """Return predictions for outputs; those of a classifier stay scores."""
+        return outputs if self.link == "identity" else LINKS[self.link](outputs)
+
     def clipped(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs of every row of a table are clipped to the range of the training data."""
         values = clipped_values(self.steps, self.schema.encode(X, complete=self.lags is None))
@@ -478,7 +487,9 @@ class Program:
         residuals = np.vstack([one.scaled.T if normalised else one.residuals.T for one in numbers])
         weights, outputs = np.concatenate([one.sample_weight for one in numbers]), np.stack([one for one, _ in found])
         scales = np.stack([scale for _, scale in found]) if normalised else None
-        return cv_plus(self.outputs(X), outputs, fold, residuals, weights, coverage, side, scales)
+        center = self.respond(self.outputs(X))
+        ends = cv_plus(center, outputs, fold, residuals, weights, coverage, side, scales)
+        return np.maximum(ends, 0.0) if self.link == "log" else ends
 
     def with_fill(self, fill: Mapping[str, Any]) -> Program:
         """Return the same model with replacements of missing values of some inputs."""
@@ -489,7 +500,8 @@ class Program:
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
         required = ["inputs", "columns", "categories", "steps", "linear", "labels", "series"]
-        data = read_dict(data, place, required, optional=["folds"])
+        data = read_dict(data, place, required, optional=["folds", "link"])
+        link = read(RESPONSES, data.get("link", "identity"), f"{place}.link", {})
         schema = InputSchema.from_plain({name: data[name] for name in ("inputs", "columns", "categories")}, place, {})
         n_terms = len(schema.columns)
         steps = read_steps(data["steps"], f"{place}.steps", {"indices": n_terms})
@@ -510,9 +522,11 @@ class Program:
         if series is not None:
             read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
         listed = enumerate(read(list, data.get("folds", []), f"{place}.folds", {}))
-        folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"]) for i, one in listed)
+        folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"], link) for i, one in listed)
         for i, one in enumerate(folds):
             if len(one.program.linear.intercept) != n_outputs:
                 needed, got = f"a list of {n_outputs} outputs", len(one.program.linear.intercept)
                 raise invalid(f"{place}.folds[{i}].linear.intercept", needed, got)
-        return cls(schema, steps, linear, labels, series, folds)
+        if labels is not None and link != "identity":
+            raise invalid(f"{place}.link", "identity for classes", link)
+        return cls(schema, steps, linear, labels, series, folds, link)

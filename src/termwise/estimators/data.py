@@ -101,19 +101,22 @@ class DesignData:
         statistics = FitStatistics(problem.rows, solution, problem.G_mean, criteria, criterion, residuals)
         return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
 
-    def complete(self, terms: FittedTerms) -> FittedTerms:
-        """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change."""
+    def complete(self, terms: FittedTerms, targets: NDArray[np.float64] | None = None) -> FittedTerms:
+        """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change.
+
+        The targets, (n, q), are those of the data unless others are given.
+        """
         terms, statistics = replace(terms, sample=self.data.sample()), terms.statistics
         if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
             return terms
-        G, Y = self.whole, as_columns(self.data.y)
+        G, Y = self.whole, as_columns(self.data.y) if targets is None else targets
         if isinstance(G, Design | RowFile):
             fitted = G.columns(terms.chosen) @ terms.weights
         else:
             coef = np.zeros((self.candidates.n_candidates, terms.weights.shape[1]))
             coef[terms.chosen] = to_host(terms.weights)
             fitted = (as_float64(G) if is_foreign(G) else G) @ from_host(coef, terms.weights)
-        residuals = from_host(Y, fitted) - (fitted + terms.fitted_intercept)
+        residuals = from_host(Y, fitted) - terms.respond(fitted + terms.fitted_intercept)
         residuals = put_at(residuals, self.data.used, statistics.residuals)
         return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
 
