@@ -30,6 +30,7 @@ from termwise._arrays import (
     to_host,
 )
 from termwise._checks import check_foreign, check_indices
+from termwise.basis.encoder import TableEncoder, missing_columns
 from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
@@ -425,6 +426,16 @@ def fit_design_matrix(basis: Any, X: Any, y: Any) -> Any:
     if isinstance(basis, Pipeline) and isinstance(basis[-1], Basis):
         return basis[-1].fit_design(basis[:-1].fit_transform(X, y) if len(basis) > 1 else X, y)
     return design_matrix(basis.fit(X, y), X)
+
+
+def expect_missing(basis: Any, X: Any) -> None:
+    """Let a fitted transformer accept missing values wherever a table has some, of which it was fitted to some rows."""
+    steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
+    X = to_host(X) if is_foreign(X) else X
+    for i, step in enumerate(steps):
+        if isinstance(step, TableEncoder) or (isinstance(step, Basis) and step.allows_missing):
+            step.expect_missing(missing_columns(X))
+        X = step.transform(X) if i + 1 < len(steps) and hasattr(step, "transform") else X
 
 
 def cross_fits(basis: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.linalg as sla
 from sklearn import preprocessing
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -23,7 +24,7 @@ from termwise import basis as bases
 from termwise._arrays import to_host
 from termwise._checks import check_choice
 from termwise.basis import KERNELS, LagBasis, TableEncoder
-from termwise.basis.base import CLIPPED, STANDARDISED, ColumnSubset, linear_ranges
+from termwise.basis.base import CLIPPED, STANDARDISED, Basis, ColumnSubset, linear_ranges
 from termwise.basis.encoder import ColumnEncoding
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
@@ -129,6 +130,10 @@ def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSc
         else:
             chain = [*steps_of(first), *chain]
             fills |= {j: value for j, value in enumerate(first.statistics_) if not np.isnan(value)}
+    first = next((one for one in chain if not isinstance(one, OneToOneFeatureMixin)), None)
+    if isinstance(first, Basis) and first.allows_missing and first.n_features_in_ == len(encodings):
+        missing = first.missing_.tolist()  # without an encoder, the first basis knows what may be missing
+        encodings = [replace(one, missing=one.missing or some) for one, some in zip(encodings, missing, strict=True)]
     return InputSchema.from_encodings(encodings, fills), chain
 
 

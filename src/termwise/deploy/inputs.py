@@ -307,6 +307,9 @@ class InputSchema(Record):
         for j in self.used:
             values = X[present[j] if by_position else self.inputs[j].name]
             missing = is_missing(values)
+            if self.inputs[j].kind == "date":
+                yield as_days(values), missing
+                continue
             numeric = not missing.any() and is_numeric(values) and self.inputs[j].categories is None
             yield np.asarray(values, dtype=np.float64 if numeric else object), missing
 

@@ -199,10 +199,10 @@ class LevelEffects(ProgramStep, kind="levels"):
 
     def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
         """Restrict it to some inputs and their effects."""
+        if not self.sizes[terms].any():
+            return None, self.columns[terms]
         needed, columns = np.unique(self.columns[terms], return_inverse=True)
         own = [self.effects[self.offsets[k] :][: self.sizes[k]] for k in terms]
-        if not self.sizes[terms].any():
-            return SelectColumns(columns), needed
         return LevelEffects(columns, self.sizes[terms], np.concatenate(own)), needed
 
 
