@@ -144,8 +144,8 @@ class UnionBasis(Basis):
         directions = [getattr(basis, "directions_", free) for basis in self.bases_]
         if any(not np.array_equal(directions[0], other) for other in directions):
             raise ValueError(
-                f"bases must have the same monotone inputs, got {self.bases!r}: functions of the other bases need not "
-                "be monotone."
+                f"bases must have the same monotone inputs, got {[each.tolist() for each in directions]}: functions of "
+                "the other bases need not be monotone."
             )
         signs = [getattr(basis, "signs_", np.zeros(basis.n_functions, dtype=np.intp)) for basis in self.bases_]
         return np.concatenate(signs)[self.places_]
