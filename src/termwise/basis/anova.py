@@ -111,7 +111,7 @@ class AnovaBasis(Basis):
         Their widths; NaN where there are no bumps.
     knots_ : ndarray of shape (d, n_knots)
         Knots of each input, ascending; NaN where there are fewer; without columns if no function has knots.
-    directions_ : ndarray of shape (d,)
+    monotone_ : ndarray of shape (d,)
         1 or -1 for inputs that are `monotone`, 0 for the others.
     means_, deviations_ : ndarrays of shape (d,)
         Origin and unit of the linear functions: mean and standard deviation; but for an input with two values, one of
@@ -197,7 +197,7 @@ class AnovaBasis(Basis):
         missing: dict[str, Any] = {"functions": ("linear", "bump"), "n_knots": 10, "groups": None, "monotone": None}
         if "centers_" in state:
             d, p = len(state["centers_"]), len(state["inputs_"])
-            missing |= {"knots_": np.empty((d, 0)), "directions_": np.zeros(d, int), "signs_": np.zeros(p, int)}
+            missing |= {"knots_": np.empty((d, 0)), "monotone_": np.zeros(d, int), "signs_": np.zeros(p, int)}
             missing |= {"missing_": np.zeros(d, bool)}
         super().__setstate__({**missing, **state})
 
@@ -208,7 +208,7 @@ class AnovaBasis(Basis):
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         codes, groups = self._check_shapes(X.shape[1])
-        shaped = bool(set(codes) - {LINEAR, BUMP}) or bool(self.directions_.any())
+        shaped = bool(set(codes) - {LINEAR, BUMP}) or bool(self.monotone_.any())
         statistics = InputStatistics.from_samples(X).check_varying()
         distinct = X[statistics.rows].astype(np.float64, copy=False)
         self.ranges_ = low, high = statistics.ranges
@@ -245,7 +245,7 @@ class AnovaBasis(Basis):
         check_number("n_knots", self.n_knots, low=1, integer=True, remedy="10 suits most data")
         for name in self.functions or [""]:
             check_choice("functions", name, FUNCTIONS, remedy="('linear', 'bump') is the default")
-        self.directions_ = np.zeros(d, dtype=np.intp)
+        self.monotone_ = np.zeros(d, dtype=np.intp)
         names = self.input_names()
         for key, direction in (self.monotone or {}).items():
             if key not in (names if isinstance(key, str) else range(d)) or direction not in (-1, 1):
@@ -253,7 +253,7 @@ class AnovaBasis(Basis):
                     f"monotone must map inputs, by name or number, to 1 or -1, got {key!r}: {direction!r} for {d} "
                     "inputs: 1 is for effects that must not decrease."
                 )
-            self.directions_[names.index(key) if isinstance(key, str) else key] = direction
+            self.monotone_[names.index(key) if isinstance(key, str) else key] = direction
         groups = np.full(d, -1) if self.groups is None else np.asarray(self.groups)
         if groups.shape != (d,) or groups.dtype.kind not in "iu":
             raise ValueError(
@@ -284,7 +284,7 @@ class AnovaBasis(Basis):
         m, codes = len(inputs), self.codes()[bumps]
         first = np.flatnonzero(codes != STEP_BELOW)  # alone these are steps above, but for a constant
         second = np.full(len(first), m)  # a single function is its product with the ones, which are last
-        signs = self.directions_[inputs] * DIRECTIONS[codes]
+        signs = self.monotone_[inputs] * DIRECTIONS[codes]
         if self.order == 2:
             a, b = np.triu_indices(m, 1)
             i, j = inputs[a], inputs[b]
@@ -321,7 +321,7 @@ class AnovaBasis(Basis):
         """Return which of the functions, by their numbers in `bumps_`, every input has, as an array with d rows."""
         codes, wanted, there = self.codes(), set(codes_of(self.functions)), ~np.isnan(self._places_and_units()[0])
         smooth = (wanted - {BUMP}) | ({RAMP} if BUMP in wanted else set())  # a bump is not monotone, ramps are
-        directed = self.directions_[:, None] != 0
+        directed = self.monotone_[:, None] != 0
         there &= np.where(directed, np.isin(codes, list(smooth)), np.isin(codes, list(wanted)))
         there[:, 0] = (self.deviations_ > 0) & ((LINEAR in wanted) | ~there[:, 1:].any(axis=1))
         return there

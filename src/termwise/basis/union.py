@@ -141,7 +141,7 @@ class UnionBasis(Basis):
     def signs_(self) -> NDArray[np.intp]:
         """Signs that the weights must have for the model to be monotone, as in `AnovaBasis`."""
         free = np.zeros(self.n_features_in_, dtype=np.intp)
-        directions = [getattr(basis, "directions_", free) for basis in self.bases_]
+        directions = [getattr(basis, "monotone_", free) for basis in self.bases_]
         if any(not np.array_equal(directions[0], other) for other in directions):
             raise ValueError(
                 f"bases must have the same monotone inputs, got {[each.tolist() for each in directions]}: functions of "
