@@ -20,6 +20,7 @@ from termwise._checks import check_choice, check_counts, check_indices, check_nu
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
+from termwise.estimators.constraints import find_constraints, is_constrained
 from termwise.estimators.data import (
     DesignData,
     check_classes,
@@ -97,6 +98,7 @@ def fit_forward(
         data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
         design = fit_design(estimator, estimator.basis, data)
         candidates = design.candidates
+        settings = replace(settings, constraints=find_constraints(estimator, candidates))
         if estimator.criterion == "fdr":
             path, discovered = select_by_knockoffs(estimator, design, settings, callback)
         else:
@@ -238,6 +240,11 @@ def select_on_cluster(
         check_classes(labels.classes)
         read_targets = partial(code_known_labels, labels.classes)
     basis = None if estimator.basis is None else fit_basis_to_chunks(estimator.basis, chunks, read_targets)
+    if is_constrained(estimator, basis):
+        raise TypeError(
+            "X must be in memory with bounds, monotone or hierarchy, got Dask data: constraints need products of all "
+            "candidates with the model; load a sample of the rows."
+        )
     reader = ChunkReader("X", type(estimator).__name__, basis, read_targets)
     path = select_terms_on_cluster(chunks, reader, settings, callback)
     names = getattr(fresh, "feature_names_in_", None)
@@ -321,6 +328,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         With `criterion="fdr"`, the false discovery rate: the expected share of false terms among the selected ones.
     random_state : int, RandomState instance or None, default=0
         Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
+    bounds : dict, pair of floats or None, default=None
+        Lowest and highest weight, at most and at least zero, `(0, None)` for weights that are not negative: one pair
+        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes on constraints.
+    hierarchy : bool, default=False
+        Whether a term of several inputs requires terms of each of these inputs alone.
     verbose : int, default=0
         1 prints a line per term.
     selection_cv : int, splitter, iterable or None, default=None
@@ -399,6 +411,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     Forward selection never removes a term. `refine="swap"` exchanges terms of the model of the chosen size for better
     ones; it is useful for strongly correlated candidates and small models.
 
+    With `bounds`, or a basis with monotone inputs (`AnovaBasis(monotone=...)`), a candidate is eligible only if the
+    least-squares weights of the model with it, also those of the terms before, lie within their bounds. No bound is
+    then active: criteria, leave-one-out residuals and standard errors are those of least squares, given the terms.
+
     Standard errors and leave-one-out residuals are given the chosen terms; they do not account for the selection.
     Intervals by `selection_cv` and `inference` do.
 
@@ -453,6 +469,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         fit_intercept: bool = True,
         fdr: float = 0.1,
         random_state: Any = 0,
+        bounds: Any = None,
+        hierarchy: bool = False,
         verbose: int = 0,
         selection_cv: Any = None,
     ) -> None:
@@ -475,6 +493,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.fit_intercept = fit_intercept
         self.fdr = fdr
         self.random_state = random_state
+        self.bounds = bounds
+        self.hierarchy = hierarchy
         self.verbose = verbose
         self.selection_cv = selection_cv
 
@@ -598,6 +618,11 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         With `criterion="fdr"`, the false discovery rate: the expected share of false terms among the selected ones.
     random_state : int, RandomState instance or None, default=0
         Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
+    bounds : dict, pair of floats or None, default=None
+        Lowest and highest weight, at most and at least zero, `(0, None)` for weights that are not negative: one pair
+        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes on constraints.
+    hierarchy : bool, default=False
+        Whether a term of several inputs requires terms of each of these inputs alone.
     verbose : int, default=0
         1 prints a line per term.
     selection_cv : int, splitter, iterable or None, default=None
