@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 from sklearn.base import clone
 
@@ -704,3 +706,25 @@ def total_effect(predict, X, j):
             moved[j] = other[j]
             changes.append(np.diff(predict(np.array([row, moved])))[0] ** 2)
     return np.sqrt(np.mean(changes) / 2)
+
+
+def factorial_effects(values, codes):
+    """Effects of three inputs on a balanced full factorial design, at the samples: differences of conditional means."""
+    means = {}
+    for size in range(4):
+        for key in combinations(range(3), size):
+            groups = codes[:, list(key)]
+            same = (groups[:, None] == groups[None]).all(axis=2)
+            means[key] = same @ values / same.sum(axis=1) - sum(
+                means[part] for smaller in range(size) for part in combinations(key, smaller)
+            )
+    return {key: effect for key, effect in means.items() if key}
+
+
+def calibration_error(y, probabilities, classes, n_bins):
+    """Mean difference of observed frequency and probability over bins of equally many samples and over classes."""
+    errors = []
+    for k, label in enumerate(classes):
+        bins = np.array_split(np.argsort(probabilities[:, k], kind="stable"), n_bins)
+        errors.append(sum(abs((y[b] == label).sum() - probabilities[b, k].sum()) for b in bins) / len(y))
+    return np.mean(errors)
