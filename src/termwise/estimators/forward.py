@@ -15,8 +15,8 @@ from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import as_columns, densify, is_foreign
-from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
+from termwise._arrays import densify, is_foreign
+from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
@@ -37,9 +37,9 @@ from termwise.estimators.glm import (
     SQUARED_ALPHA,
     check_exposure,
     class_weighted,
-    deviance_explained,
     fit_glm,
     resolve_loss,
+    score_deviance,
     truncate_glm_path,
 )
 from termwise.execution import select_terms, select_terms_on_cluster
@@ -543,14 +543,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
         scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
         """
-        terms = self._fitted()
+        self._fitted()
         if not isinstance(self.path_, GlmPath):
             return super().score(X, y, sample_weight)
-        eta = as_columns(self.linear_predictor(X))
-        eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
-        Y = np.zeros_like(eta) + as_columns(check_targets(y))
-        loss = self.path_.training().models.losses[self.n_terms_]
-        return deviance_explained(loss, Y, eta, check_counts(sample_weight, len(Y)))
+        return score_deviance(self, X, y, sample_weight)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return truncate_path(self, path, k, terms.candidates)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
 from termwise._arrays import as_columns, is_foreign, to_host
-from termwise._checks import check_choice, check_counts, check_indices, check_number, is_dask
+from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators.data import fit_design, read
@@ -201,6 +201,16 @@ def truncate_glm_path(
     statistics = FitStatistics(rows, fit.solution, means, fit.criteria, criterion, Y - left_out)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], fit.start, statistics, link)
     return terms, {"alpha_": fit.alpha, "loss_": path.loss, "deviance_explained_": fit.explained}
+
+
+def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return the share of the deviance that a fitted model with a loss other than the squared one explains, D2."""
+    terms = model.fitted_terms_
+    eta = as_columns(model.linear_predictor(X))
+    eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
+    Y = np.zeros_like(eta) + as_columns(check_targets(y))
+    loss = model.path_.training().models.losses[model.n_terms_]
+    return deviance_explained(loss, Y, eta, check_counts(sample_weight, len(Y)))
 
 
 def deviance_explained(loss: Loss, Y: Floats, eta: Floats, sample_weight: Floats) -> float:
