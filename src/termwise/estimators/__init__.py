@@ -65,8 +65,8 @@ def _has_probabilities(model: Any) -> bool:
         return False
     terms = getattr(model, "fitted_terms_", None)
     if terms is None:
-        parameters = model.get_params(deep=False)
-        return parameters.get("selection_cv", 0) is not None or parameters.get("loss", "squared") != "squared"
+        folds = "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
+        return folds or model._has_likelihood()
     if terms.candidates.labels.slope is None:
         raise AttributeError(
             f"predict_proba requires scores of samples that {type(model).__name__} was fitted without, got a model "
@@ -435,7 +435,7 @@ class TermModel(BaseEstimator):
         """Return the same model truncated at another size of its path, without refitting.
 
         At another size than its own a model fitted with `selection_cv` has no fold models: its `predict_interval` needs
-        `method="jackknife+"`, and there are no `selection_frequency_` and no probabilities.
+        `method="jackknife+"`, and there are no `selection_frequency_` and no calibrated probabilities.
 
         Parameters
         ----------
@@ -490,6 +490,10 @@ class TermModel(BaseEstimator):
         listed = [f"{names[j]} {frequency[j]:.0%}" for j in order[:LISTED_INPUTS]] or ["none"]
         more = f" and {len(order) - LISTED_INPUTS} more" if len(order) > LISTED_INPUTS else ""
         return [f"inputs used by the models of {len(folds.models)} folds: {', '.join(listed)}{more}"]
+
+    def _has_likelihood(self) -> bool:
+        """Whether a classifier will have probabilities without calibration."""
+        return False
 
     def _summary_lines(self) -> list[str]:
         """Lines an estimator adds to the summary after the first."""

@@ -39,6 +39,7 @@ from termwise.estimators.glm import (
     deviance_explained,
     fit_glm,
     resolve_loss,
+    squared_only,
     truncate_glm_path,
 )
 from termwise.execution import select_terms, select_terms_on_cluster
@@ -478,6 +479,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.verbose = verbose
         self.selection_cv = selection_cv
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma")
+        return tags
+
     @with_callbacks
     def fit(
         self,
@@ -700,6 +706,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         weights = class_weighted(self.class_weight, y, sample_weight)
         terms, attributes = fit_forward(self, X, y, weights, classify=True)
         return self._store(with_fold_models(self, terms, X, y, weights), **attributes)
+
+    def _has_likelihood(self) -> bool:
+        return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
     _cut = ForwardRegressor._cut
     _summary_lines = ForwardRegressor._summary_lines

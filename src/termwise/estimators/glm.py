@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 
 from termwise._arrays import as_columns, is_foreign, to_host
@@ -111,7 +112,7 @@ def check_exposure(exposure: ArrayLike | None, loss: str, n: int) -> Floats | No
 
 def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
     """Return the sample weights times the weights of the classes."""
-    if class_weight is None:
+    if class_weight is None or y is None:
         return sample_weight
     if not isinstance(class_weight, dict):
         check_choice("class_weight", class_weight, ["balanced"], remedy="or give a dict of weights by class, or None")
@@ -120,7 +121,7 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
             f"class_weight must be None for Dask data, got {class_weight!r}: multiply sample_weight by the weights of "
             "the classes instead."
         )
-    y = np.asarray(to_host(y))
+    y = column_or_1d(to_host(y) if is_foreign(y) else y)
     weights = check_counts(sample_weight, len(y))
     classes = np.unique(y)
     if class_weight == "balanced":

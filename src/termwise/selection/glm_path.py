@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._checks import check_choice, check_indices
+from termwise._numerics import NEWTON_DECREMENT_FINAL
 from termwise.linalg.least_squares import Solution, WeightedRows
 from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
@@ -158,7 +159,7 @@ class GlmTraining:
         V, to_weights, Q, fit = self.problem(k)
         if refit is not None and k:
             alpha, fit = self.best_alpha(loss, V, Q, fit)
-        fit = minimise(loss, V, alpha * Q, samples, fit)
+        fit = minimise(loss, V, alpha * Q, samples, fit, NEWTON_DECREMENT_FINAL)
         left_out, dof = approximate_loo(loss, V, alpha * Q, samples, fit, self.null_eta)
         numbers, joint = measure(loss, samples, fit.eta, left_out, dof), to_weights @ fit.a
         f, (n_rows, q) = samples.sample_weight, samples.Y.shape
