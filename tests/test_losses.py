@@ -66,7 +66,7 @@ def problem(name, n=70, p=12, seed=0):
 
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_derivatives(name):
-    G, Y = problem(name)
+    _, Y = problem(name)
     rng, loss = np.random.default_rng(1), CASES[name]
     eta, step = rng.normal(size=Y.shape), 1e-5
     if hasattr(loss, "least_scale"):

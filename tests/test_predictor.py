@@ -475,8 +475,8 @@ def saved(model, tmp_path, change=None):
         (b'{"format": "termwise-model"}', "version must be a whole number >= 1, got None"),
         (b'{"format": "termwise-model", "version": true}', "version must be a whole number >= 1, got True"),
         (
-            b'{"format": "termwise-model", "version": 3, "termwise": "9.1"}',
-            r"was written by a newer termwise \(9\.1\), in version 3 of the format; this one reads version 2: upgrade "
+            b'{"format": "termwise-model", "version": 4, "termwise": "9.1"}',
+            r"was written by a newer termwise \(9\.1\), in version 4 of the format; this one reads version 3: upgrade "
             r"with pip install --upgrade termwise\.",
         ),
         (

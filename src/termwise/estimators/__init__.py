@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import Array, as_type, at, densify, from_host, to_host
+from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import check_design, check_inputs
@@ -230,7 +230,8 @@ class TermModel(BaseEstimator):
         X : array-like of shape (m, d)
             Inputs.
         """
-        return np.exp(self.predict_log_proba(X))
+        logarithms = self.predict_log_proba(X)
+        return namespace(logarithms).exp(logarithms)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -243,7 +244,9 @@ class TermModel(BaseEstimator):
         """
         labels = self._fitted().candidates.labels
         assert labels is not None
-        return log_softmax(labels.slope * class_scores(to_host(self.decision_function(X))), axis=1)
+        scores = self.decision_function(X)
+        logarithms = log_softmax(labels.slope * class_scores(to_host(scores)), axis=1)
+        return from_host(logarithms, scores) if is_foreign(scores) else logarithms
 
     def predict_interval(
         self,

@@ -15,7 +15,7 @@ from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import as_columns, densify, is_foreign
+from termwise._arrays import as_columns, densify, is_foreign, to_host
 from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
@@ -532,7 +532,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         terms = self._fitted()
         if not isinstance(self.path_, GlmPath):
             return super().score(X, y, sample_weight)
-        eta = as_columns(self.linear_predictor(X))
+        eta = to_host(as_columns(self.linear_predictor(X)))
         eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
         Y = np.zeros_like(eta) + as_columns(check_targets(y))
         loss = self.path_.training().models.losses[self.n_terms_]
@@ -561,9 +561,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     basis : transformer or None, default=None
         Yields the candidates. None: the columns of X.
     loss : {"auto", "logistic", "squared"}, default="auto"
-        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data on a device,
-        in a file or on a Dask cluster, and with a rule, a criterion or another option that other losses lack. `loss_`
-        is the loss of a fit. "squared" is the loss of the papers.
+        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data in a file or
+        on a Dask cluster, and with a rule, a criterion or another option that the logistic loss lacks. `loss_` is the
+        loss of a fit. "squared" is the loss of the papers.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights; "balanced" makes those of all classes equal.
     rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="auto"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 
-from termwise._arrays import as_columns, is_foreign, to_host
+from termwise._arrays import as_columns, from_host, is_foreign, to_host
 from termwise._checks import check_choice, check_counts, check_indices, check_number, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
@@ -49,7 +49,7 @@ def squared_only(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[st
         return "refine", "None", estimator.refine
     if estimator.refit_alpha == "gcv":
         return "refit_alpha", "None or 'loo'", estimator.refit_alpha
-    if is_dask(X, y, sample_weight) or is_foreign(X) or isinstance(X, RowFile):
+    if is_dask(X, y, sample_weight) or isinstance(X, RowFile):
         return "X", "an array, a sparse matrix or a data frame in memory", type(X).__name__
     return None
 
@@ -163,9 +163,11 @@ def fit_glm(
     loss.check(targets)
     used = data.used
     offset = None if exposures is None else np.log(exposures[used])
-    G = sp.csc_array(design.G) if sp.issparse(design.G) else design.G
+    G, like = design.G, getattr(design.G, "like", design.G)
+    if is_foreign(like):  # the path grows on the host
+        G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
     path = select_glm_terms(
-        G if isinstance(G, Design) or sp.issparse(G) else np.asarray(G),
+        sp.csc_array(G) if sp.issparse(G) else G,
         targets[used],
         design.weights,
         loss,
@@ -174,6 +176,7 @@ def fit_glm(
         offset,
         callback,
     )
+    path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
     size = max(path.choose(settings.criterion), min(len(included), len(path)))
     terms, attributes = truncate_glm_path(estimator, path, size, candidates)
@@ -199,8 +202,12 @@ def truncate_glm_path(
         candidates = replace(candidates, labels=labels)
     rows = WeightedRows(samples.sample_weight, estimator.fit_intercept)
     criterion, means = estimator.criterion if estimator.criterion == "bic" else "loo", training.models.means[:k]
-    statistics = FitStatistics(rows, fit.solution, means, fit.criteria, criterion, Y - left_out)
+    residuals = Y - left_out if path.like is None else from_host(Y - left_out, path.like)
+    statistics = FitStatistics(rows, fit.solution, means, fit.criteria, criterion, residuals)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], fit.start, statistics, link)
+    if path.like is not None:
+        weights, intercept = (from_host(values, path.like) for values in (terms.weights, terms.intercept))
+        terms = replace(terms, weights=weights, intercept=intercept)
     return terms, {"alpha_": fit.alpha, "loss_": path.loss, "deviance_explained_": fit.explained}
 
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import from_host, to_host
 from termwise._checks import check_choice, check_indices
 from termwise._numerics import NEWTON_DECREMENT_FINAL
 from termwise.linalg.least_squares import Solution, WeightedRows
@@ -57,6 +58,7 @@ class GlmPath(SelectionPath):
     loss: str = ""
     dispersions: list[float] = field(default_factory=list, repr=False)
     term_dof: int = 1
+    like: Any = field(default=None, repr=False)  # an array of the library and device of the candidates
 
     criteria: ClassVar[tuple[str, ...]] = ("loo", "bic")
     size_criteria: ClassVar[tuple[str, ...]] = ("tcr", "loo", "one_se", "bic")
@@ -101,8 +103,8 @@ class GlmSolution(Solution):
 
     def row_variances(self, centred: Floats, rows: WeightedRows) -> Floats:
         """Variance of the linear predictors, (m, q), for centred rows of the chosen columns."""
-        rows_of_all = np.hstack([np.ones((len(centred), 1)), centred])
-        return np.einsum("mi,qij,mj->mq", rows_of_all, self.covariance, rows_of_all)
+        both = np.hstack([np.ones((centred.shape[0], 1)), to_host(centred)])
+        return from_host(np.einsum("mi,qij,mj->mq", both, self.covariance, both), centred)
 
 
 class GlmFit(NamedTuple):
