@@ -40,6 +40,7 @@ from termwise.estimators.glm import (
     fit_glm,
     resolve_loss,
     score_deviance,
+    squared_only,
     truncate_glm_path,
 )
 from termwise.execution import select_terms, select_terms_on_cluster
@@ -498,6 +499,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.verbose = verbose
         self.selection_cv = selection_cv
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma")
+        return tags
+
     @with_callbacks
     def fit(
         self,
@@ -571,9 +577,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     basis : transformer or None, default=None
         Yields the candidates. None: the columns of X.
     loss : {"auto", "logistic", "squared"}, default="auto"
-        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data on a device,
-        in a file or on a Dask cluster, and with a rule, a criterion or another option that other losses lack. `loss_`
-        is the loss of a fit. "squared" is the loss of the papers.
+        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data in a file or
+        on a Dask cluster, and with a rule, a criterion or another option that the logistic loss lacks. `loss_` is the
+        loss of a fit. "squared" is the loss of the papers.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights; "balanced" makes those of all classes equal.
     rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="auto"
@@ -721,6 +727,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         weights = class_weighted(self.class_weight, y, sample_weight)
         terms, attributes = fit_forward(self, X, y, weights, classify=True)
         return self._store(with_fold_models(self, terms, X, y, weights), **attributes)
+
+    def _has_likelihood(self) -> bool:
+        return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
     _cut = ForwardRegressor._cut
     _summary_lines = ForwardRegressor._summary_lines

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import DEPENDENT_COLUMN, FLOAT64, OFFSET_SHARE, ROUNDING_SHARE
+from termwise._numerics import DEPENDENT_COLUMN, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
 from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
@@ -127,10 +127,10 @@ def centred_columns(design: Design, sample_weight: Floats, intercept: bool = Tru
     n, weighted = sample_weight.sum(), bool(np.any(sample_weight != 1))
     means = design.products(sample_weight) / n if intercept else np.zeros(design.shape[1])
     norms = design.power_sums(2, sample_weight if weighted else None, means)
-    rounding, shift = n * (ROUNDING_SHARE[FLOAT64] * means) ** 2, np.zeros_like(means)
-    offset = norms < OFFSET_SHARE[FLOAT64] * n * means**2
+    rounding, shift = n * (ROUNDING_SHARE[design.dtype] * means) ** 2, np.zeros_like(means)
+    offset = norms < OFFSET_SHARE[design.dtype] * n * means**2
     if offset.any():  # products with such a column would lose digits
-        shift[offset] = means[offset]
+        shift[offset] = means[offset].astype(design.dtype)  # what is subtracted
         design = design.shifted(shift)
         means = design.products(sample_weight) / n
         norms = design.power_sums(2, sample_weight if weighted else None, means)
