@@ -808,3 +808,25 @@ def constrained_path(G, y, alpha, max_terms, low, high, inputs=None):
         chosen.append(min(costs, key=costs.get))
         weights.append(refit(chosen)[0])
     return chosen, weights
+
+
+def factorial_effects(values, codes):
+    """Effects of three inputs on a balanced full factorial design, at the samples: differences of conditional means."""
+    means = {}
+    for size in range(4):
+        for key in itertools.combinations(range(3), size):
+            groups = codes[:, list(key)]
+            same = (groups[:, None] == groups[None]).all(axis=2)
+            means[key] = same @ values / same.sum(axis=1) - sum(
+                means[part] for smaller in range(size) for part in itertools.combinations(key, smaller)
+            )
+    return {key: effect for key, effect in means.items() if key}
+
+
+def calibration_error(y, probabilities, classes, n_bins):
+    """Mean difference of observed frequency and probability over bins of equally many samples and over classes."""
+    errors = []
+    for k, label in enumerate(classes):
+        bins = np.array_split(np.argsort(probabilities[:, k], kind="stable"), n_bins)
+        errors.append(sum(abs((y[b] == label).sum() - probabilities[b, k].sum()) for b in bins) / len(y))
+    return np.mean(errors)
