@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -98,7 +98,8 @@ def label_functions(
     labels = np.full(len(codes), "", dtype=object)
     at_knots = [(label,) for label in distinct_labels(knots)]
     edges = distinct_labels(np.concatenate([ends[:1], knots, ends[1:]]))
-    places = [[()], [(label,) for label in distinct_labels(centers)], *[at_knots] * 4, list(pairwise(edges))]
+    at_centers = [(label,) for label in distinct_labels(centers)]
+    places: list[Sequence[tuple[str, ...]]] = [[()], at_centers, *[at_knots] * 4, list(pairwise(edges))]
     for code, each in enumerate(places if at_knots else places[:2]):
         start = np.searchsorted(codes, code)
         labels[start : start + len(each)] = [LABELS[code].format(name, *place) for place in each]
