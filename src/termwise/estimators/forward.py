@@ -684,6 +684,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         fit_intercept: bool = True,
         fdr: float = 0.1,
         random_state: Any = 0,
+        bounds: Any = None,
+        hierarchy: bool = False,
         verbose: int = 0,
         selection_cv: Any = None,
     ) -> None:
@@ -706,6 +708,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         self.fit_intercept = fit_intercept
         self.fdr = fdr
         self.random_state = random_state
+        self.bounds = bounds
+        self.hierarchy = hierarchy
         self.verbose = verbose
         self.selection_cv = selection_cv
 

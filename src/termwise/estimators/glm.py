@@ -16,6 +16,7 @@ from termwise._arrays import as_columns, from_host, is_foreign, to_host
 from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
+from termwise.estimators.constraints import find_constraints
 from termwise.estimators.data import fit_design, read
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import WeightedRows
@@ -151,6 +152,7 @@ def fit_glm(
     exposures = check_exposure(exposure, name, len(data.weights))
     design = fit_design(estimator, estimator.basis, data)
     candidates, targets = design.candidates, as_columns(data.y)
+    settings = replace(settings, constraints=find_constraints(estimator, candidates))
     loss = make_loss(name, targets.shape[1], getattr(estimator, "quantile", 0.5))
     if isinstance(loss, Quantile) and len(loss.levels) > 1:
         if data.y.ndim > 1:

@@ -233,7 +233,7 @@ class GlmPathBuilder:
         max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
         self.limit = max(min(max_terms, p, int(n) - settings.fit_intercept), 0)
         null = null_model(Y, sample_weight, loss, offset, settings.fit_intercept)
-        self.state = GlmState(G, null, float(settings.alpha), self.limit)
+        self.state = GlmState(G, null, float(settings.alpha), self.limit, settings.constraints)
         q = Y.shape[1]
         self.path = GlmPath(
             n, p, settings.fit_intercept, one_output, loss=loss.name, term_dof=q - 1 if loss.coupled else q
