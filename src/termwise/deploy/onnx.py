@@ -154,6 +154,7 @@ OPERATIONS = {
     "maximum": "Max",
     "minimum": "Min",
     "where": "Where",
+    "greater": "Greater",
 }
 
 

@@ -87,6 +87,7 @@ class ExpressionWriter(SourceWriter):
         "maximum": "max({0}, {1})",
         "minimum": "min({0}, {1})",
         "where": "({1} if {0} else {2})",
+        "greater": "({0} > {1})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "sum_squares": ("0.0", "{total} += {0} * {0}"),
