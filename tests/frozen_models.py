@@ -59,6 +59,7 @@ BASES: dict[str, Any] = {
     "smooth": SmoothBasis(width=("median", [0.5, 2.0]), centers=12),
     "relevant": SmoothBasis(width=[1.0, 2.0], centers=12, relevance="auto"),
     "anova": AnovaBasis(n_centers=3, min_count=5),
+    "shapes": AnovaBasis(min_count=20, functions=("hinge", "step", "ramp"), n_knots=1),
     "fourier": FourierBasis(n_harmonics=2),
     "logistic": LogisticBasis(n_units=15),
     "lag": LagBasis([1, 3], input_lags=[0, 2]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from sklearn.base import clone
 
@@ -704,3 +706,77 @@ def total_effect(predict, X, j):
             moved[j] = other[j]
             changes.append(np.diff(predict(np.array([row, moved])))[0] ** 2)
     return np.sqrt(np.mean(changes) / 2)
+
+
+def shape_knots(x, count, least):
+    """Thresholds between neighbouring values, by walking through the sorted values; x holds the present samples."""
+    values = sorted(set(x))
+    share = len(x) / (count + 1)
+    places, passed, counted = [], 0, 0.0
+    total = sum(min(list(x).count(v), share) for v in values)
+    for low, high in itertools.pairwise(values):
+        passed += list(x).count(low)
+        counted += min(list(x).count(low), share)
+        if passed >= least and len(x) - passed >= least:
+            places.append((counted, (low + high) / 2))
+    if len(places) > count:
+        aims = [total * k / (count + 1) for k in range(1, count + 1)]
+        chosen = [next((t for c, t in places if c >= aim - 1e-9), places[-1][1]) for aim in aims]
+        return sorted(set(chosen))
+    return [t for _, t in places]
+
+
+def shape_singles(x, functions, n_knots, least):
+    """Functions of one input by name, and whether they are terms by themselves; x holds the present samples."""
+    present = x[~np.isnan(x)]
+    low, high, unit = min(present), max(present), np.std(present)
+    knots = shape_knots(present, n_knots, least) if len(set(present)) > 2 else []
+    edges = [low, *knots, high] if knots else []
+    kinds = {
+        "hinge": [("hinge >", t, lambda v, t=t: max(0.0, v - t) / unit, True) for t in knots]
+        + [("hinge <", t, lambda v, t=t: max(0.0, t - v) / unit, True) for t in knots],
+        "step": [(">", t, lambda v, t=t: float(v > t), True) for t in knots]
+        + [("<=", t, lambda v, t=t: float(v <= t), False) for t in knots],
+        "ramp": [
+            ("ramp", a, lambda v, a=a, b=b: min(max((v - a) / (b - a), 0.0), 1.0), True)
+            for a, b in itertools.pairwise(edges)
+        ],
+    }
+    found = [one for kind in ("hinge", "step", "ramp") if kind in functions for one in kinds[kind]]
+    if "linear" in functions or not found:
+        origin, scale = np.mean(present), unit
+        if len(set(present)) == 2:
+            origin, scale = (low if np.mean(present == high) <= 0.5 else high), high - low
+        found = [("linear", 0.0, lambda v: (v - origin) / scale, True), *found]
+    return found
+
+
+def shape_basis(X_train, X, functions, n_knots, min_count, order=2, groups=None):
+    """Factors, as (input, kind, place), and values of all functions of an `AnovaBasis` without bumps, in order."""
+    train = X_train[different_samples(np.where(np.isnan(X_train), np.inf, X_train))]
+    low, high = np.nanmin(train, axis=0), np.nanmax(train, axis=0)
+
+    def values(data, j, f, clipped):
+        ends = (low[j], high[j]) if clipped else (-np.inf, np.inf)
+        return np.array([0.0 if np.isnan(v) else f(min(max(v, ends[0]), ends[1])) for v in data[:, j]])
+
+    singles = [
+        (j, kind, place, f, alone)
+        for j in range(X.shape[1])
+        if low[j] < high[j]
+        for kind, place, f, alone in shape_singles(train[:, j], functions, n_knots, min_count)
+    ]
+    terms = [([(j, k, t)], values(train, j, f, True), values(X, j, f, k != "linear")) for j, k, t, f, a in singles if a]
+    for (i, m, s, f, _), (j, k, t, g, _) in itertools.combinations(singles, 2):
+        same = groups is not None and groups[i] == groups[j] >= 0
+        if i != j and order == 2 and not same:
+            on_train = values(train, i, f, True) * values(train, j, g, True)
+            terms.append(([(i, m, s), (j, k, t)], on_train, values(X, i, f, True) * values(X, j, g, True)))
+    kept = []
+    for factors, g, found in terms:
+        plain = len(factors) == 1 and factors[0][1] == "linear"
+        rare = np.sum(g**4) == 0 or np.sum(g**2) ** 2 / np.sum(g**4) < min_count
+        multiple = any(np.linalg.norm(g - h * (g @ h) / (h @ h)) < 1e-7 * np.linalg.norm(g) for _, h, _ in kept)
+        if not multiple and (plain or not (rare or np.ptp(g) < 1e-7 * np.abs(g).max())):
+            kept.append((factors, g, found))
+    return [factors for factors, _, _ in kept], np.column_stack([found for _, _, found in kept])

@@ -15,6 +15,7 @@ from sklearn.model_selection import ShuffleSplit
 
 import termwise
 from termwise import (
+    AnovaBasis,
     BasisRidge,
     ForwardClassifier,
     ForwardRegressor,
@@ -56,6 +57,12 @@ CASES = [
      r"X must hold real numbers, got array_api_strict\.complex128: convert it to float32 or float64\."),
     ("foreign and infinite", lambda: ForwardRegressor().fit(strict.asarray(X * np.inf), y), ValueError,
      r"X must be finite, got NaN or infinity: impute or drop the rows in question\."),
+    # bases
+    ("no direction", lambda: AnovaBasis(monotone={1: 0}).fit(X), ValueError,
+     r"monotone must map inputs to 1 or -1, got 0 for 1: 1 is for increasing effects\."),
+    ("groups of other inputs", lambda: AnovaBasis(groups=[0, 0]).fit(X), ValueError,
+     r"groups must be 3 whole numbers, one per input, got \[0, 0\]: inputs with the same number have no products, and "
+     r"-1 is for inputs in no group\."),
     # numbers
     ("negative penalty", lambda: BasisRidge(alpha=-1).fit(X, y), ValueError,
      r"alpha must be a number >= 0, got -1: give a penalty, or 'gcv' to have it chosen\."),

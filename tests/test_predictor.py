@@ -611,7 +611,7 @@ def test_damaged_files_are_refused(tmp_path, change, message):
 
 ANOVA = AnovaBasis(n_centers=2, extrapolation="continue")
 MORE_DAMAGES = [
-    ("anova", ANOVA, put(*STEP, "bumps", 0, 2), r"bumps must be whole numbers from 0 to 1, got 2"),
+    ("anova", ANOVA, put(*STEP, "bumps", 0, 7), r"bumps must be whole numbers from 0 to 6, got 7"),
     ("anova", ANOVA, put(*STEP, "second", 0, -2), r"second must be whole numbers from -1 to"),
     ("range", AnovaBasis(order=1, extrapolation="constant"), put(*STEP, "low", [0.0]), r"low must be a list of 4"),
     ("columns", AnovaBasis(0, order=1), put(*STEP, "columns", [0, 1, 1, 1]), r"must use all 4 columns it is given,"),

@@ -5,7 +5,7 @@ Prediction, standard errors, intervals, summaries, exports, plots and prediction
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import matmul
@@ -192,6 +192,7 @@ class FittedTerms:
     intercept: Array  # (q,)
     statistics_or_solve: FitStatistics | Callable[[], FitStatistics] | None = None  # None: for prediction only
     fold_models: FoldModels | None = None
+    sample: Any = None  # some validated inputs of the fit, over which effects are described; None where there are none
 
     @classmethod
     def from_solution(
@@ -363,13 +364,16 @@ class FittedTerms:
         """Standard errors of the weights given the terms, (q, k)."""
         return np.sqrt(np.outer(self.noise_variance, to_host(self.statistics.solution.unit_variances())))
 
-    def table(self, max_terms: int) -> list[str]:
-        """Lines of a table of the terms, the largest ratio of weight to standard error first."""
+    def table(self, max_terms: int, groups: Sequence[Sequence[int]] = ()) -> list[str]:
+        """Lines of a table of the terms, group by group, the largest ratio of weight to standard error first."""
         if not len(self.chosen):
             return ["no terms: the model is the mean"]
         weights, errors = to_host(self.weights).T, self.standard_errors()
         ratio = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
-        order = np.argsort(-ratio.max(axis=0), kind="stable")[:max_terms]
+        rank = np.zeros(len(self.chosen), dtype=np.intp)
+        for j, group in enumerate(groups):
+            rank[list(group)] = j
+        order = np.lexsort([-ratio.max(axis=0), rank])[:max_terms]
         names = self.names
         width = max(4, *(len(names[j]) for j in order))
         lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11} given the terms"]

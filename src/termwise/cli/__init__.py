@@ -242,24 +242,66 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
     ] = None,
-    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
+    proba: Annotated[
+        bool, typer.Option("--probabilities", "--proba", help="Add the probability of each class.")
+    ] = False,
+    interval: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Add lower and upper ends that cover this share.")
+    ] = None,
+    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    keep: Annotated[Columns, typer.Option(metavar="COL", help="Further column to keep; repeatable.")] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Add which inputs of a row are out of range or of unknown level.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
     """Predict every row of a table.
 
-    Columns are selected by name, others are ignored. If the table has the target too, the predictions are scored.
-    A time series is predicted one step ahead; where its target ends, predictions are fed back.
+    Columns are selected by name; others are ignored unless they are kept with --id or --keep. If the table has the
+    target too, the predictions are scored. Rows outside the range of the training data are counted, with the inputs
+    concerned, and so are levels of a category that the fit did not have: such a row is predicted without an effect of
+    this category. A time series is predicted one step ahead; where its target ends, predictions are fed back.
 
     Examples
     --------
         termwise predict model.json new.csv -o predicted.csv
 
-        termwise predict model.json new.parquet --proba | head
-    """
-    from termwise.cli.commands import run_predict
+        termwise predict model.json new.csv --id customer --interval 0.9 --details -o predicted.csv
 
-    return run_predict(model, data, out, proba, Console(quiet, as_json, stderr=out is None))
+        termwise predict model.json new.parquet --probabilities | head
+    """
+    from termwise.cli.commands import PredictOptions, run_predict
+
+    columns = tuple(dict.fromkeys([*(identifier or ()), *(keep or ())]))
+    options = PredictOptions(proba, interval, columns, details)
+    return run_predict(model, data, out, options, Console(quiet, as_json, stderr=out is None))
+
+
+@command
+def explain(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
+    ] = None,
+    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> dict[str, Any]:
+    """Explain the prediction of every row: the contribution of each effect.
+
+    An effect is the sum of the terms of the same inputs, less its mean over the training data. The base, the mean
+    prediction, and all effects of a row add up to its prediction; for classes, to the score of the class that is
+    predicted, or of the second of two.
+
+    Examples
+    --------
+        termwise explain model.json new.csv --id customer -o why.csv
+    """
+    from termwise.cli.commands import run_explain
+
+    return run_explain(model, data, out, tuple(identifier or ()), Console(quiet, as_json, stderr=out is None))
 
 
 @command
@@ -325,12 +367,13 @@ def demo(
 def benchmark_scripts() -> dict[str, Path]:
     """Return the benchmarks by name: inside an installed package, beside the sources in a checkout.
 
-    `trust_NAME.py` are the studies of the benchmark `trust`, not benchmarks of their own.
+    `trust_NAME.py` and `tables_NAME.py` are parts of the benchmarks `trust` and `tables`, not benchmarks of their own.
     """
     package = Path(__file__).parents[1]
     folder = package / "benchmarks"
     folder = folder if folder.is_dir() else package.parents[1] / "benchmarks"
-    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith("trust_")}
+    parts = ("trust_", "tables_")
+    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith(parts)}
 
 
 def run_benchmark(script: Path, repeats: int | None, small: bool) -> None:

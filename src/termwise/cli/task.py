@@ -382,7 +382,7 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
         if column.kind == "empty":
             columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
         elif each.kind == "category":
-            check_known(table, name, column, map(str, each.categories), "categories")
+            columns[name] = column.values  # levels that the fit did not have are counted by `SavedModel`
         elif column.kind == "number":
             check_magnitude(table, {name: column}, "or use other units", smallest=0)
         else:

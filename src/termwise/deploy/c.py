@@ -123,6 +123,8 @@ class ExpressionWriter(SourceWriter):
         "maximum": "({0} < {1} ? {1} : {0})",  # NaN stays NaN
         "minimum": "({0} > {1} ? {1} : {0})",
         "where": "({0} ? {1} : {2})",
+        "isnan": "isnan({0})",
+        "equal": "({0} == {1})",
         "greater": "({0} > {1})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {

@@ -41,6 +41,7 @@ from termwise.deploy.program import (
     Lags,
     Linear,
     PairProducts,
+    PresentPairProducts,
     Program,
     ProgramStep,
     SelectColumns,
@@ -369,11 +370,12 @@ def _(basis: bases.AnovaBasis) -> list[ProgramStep]:
     """Single functions are of two copies of the inputs: those of linear functions alone, and those of all others."""
     parameters = basis.frozen()
     clipped, d = parameters.pop("clipped"), basis.n_features_in_
+    step = PresentPairProducts if basis.missing_[parameters["columns"]].any() else PairProducts
     linear, within = _clip_to(basis.linear_ranges()), _clip_to(basis.ranges_)
     if len(set(clipped.tolist())) < 2:
-        return [*(within if clipped.any() else linear), PairProducts(**parameters)]
+        return [*(within if clipped.any() else linear), step(**parameters)]
     parameters["columns"] = parameters["columns"] + d * clipped
-    return [_concatenate([linear, within], d), PairProducts(**parameters)]
+    return [_concatenate([linear, within], d), step(**parameters)]
 
 
 class Fourier(ProgramStep, kind="waves", expression=WAVE):

@@ -154,6 +154,8 @@ OPERATIONS = {
     "maximum": "Max",
     "minimum": "Min",
     "where": "Where",
+    "isnan": "IsNaN",
+    "equal": "Equal",
     "greater": "Greater",
 }
 

@@ -207,6 +207,21 @@ class Predictor:
         """
         return self._program.clipped(X)
 
+    def terms(self, X: Any) -> Floats:
+        """Return the values of the terms, whose weighted sum is the output.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+
+        Returns
+        -------
+        terms : ndarray of shape (m, k)
+            One column for each of `term_names`.
+        """
+        return self._program.terms(X)
+
     @available_if(lambda self: self._program.labels is not None)
     def decision_function(self, X: Any) -> NDArray:
         """Return the output of a classifier: positive for the second class, or one column per class.

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
-from termwise.basis.anova import SINGLE
 from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, z
 from termwise.basis.lag import lagged
+from termwise.basis.shapes import SHAPES, present_function, single_function
 from termwise.deploy.document import (
     Integers,
     Reals,
@@ -138,16 +138,21 @@ class ProgramStep(Record):
         return replace(self, **changed), needed  # type: ignore[type-var]
 
 
-class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE):
+class PairProducts(ProgramStep, kind="anova", axis="singles"):
     """Products of one or two functions of single inputs, of `AnovaBasis`."""
 
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
     places: Annotated[Floats, Reals(("singles",))]
     units: Annotated[Floats, Reals(("singles",), positive=True)]
-    bumps: Annotated[Indices, Integers(("singles",), of="two")]  # 1 for a bump
+    bumps: Annotated[Indices, Integers(("singles",), of="shapes")]  # 1 for a bump, see `basis.shapes`
     first: Annotated[Indices, Integers(("terms",), of="singles")]
     second: Annotated[Indices, Integers(("terms",), of="singles", low=-1)]  # -1 for no second factor
-    known_sizes: ClassVar[Sizes] = {"two": 2}
+    known_sizes: ClassVar[Sizes] = {"shapes": len(SHAPES)}
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The functions of single inputs, of the kinds in use."""
+        return single_function(frozenset(self.bumps.tolist()))
 
     def evaluate(self, Z: Floats) -> Floats:
         """Multiply single functions."""
@@ -163,6 +168,15 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
         singles, needed = super().restrict(used)
         first, second = np.split(np.where(both < 0, -1, np.searchsorted(used, both)), 2)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
+
+
+class PresentPairProducts(PairProducts, kind="anova_missing"):
+    """Products of one or two functions of single inputs, which are zero where their input is missing."""
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The functions of single inputs, of the kinds in use."""
+        return present_function(frozenset(self.bumps.tolist()))
 
 
 class ClipToRange(ProgramStep, kind="range", axis="inputs", expression=CLIPPED):

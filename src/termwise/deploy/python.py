@@ -87,6 +87,8 @@ class ExpressionWriter(SourceWriter):
         "maximum": "max({0}, {1})",
         "minimum": "min({0}, {1})",
         "where": "({1} if {0} else {2})",
+        "isnan": "math.isnan({0})",
+        "equal": "({0} == {1})",
         "greater": "({0} > {1})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {

@@ -338,7 +338,7 @@ class TermModel(BaseEstimator):
         """Return a copy that predicts, without arrays as long as the training rows."""
         light, folds = copy.copy(self), self._fitted().fold_models
         folds = folds.thinned if folds is not None and with_folds else None
-        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None, fold_models=folds)
+        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None, fold_models=folds, sample=None)
         light.__dict__.pop("path_", None)
         return light
 
@@ -426,18 +426,26 @@ class TermModel(BaseEstimator):
         if labels is not None:
             terms = replace(terms, candidates=replace(terms.candidates, labels=Labels(labels.classes)))
         terms, attributes = self._cut(self.path_, n_terms, terms)
-        return copy.copy(self)._set_terms(terms, **attributes)
+        return copy.copy(self)._set_terms(replace(terms, sample=self.fitted_terms_.sample), **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers; standard errors are given the terms.
 
+        Terms are grouped into effects by the inputs they depend on; see `termwise.diagnostics.effects_table`. The
+        effects are listed first, with the number of terms that contribute to each and its share of the variance, then
+        the terms in the order of the effects. Where each input has one term, which is its effect, terms alone are
+        listed.
+
         Parameters
         ----------
         max_terms : int, default=20
-            How many terms to list, those with the largest ratio of weight to standard error first.
+            How many terms to list, and how many effects: of an effect, terms with the largest ratio of weight to
+            standard error first.
         """
+        from termwise.explain.summary import larger_sizes, size_lines, summary_effects  # built from estimators
+
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         terms, criteria = self._fitted(), self.criteria_
         noise = np.sqrt(np.mean(terms.noise_variance))
@@ -446,10 +454,12 @@ class TermModel(BaseEstimator):
         lines = [
             f"{type(self).__name__}: {size}",
             *self._summary_lines(),
+            *(f"size {line}" for line in size_lines(larger_sizes(self))),
             f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
         ]
-        return "\n".join(lines + self._frequency_lines() + terms.table(max_terms))
+        effects, groups = summary_effects(self, max_terms)
+        return "\n".join(lines + self._frequency_lines() + effects + terms.table(max_terms, groups))
 
     def _frequency_lines(self) -> list[str]:
         """The inputs that most fold models use."""

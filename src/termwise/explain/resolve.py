@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
-from termwise.basis.base import restrict
+from termwise.basis.base import inputs_of_columns, restrict
 from termwise.basis.encoder import is_frame
 from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
@@ -91,7 +91,9 @@ class ResolvedModel:
                 U = step.transform(U)
             if hasattr(last, "take"):
                 return to_host(last.take(self.chosen[terms]).transform(U))
-            return to_host(densify(U if last is None else last.transform(U)))[:, self.chosen[terms]]
+            if last is None:
+                return to_host(densify(U.to_numpy() if is_frame(U) else U))[:, self.chosen[terms]]
+            return to_host(densify(last.transform(U)))[:, self.chosen[terms]]
 
     def term_names(self, candidates: NDArray[np.intp]) -> list[str]:
         """Names of some candidate terms."""
@@ -184,7 +186,10 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
             choices[name] = min((row[name], row["size"]) for row in candidates)[1]
     if len(path) and not refitted:
         choices |= {name: path.choose(name) for name in SIZES}
-    return {"criteria": criteria, "choices": choices, "path": rows, "path_terms": names, "sizes": sizes}
+    labels = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    inputs = [[str(labels[j]) for j in some] for some in inputs_of_columns(model.basis_, path.terms)]
+    found = {"criteria": criteria, "choices": choices, "path": rows, "sizes": sizes}
+    return {**found, "path_terms": names, "path_inputs": inputs}
 
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:

@@ -25,7 +25,7 @@ from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import FirstStage, through_first_stage
+from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
@@ -41,11 +41,16 @@ def cut_recipe(
     problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
     data, rows = path.training(), problem.rows
     root = np.sqrt(rows.sample_weight)[:, None]
-    if stage is not None:
+    intercept = None
+    if isinstance(stage, ReferenceTarget):
+        solution, intercept = stage.solution(solution, problem, path.terms[:k], alpha)
+    elif stage is not None:
         scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
         solution = through_first_stage(stage, solution, problem, scores)
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
+    if intercept is not None:
+        terms = replace(terms, intercept=intercept)
     if candidates.labels is not None:
         slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
         labels = replace(candidates.labels, slope=slope, shift=shift)
@@ -92,13 +97,16 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     table = encoded.astype(np.float64)
     InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
     samples = Samples(table, as_columns(data.y)[used], data.weights[used])
-    choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)
+    groups = np.array([column for (column,) in encoder.inputs_of(np.arange(table.shape[1]))])
+    choice = choose_model(samples, groups, options, settings, after_step, report=print if verbose else None)
     basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
     G = check_design(estimator, basis, G, min_samples=2)
     check_total(data.weights)
     design = design_data(G, basis, data)
     signal, candidates = design.Y if stage is None else stage.signal, design.candidates
     callback, path_settings = path_callback(verbose, after_step), choice.path_settings
+    if isinstance(stage, ReferenceTarget):  # the terms were selected before, in this order
+        path_settings = replace(path_settings, include=np.arange(G.shape[1]))
     path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
     assert choice.folds is not None

@@ -25,10 +25,20 @@ from termwise.linalg.calibration import calibrate, log_losses
 from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, build_dictionaries, distinct_candidates
+from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import EnsembleTarget, FirstStage, Member, RidgeTarget
+from termwise.recipe.targets import (
+    REFERENCES,
+    EnsembleTarget,
+    FirstStage,
+    Member,
+    Reference,
+    ReferenceTarget,
+    RidgeTarget,
+    default_reference,
+)
 from termwise.selection.engine import Settings
+from termwise.selection.nested import NestedModels
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +48,7 @@ class RecipeOptions(NamedTuple):
 
     size: str | int = "small"
     dictionary: str = "auto"
-    target: str = "auto"
+    target: Any = "auto"  # or another model, not fitted
     max_terms: int = 150
     random_state: int | np.random.RandomState | None = 0
     labels: bool = False  # whether the targets are classes coded -1 and +1
@@ -52,7 +62,26 @@ class RecipeOptions(NamedTuple):
             remedy = "'small', 'accurate', or a number up to max_terms"
             check_number("size", self.size, low=1, below=self.max_terms + 1, integer=True, remedy=remedy)
         check_choice("dictionary", self.dictionary, ["auto", *DICTIONARIES], remedy="'auto' tries them all")
-        check_choice("target", self.target, ["auto", "data", "ridge", "pooled"], remedy="'auto' tries them all")
+        if not (hasattr(self.target, "fit") and hasattr(self.target, "predict_proba" if self.labels else "predict")):
+            what = "a classifier with predict_proba" if self.labels else "a regressor"
+            remedy = f"'auto' tries them all, or give {what} of scikit-learn, not fitted"
+            check_choice("target", self.target, ["auto", "data", "ridge", "boosting", "pooled"], remedy=remedy)
+
+    @property
+    def tries_all(self) -> bool:
+        """Whether all targets are tried, and stacked ensembles of them."""
+        return not isinstance(self.target, str) or self.target in ("auto", "pooled")
+
+    def targets(self, n: float, settings: RecipeSettings) -> list[str]:
+        """Return the targets to try for n samples, ensembles aside."""
+        if not self.tries_all:
+            found = [self.target]
+        else:
+            found = ["ridge"] if self.labels else ["data", "ridge"]
+            found.append("boosting" if isinstance(self.target, str) else "estimator")
+        if n > settings.ridge_rows:
+            found = list(dict.fromkeys("data" if target == "ridge" else target for target in found))
+        return found
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
@@ -261,11 +290,14 @@ class RecipeChoice:
 
     title: str  # of the chosen one of the trials
     dictionary: str
-    target: str  # "data", "ridge" or "pooled"
+    target: str  # "data", "ridge", "boosting", "estimator" or "pooled"
     members: tuple[Member, ...]  # of the stacked ensemble; empty for other targets
     n_terms: int
     trials: dict[str, Floats]  # cross-validated error at every size, by the title of the trial
     bases: dict[str, Basis]  # of the chosen dictionaries, not fitted
+    groups: NDArray[np.intp]  # (d,), the column of the table that each encoded input comes from
+    reference: Any  # the other model that terms may be selected for, not fitted
+    labels: bool
     n_candidates: int  # distinct candidates of all dictionaries tried, in the largest training set
     path_settings: Settings  # of the final path, which continues beyond the chosen size
     procedure: ProcedureError
@@ -275,6 +307,7 @@ class RecipeChoice:
 
 def choose_model(
     samples: Samples,
+    groups: NDArray[np.intp],
     options: RecipeOptions,
     settings: RecipeSettings,
     after_step: Callable[[], object],
@@ -285,22 +318,23 @@ def choose_model(
     Parameters
     ----------
     samples : those of positive weight.
+    groups : (d,), the column of the table that each input comes from.
     options : parameters of the estimator.
     settings : constants of the recipe.
     after_step : called after each cross-validation.
     report : called with a line for each trial.
     """
-    n, tries_ensembles = max(len(samples.X), samples.sample_weight.sum()), options.target in ("auto", "pooled")
-    targets = [options.target] if not tries_ensembles else ["ridge"] if options.labels else ["data", "ridge"]
+    n, tries_ensembles = max(len(samples.X), samples.sample_weight.sum()), options.tries_all
+    targets = options.targets(n, settings)
     if options.labels and options.size == "small":  # a single model has fewer terms than an ensemble of many
         tries_ensembles = options.target == "pooled"
-    targets = targets if n <= settings.ridge_rows else ["data"]
     X, Y, sample_weight = merge_duplicates(samples)
     growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
     n_centers = int(min(len(X), settings.max_centers) * growth)
     rows = evenly(len(X), settings.choice_rows)
     X, Y, sample_weight = X[rows], Y[rows], sample_weight[rows]
-    bases = build_dictionaries(X.shape[1], n_centers, options.dictionary, settings)
+    inputs = Inputs.from_samples(X, groups, n_centers)
+    bases = build_dictionaries(inputs, options.dictionary, settings)
     rng = check_random_state(options.random_state)
     n_repeats, max_repeats = (
         int(np.clip(n_rows // len(X), 1, most))
@@ -308,7 +342,10 @@ def choose_model(
     )
     folds = [assign_folds(Samples(X, Y, sample_weight), options.labels, settings, rng) for _ in range(n_repeats)]
     max_terms = max(1, min(options.max_terms, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
-    search = Search(bases, folds, settings, max_terms, after_step, report, options.labels)
+    reference = default_reference(options.labels, settings) if isinstance(options.target, str) else options.target
+    search = Search(
+        bases, folds, settings, max_terms, after_step, report, options.labels, groups=groups, reference=reference
+    )
     growing = options._replace(size="accurate") if options.size == "small" else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
@@ -339,6 +376,7 @@ def choose_model(
     if 0 < n_terms < len(calibration):
         calibration[n_terms] = bootstrap.calibration()  # that of the best of many models is too steep
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
+                        groups=groups, reference=reference, labels=options.labels,
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
@@ -377,13 +415,15 @@ def fit_candidates(
     every = len(used) == len(sample_weight)
     part, Y, sample_weight = X if every else rows_of(X, used), as_columns(y)[used], sample_weight[used]
     if choice.target == "pooled":
-        basis, stage = fit_ensemble(choice, part, Y.astype(np.float64), sample_weight, settings.alpha)
+        basis, stage = fit_ensemble(choice, part, Y.astype(np.float64), sample_weight, settings)
         return basis, basis.transform(X), stage
     (basis,) = choice.bases.values()
     basis = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
     some = evenly(len(used), settings.path_rows)
     rows = part if len(some) == len(used) else rows_of(part, some)
     fitted = clone(basis).fit(rows, y[used[some]])
+    if choice.target in REFERENCES:
+        return fit_to_reference(choice, fitted, X, Samples(part, Y, sample_weight), some, settings)
     if len(some) == len(used):
         G = design_matrix(fitted, X)
     else:
@@ -393,18 +433,56 @@ def fit_candidates(
         G = fitted.transform(X)
     if choice.target == "data":
         return fitted, G, None
-    return fitted, G, RidgeTarget.fit(G if every else G[used], Y, sample_weight)
+    terms, table = fitted[-1] if isinstance(fitted, Pipeline) else fitted, part
+    if isinstance(fitted, Pipeline):
+        table = fitted[:-1].transform(part)
+    return fitted, G, RidgeTarget.of_basis(terms, table, G if every else G[used], Y, sample_weight)
+
+
+def fit_to_reference(
+    choice: RecipeChoice, basis: Any, X: Any, samples: Samples, some: NDArray[np.intp], settings: RecipeSettings
+) -> tuple[Any, Floats, ReferenceTarget]:
+    """Select terms that reproduce another model; return the basis of these, its design matrix, and the model's fit.
+
+    Parameters
+    ----------
+    choice : the chosen dictionary and target.
+    basis : the fitted dictionary.
+    X : all inputs, as they were given.
+    samples : those of positive weight, their inputs as they were given.
+    some : rows of the samples to select the terms on.
+    settings : constants of the recipe.
+    """
+    encoder, terms = (basis[0], basis[-1]) if isinstance(basis, Pipeline) else (None, basis)
+    table = np.asarray(samples.X if encoder is None else encoder.transform(samples.X), dtype=np.float64)
+    Y, weight, alpha = samples.Y.astype(np.float64), samples.sample_weight, settings.alpha
+    X_path, weight_path = table[some], weight[some]
+    chosen = Samples(X_path, Y[some], weight_path)
+    reference = Reference.fit(choice.reference, chosen, choice.groups, choice.labels, settings)
+    models = reference.models(terms, X_path, weight_path, alpha, choice.path_settings.max_terms)
+    fitted = restrict(basis, models.terms)
+    last = fitted[-1] if encoder is not None else fitted
+    columns = np.vstack([last.evaluate(X_path), last.evaluate(reference.X)])
+    values, weights = reference.rows(weight_path)
+    nested = NestedModels.from_columns(columns, values, weights, alpha)
+    fit, intercept = nested.weights(len(models.terms))
+    signal = reference.signal if len(some) == len(table) else last.evaluate(table) @ fit + intercept
+    return fitted, fitted.transform(X), ReferenceTarget(Y, signal, columns, values, weights)
 
 
 def fit_ensemble(
-    choice: RecipeChoice, X: Any, Y: Floats, sample_weight: Floats, alpha: float
+    choice: RecipeChoice, X: Any, Y: Floats, sample_weight: Floats, settings: RecipeSettings
 ) -> tuple[Any, EnsembleTarget]:
     """Fit the members of the stacked ensemble; return a basis of their distinct terms, and the ensemble."""
-    encoder = TableEncoder().fit(X)
-    table = encoder.transform(X) if is_frame(X) else X
+    encoder, alpha = TableEncoder().fit(X), settings.alpha
+    table = np.asarray(encoder.transform(X) if is_frame(X) else X, dtype=np.float64)
     fitted = {name: clone(basis).fit(table, Y) for name, basis in choice.bases.items()}
-    candidates = {name: design_matrix(basis, table) for name, basis in fitted.items()}
-    stage, terms = EnsembleTarget.fit(choice.members, candidates, Y, WeightedRows(sample_weight, True), alpha)
+    reference = None
+    if any(member.target in REFERENCES for member in choice.members):
+        samples = Samples(table, Y, sample_weight)
+        reference = Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)
+    rows = WeightedRows(sample_weight, True)
+    stage, terms = EnsembleTarget.fit(choice.members, fitted, table, Y, rows, reference, alpha)
     taken = [basis.take(terms[name]) for name, basis in fitted.items()]
     basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
     basis = basis.take(different_rows(basis.transform(table).T))  # dictionaries have functions in common

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
@@ -22,7 +22,7 @@ from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import Member, RidgeTarget, stacking_weights
+from termwise.recipe.targets import REFERENCES, Member, Reference, RidgeTarget, stacking_weights
 from termwise.selection.nested import NestedModels, nested_paths
 
 Floats = NDArray[np.float64]
@@ -107,8 +107,9 @@ class FoldPath:
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
     basis: Basis | None = None  # not fitted, but with all parameters learned from the targets; None: an ensemble
-    target: Floats | None = None  # (n_train, q), what the terms were selected for
+    target: Floats | Reference | None = None  # what the terms were selected for: (n_train, q), or another model
     n_candidates: int = 0
+    longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
 
 @dataclass(frozen=True)
@@ -130,15 +131,20 @@ class CrossValidatedPath:
         return found
 
 
+Target = str | Floats | Reference  # "data", "ridge", or what was computed before
+
+
 def cross_validate(
-    tries: Sequence[tuple[Basis, Folds]], max_terms: int, targets: Sequence[str], alpha: float, n_threads: int = 1
+    tries: Sequence[tuple[Basis, Folds, Sequence[Sequence[Target]]]], max_terms: int, alpha: float, n_threads: int = 1
 ) -> Iterator[list[CrossValidatedPath]]:
-    """Yield for each dictionary and its folds one cross-validated path per target, "data" or "ridge"."""
-    jobs = [(basis, folds, folds.fold != k) for basis, folds in tries for k in np.unique(folds.fold)]
-    found = Parallel(n_threads, require="sharedmem", return_as="generator")(
-        delayed(fit_fold)(*job, max_terms, targets, alpha) for job in jobs
-    )
-    for _, folds in tries:
+    """Yield for each dictionary and its folds, with the targets in each fold, one cross-validated path per target."""
+    jobs = [
+        (basis, folds, folds.fold != k, max_terms, of_fold, alpha)
+        for basis, folds, targets in tries
+        for k, of_fold in zip(np.unique(folds.fold), targets, strict=True)
+    ]
+    found = Parallel(n_threads, require="sharedmem", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
+    for _, folds, _ in tries:
         paths = islice(found, len(np.unique(folds.fold)))
         yield [CrossValidatedPath(list(one), max_terms) for one in zip(*paths, strict=True)]
 
@@ -146,17 +152,24 @@ def cross_validate(
 def extend(
     before: CrossValidatedPath, folds: Folds, max_terms: int, alpha: float, n_threads: int = 1
 ) -> CrossValidatedPath:
-    """Continue paths to more terms, with the basis parameters and target values that were learned before."""
+    """Continue paths to more terms, of the candidates and for the target values that were learned before."""
     found = Parallel(n_threads, require="sharedmem")(
-        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], alpha) for path in before.paths
+        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], alpha, path.longer)
+        for path in before.paths
     )
     return CrossValidatedPath([path for (path,) in found], max_terms)
 
 
 def fit_fold(
-    basis: Basis, folds: Folds, train: Mask, max_terms: int, targets: Sequence[str | Floats], alpha: float
+    basis: Basis,
+    folds: Folds,
+    train: Mask,
+    max_terms: int,
+    targets: Sequence[Target],
+    alpha: float,
+    before: NestedModels | None = None,
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target: "data", "ridge", or values computed before."""
+    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
     if np.all(X[0] == X):  # constant inputs: only the mean can be fitted
@@ -164,15 +177,16 @@ def fit_fold(
         return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
     fitted = clone(basis).fit(X, Y)  # parameters learned from targets are learned from those of the training set
     G = design_matrix(fitted, X)
-    values = []
-    for target in targets:
-        if isinstance(target, str):
-            target = Y if target == "data" else RidgeTarget.fit(G, Y, sample_weight).signal
-        values.append(target)
     learned, found = fitted.with_fitted_params(), []
-    for models, value in zip(nested_paths(G, values, sample_weight, alpha, max_terms), values, strict=True):
-        terms = fitted.take(models.terms)
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, value, G.shape[1]))
+    for target in targets:
+        if isinstance(target, Reference):
+            longer = target.models(fitted, X, sample_weight, alpha, max_terms, before)
+        else:
+            if isinstance(target, str):
+                target = Y if target == "data" else RidgeTarget.of_basis(fitted, X, G, Y, sample_weight).signal
+            (longer,) = nested_paths(G, [target], sample_weight, alpha, max_terms, before)
+        terms, models = fitted.take(longer.terms), longer.first_rows(len(X))
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, target, G.shape[1], longer))
     return found
 
 
@@ -223,7 +237,7 @@ class Trial:
     """
 
     name: str  # of the dictionary; of an ensemble all that are not contained in another
-    target: str  # "data", "ridge" or "pooled"
+    target: str  # "data", "ridge", "boosting", "estimator" or "pooled"
     repeats: list[CrossValidatedPath]  # one for each repeat of cross-validation
     Y: Floats  # (n, q)
     sample_weight: Floats  # (n,)
@@ -334,6 +348,29 @@ class Search:
     after_step: Callable[[], object]  # called after each cross-validation
     report: Callable[[str], object] | None  # called with a line for each trial
     labels: bool = False
+    groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
+    reference: Any = None  # another model, not fitted
+    fitted_references: dict[int, list[Reference]] = field(default_factory=dict)  # by the identity of the folds
+
+    def references(self, folds: Folds) -> list[Reference]:
+        """Return the predictions of the other model, trained without each fold in turn."""
+        if id(folds) not in self.fitted_references:
+            X, Y, weight, fold = folds
+            groups = np.arange(X.shape[1]) if self.groups is None else self.groups
+            self.fitted_references[id(folds)] = Parallel(self.n_threads, require="sharedmem")(
+                delayed(Reference.fit)(
+                    self.reference, Samples(X[train], Y[train], weight[train]), groups, self.labels, self.settings
+                )
+                for train in (fold != k for k in np.unique(fold))
+            )
+        return self.fitted_references[id(folds)]
+
+    def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
+        """Return the targets that are tried with a dictionary."""
+        excluded = [] if DICTIONARIES[name].reproduces else list(REFERENCES)
+        if DICTIONARIES[name].averages and len(targets) > 1:
+            excluded.append("data" if "ridge" in targets else "")
+        return [target for target in targets if target not in excluded]
 
     @cached_property
     def n_threads(self) -> int:
@@ -348,12 +385,20 @@ class Search:
     ) -> Iterator[list[Trial]]:
         """Cross-validate dictionaries at every size; yield the trials of each, one per target."""
         _, Y, sample_weight, _ = folds[0]
-        tries = [(self.bases[name], one) for name in names for one in folds]
-        found = cross_validate(tries, min(max_terms, self.max_terms), targets, self.settings.alpha, self.n_threads)
+        tries = []
+        for name in names:
+            for one in folds:
+                rows: list[list[Target]] = [[] for _ in np.unique(one.fold)]
+                for target in self.targets_of(name, targets):
+                    values = self.references(one) if target in REFERENCES else [target] * len(rows)
+                    for row, value in zip(rows, values, strict=True):
+                        row.append(value)
+                tries.append((self.bases[name], one, rows))
+        found = cross_validate(tries, min(max_terms, self.max_terms), self.settings.alpha, self.n_threads)
         for name in names:
             paths = zip(*islice(found, len(folds)), strict=True)
             self.after_step()
-            pairs = zip(targets, paths, strict=True)
+            pairs = zip(self.targets_of(name, targets), paths, strict=True)
             yield [Trial(name, target, list(one), Y, sample_weight, self.labels) for target, one in pairs]
 
     def reported(self, trials: list[Trial]) -> list[Trial]:
@@ -381,7 +426,10 @@ class Search:
         return self.reported(averaged)
 
     def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
-        """Double the paths of the best dictionary until the chosen size is well below their length."""
+        """Double paths until the chosen size is well below their length.
+
+        Those of other dictionaries grow with the best one if their errors are close, for ensembles.
+        """
         share, alpha = self.settings.growth_share, self.settings.alpha
         while True:
             place, size = choose(trials)
@@ -392,7 +440,8 @@ class Search:
             max_terms, kept, longer = min(2 * length, self.max_terms), [], []
             for trial in trials:
                 improving = trial.errors.argmin() >= share * (len(trial.losses) - 1)
-                if trial is not best and not (trial.name == best.name and improving):
+                close = trial.errors.min() <= self.settings.close_error * best.errors.min()
+                if trial is not best and not (improving and (close or trial.name == best.name)):
                     kept.append(trial)
                     continue
                 pairs = zip(trial.repeats, self.folds, strict=True)
