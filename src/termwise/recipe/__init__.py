@@ -71,6 +71,15 @@ def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncode
     return replace(folds, models=tuple(models))
 
 
+def filled(table: NDArray) -> NDArray:
+    """Return a table with the mean of each column in place of missing values, zero where all are missing."""
+    missing = np.isnan(table)
+    if not missing.any():
+        return table
+    means = np.where(missing, 0.0, table).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+    return np.where(missing, means, table).astype(table.dtype)
+
+
 def parts_of(basis: Any) -> list[Any]:
     """Return the bases that make terms of a table."""
     last = basis[-1] if isinstance(basis, Pipeline) else basis
@@ -91,15 +100,17 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     after_step = step_callback(estimator, None)
     data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
     frame, used = data.X, data.used
-    encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
-    encoded = encoder.transform(frame)[used]
-    warn_of_rounded_inputs(encoder.get_feature_names_out(), encoded, data)
-    table = encoded.astype(np.float64)
+    encoder = TableEncoder(missing=estimator.missing).fit(rows_of(frame, used) if is_frame(frame) else frame)
+    encoded = encoder.transform(frame)
+    names, table = encoder.get_feature_names_out(), encoded[used].astype(np.float64)
+    warn_of_rounded_inputs(names, filled(encoded[used]), data)
     InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
     samples = Samples(table, as_columns(data.y)[used], data.weights[used])
-    groups = np.array([column for (column,) in encoder.inputs_of(np.arange(table.shape[1]))])
-    choice = choose_model(samples, groups, options, settings, after_step, report=print if verbose else None)
-    basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
+    report = print if verbose else None
+    choice = choose_model(samples, encoder.groups(), options, settings, after_step, report)
+    basis, G, stage = fit_candidates(choice, encoded, data.y, data.weights, settings)
+    encodes = is_frame(frame) or encoded.shape[1] != frame.shape[1]
+    basis = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
     G = check_design(estimator, basis, G, min_samples=2)
     check_total(data.weights)
     design = design_data(G, basis, data)
@@ -110,7 +121,7 @@ def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Fitt
     path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
     terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
     assert choice.folds is not None
-    folds = with_encoder(choice.folds, candidates, encoder if is_frame(frame) else None)
+    folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
     terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
     attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
     if labels:
@@ -194,6 +205,9 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         1,200 samples and "pooled" for up to 4,000; beyond, the targets themselves are used.
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.
+    missing : {"indicator", "error"}, default="indicator"
+        Missing values (NaN, None, null) of an input: "indicator" adds the indicator of missing values to the candidates,
+        and makes the other functions of the input zero where it is missing; nothing is imputed. "error" refuses them.
     random_state : int, RandomState instance or None, default=0
         Controls the assignment of samples to folds.
     verbose : int, default=0
@@ -300,8 +314,9 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         size: str | int = "small",
         *,
         dictionary: str = "auto",
-        target: str = "auto",
+        target: Any = "auto",
         max_terms: int = 150,
+        missing: str = "indicator",
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
     ) -> None:
@@ -309,6 +324,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.dictionary = dictionary
         self.target = target
         self.max_terms = max_terms
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
@@ -357,6 +373,9 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         "ridge", and for more than 4,000 there is no ensemble.
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.
+    missing : {"indicator", "error"}, default="indicator"
+        Missing values (NaN, None, null) of an input: "indicator" adds the indicator of missing values to the candidates,
+        and makes the other functions of the input zero where it is missing; nothing is imputed. "error" refuses them.
     random_state : int, RandomState instance or None, default=0
         Controls the assignment of samples to folds.
     verbose : int, default=0

@@ -9,22 +9,20 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import as_columns, different_rows, evenly, rows_of
+from termwise._arrays import as_columns, different_rows, evenly
 from termwise._checks import check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
-from termwise.basis import Basis, TableEncoder, UnionBasis
-from termwise.basis.base import design_matrix, restrict
-from termwise.basis.encoder import is_frame
+from termwise.basis import Basis, UnionBasis
+from termwise.basis.base import design_matrix
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.calibration import calibrate, log_losses
 from termwise.linalg.criteria import excess, misclassified
 from termwise.linalg.least_squares import WeightedRows
-from termwise.recipe.cross_validation import Search, Trial, assign_folds, merge_duplicates, stack
+from termwise.recipe.cross_validation import Search, Trial, assign_folds, comparable, merge_duplicates, stack
 from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import (
@@ -353,7 +351,7 @@ def choose_model(
         first = [trial for trials in tried for trial in search.reported(trials)]
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
-        order = np.lexsort(np.column_stack([folds[0].X, folds[0].Y]).T)  # by targets, then by inputs
+        order = np.lexsort(np.column_stack([comparable(folds[0].X), folds[0].Y]).T)  # by targets, then by inputs
         while len(folds) < max_repeats:
             if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
                 break
@@ -404,86 +402,75 @@ def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
 
 
 def fit_candidates(
-    choice: RecipeChoice, X: Any, y: NDArray, sample_weight: Floats, settings: RecipeSettings
-) -> tuple[Any, Any, FirstStage | None]:
+    choice: RecipeChoice, X: NDArray, y: NDArray, sample_weight: Floats, settings: RecipeSettings
+) -> tuple[Basis, Any, FirstStage | None]:
     """Return the fitted basis, its design matrix, and the first stage if the target is not the data.
 
-    The design matrix has all rows of X, the first stage those of positive weight. With more than `path_rows` rows,
-    a path on some of them decides which candidates are evaluated on all.
+    Inputs are encoded. The design matrix has all rows of X, the first stage those of positive weight. With more than
+    `path_rows` rows, a path on some of them decides which candidates are evaluated on all.
     """
     used = np.flatnonzero(sample_weight)
     every = len(used) == len(sample_weight)
-    part, Y, sample_weight = X if every else rows_of(X, used), as_columns(y)[used], sample_weight[used]
+    part, Y, sample_weight = X if every else X[used], as_columns(y)[used], sample_weight[used]
     if choice.target == "pooled":
-        basis, stage = fit_ensemble(choice, part, Y.astype(np.float64), sample_weight, settings)
+        samples = Samples(part, Y.astype(np.float64), sample_weight)
+        basis, stage = fit_ensemble(choice, samples, settings)
         return basis, basis.transform(X), stage
     (basis,) = choice.bases.values()
-    basis = Pipeline([("table", TableEncoder()), ("terms", basis)]) if is_frame(X) else basis
     some = evenly(len(used), settings.path_rows)
-    rows = part if len(some) == len(used) else rows_of(part, some)
+    rows = part if len(some) == len(used) else part[some]
     fitted = clone(basis).fit(rows, y[used[some]])
     if choice.target in REFERENCES:
-        return fit_to_reference(choice, fitted, X, Samples(part, Y, sample_weight), some, settings)
+        return fit_to_reference(choice, fitted, X, Samples(part, Y.astype(np.float64), sample_weight), some, settings)
     if len(some) == len(used):
         G = design_matrix(fitted, X)
     else:
         design = design_matrix(fitted, rows)
         path = select_terms(design, Y[some], sample_weight[some], choice.path_settings, one_output=False)
-        fitted = restrict(fitted, np.sort(path.terms))
+        fitted = fitted.take(np.sort(path.terms))
         G = fitted.transform(X)
     if choice.target == "data":
         return fitted, G, None
-    terms, table = fitted[-1] if isinstance(fitted, Pipeline) else fitted, part
-    if isinstance(fitted, Pipeline):
-        table = fitted[:-1].transform(part)
-    return fitted, G, RidgeTarget.of_basis(terms, table, G if every else G[used], Y, sample_weight)
+    return fitted, G, RidgeTarget.of_basis(fitted, part, G if every else G[used], Y, sample_weight)
 
 
 def fit_to_reference(
-    choice: RecipeChoice, basis: Any, X: Any, samples: Samples, some: NDArray[np.intp], settings: RecipeSettings
-) -> tuple[Any, Floats, ReferenceTarget]:
+    choice: RecipeChoice, basis: Basis, X: NDArray, samples: Samples, some: NDArray[np.intp], settings: RecipeSettings
+) -> tuple[Basis, Floats, ReferenceTarget]:
     """Select terms that reproduce another model; return the basis of these, its design matrix, and the model's fit.
 
     Parameters
     ----------
     choice : the chosen dictionary and target.
     basis : the fitted dictionary.
-    X : all inputs, as they were given.
-    samples : those of positive weight, their inputs as they were given.
+    X : all inputs, encoded.
+    samples : those of positive weight.
     some : rows of the samples to select the terms on.
     settings : constants of the recipe.
     """
-    encoder, terms = (basis[0], basis[-1]) if isinstance(basis, Pipeline) else (None, basis)
-    table = np.asarray(samples.X if encoder is None else encoder.transform(samples.X), dtype=np.float64)
-    Y, weight, alpha = samples.Y.astype(np.float64), samples.sample_weight, settings.alpha
-    X_path, weight_path = table[some], weight[some]
-    chosen = Samples(X_path, Y[some], weight_path)
-    reference = Reference.fit(choice.reference, chosen, choice.groups, choice.labels, settings)
-    models = reference.models(terms, X_path, weight_path, alpha, choice.path_settings.max_terms)
-    fitted = restrict(basis, models.terms)
-    last = fitted[-1] if encoder is not None else fitted
-    columns = np.vstack([last.evaluate(X_path), last.evaluate(reference.X)])
-    values, weights = reference.rows(weight_path)
-    nested = NestedModels.from_columns(columns, values, weights, alpha)
-    fit, intercept = nested.weights(len(models.terms))
-    signal = reference.signal if len(some) == len(table) else last.evaluate(table) @ fit + intercept
-    return fitted, fitted.transform(X), ReferenceTarget(Y, signal, columns, values, weights)
+    alpha, rows = settings.alpha, Samples(*(values[some] for values in samples))
+    reference = Reference.fit(choice.reference, rows, choice.groups, choice.labels, settings)
+    max_terms = choice.path_settings.max_terms or len(rows.X)
+    models = reference.models(basis, rows.X, rows.sample_weight, alpha, max_terms)
+    fitted = basis.take(models.terms)
+    columns = np.vstack([fitted.transform(rows.X), fitted.transform(reference.X)]).astype(np.float64)
+    values, weights = reference.rows(rows.sample_weight)
+    signal = reference.signal
+    if len(some) < len(samples.X):
+        fit, intercept = NestedModels.from_columns(columns, values, weights, alpha).weights(len(models.terms))
+        signal = fitted.transform(samples.X) @ fit + intercept
+    return fitted, fitted.transform(X), ReferenceTarget(samples.Y, signal, columns, values, weights)
 
 
-def fit_ensemble(
-    choice: RecipeChoice, X: Any, Y: Floats, sample_weight: Floats, settings: RecipeSettings
-) -> tuple[Any, EnsembleTarget]:
+def fit_ensemble(choice: RecipeChoice, samples: Samples, settings: RecipeSettings) -> tuple[Basis, EnsembleTarget]:
     """Fit the members of the stacked ensemble; return a basis of their distinct terms, and the ensemble."""
-    encoder, alpha = TableEncoder().fit(X), settings.alpha
-    table = np.asarray(encoder.transform(X) if is_frame(X) else X, dtype=np.float64)
-    fitted = {name: clone(basis).fit(table, Y) for name, basis in choice.bases.items()}
+    X, Y, sample_weight = samples
+    fitted = {name: clone(basis).fit(X, Y) for name, basis in choice.bases.items()}
     reference = None
     if any(member.target in REFERENCES for member in choice.members):
-        samples = Samples(table, Y, sample_weight)
         reference = Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)
     rows = WeightedRows(sample_weight, True)
-    stage, terms = EnsembleTarget.fit(choice.members, fitted, table, Y, rows, reference, alpha)
+    stage, terms = EnsembleTarget.fit(choice.members, fitted, X, Y, rows, reference, settings.alpha)
     taken = [basis.take(terms[name]) for name, basis in fitted.items()]
     basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
-    basis = basis.take(different_rows(basis.transform(table).T))  # dictionaries have functions in common
-    return Pipeline([("table", encoder), ("terms", basis)]) if is_frame(X) else basis, stage
+    return basis.take(different_rows(basis.transform(X).T)), stage  # dictionaries have functions in common

@@ -20,7 +20,7 @@ from termwise.basis import Basis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
-from termwise.recipe.dictionaries import DICTIONARIES, Samples
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, comparable
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import REFERENCES, Member, Reference, RidgeTarget, stacking_weights
 from termwise.selection.nested import NestedModels, nested_paths
@@ -43,7 +43,8 @@ class Folds(NamedTuple):
 def merge_duplicates(samples: Samples) -> Samples:
     """Return every distinct sample once, with the total weight of its duplicates, in the order of the data."""
     X, Y, sample_weight = samples
-    _, first, group = np.unique(np.column_stack([X, Y]), axis=0, return_index=True, return_inverse=True)
+    both = np.column_stack([comparable(X), Y])
+    _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     total = np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)
     return Samples(X[first[order]], Y[first[order]], total[order])
@@ -55,7 +56,7 @@ def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Fl
     With `classes`, (n, q), the folds are stratified: sorted by class, each run of `n_folds` rows has one in every fold.
     Numeric targets are not stratified: folds with the mean of their training samples would have too small an error.
     """
-    _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    _, first, group = np.unique(comparable(X), axis=0, return_index=True, return_inverse=True)
     order = rng.permutation(len(first))
     if classes is not None:
         order = order[np.lexsort(classes[first[order]].T)]
@@ -73,7 +74,7 @@ def assign_folds(samples: Samples, labels: bool, settings: RecipeSettings, rng: 
     """
     X, Y, sample_weight = samples
     both, n_folds, few = np.column_stack([X, Y]), settings.n_folds, settings.min_fold_rows
-    n_inputs, classes = len(np.unique(X, axis=0)), Y if labels else None
+    n_inputs, classes = len(np.unique(comparable(X), axis=0)), Y if labels else None
     repeated = n_inputs < len(both) or sample_weight.sum() >= few * n_inputs
     if n_inputs >= few * n_folds or not repeated:
         return Folds(X, Y, sample_weight, group_folds(X, n_folds, rng, classes))
@@ -172,7 +173,7 @@ def fit_fold(
     """Select terms on the training samples for each target; models `before`, of one target, are continued."""
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
-    if np.all(X[0] == X):  # constant inputs: only the mean can be fitted
+    if np.all(comparable(X[0]) == comparable(X)):  # constant inputs: only the mean can be fitted
         means = nested_paths(np.empty((len(X), 0)), [Y for _ in targets], sample_weight, alpha, 0)
         return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
     fitted = clone(basis).fit(X, Y)  # parameters learned from targets are learned from those of the training set
@@ -367,10 +368,7 @@ class Search:
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary."""
-        excluded = [] if DICTIONARIES[name].reproduces else list(REFERENCES)
-        if DICTIONARIES[name].averages and len(targets) > 1:
-            excluded.append("data" if "ridge" in targets else "")
-        return [target for target in targets if target not in excluded]
+        return [target for target in targets if target not in REFERENCES or DICTIONARIES[name].reproduces]
 
     @cached_property
     def n_threads(self) -> int:

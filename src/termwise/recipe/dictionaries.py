@@ -33,6 +33,11 @@ class Samples(NamedTuple):
     sample_weight: Floats  # (n,)
 
 
+def comparable(X: Floats) -> Floats:
+    """Return inputs with infinity for missing values, which are then equal to one another."""
+    return np.where(np.isnan(X), np.inf, X)
+
+
 class Inputs(NamedTuple):
     """What the candidates of a dictionary depend on before it is fitted."""
 
@@ -44,7 +49,7 @@ class Inputs(NamedTuple):
     @classmethod
     def from_samples(cls, X: Floats, groups: Indices, n_centers: int) -> Self:
         """Describe the inputs of some samples."""
-        low, high = np.min(X, axis=0), np.max(X, axis=0)
+        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)  # of the values that are not missing
         curved = np.any((low < X) & (high > X), axis=0)
         return cls(X.shape[1], int(curved.sum()), n_centers, groups)
 
@@ -66,7 +71,6 @@ class Dictionary:
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
-    averages: bool = False  # whether it is so large that the ridge fit is a better target than the data
     reproduces: bool = False  # whether its terms are also selected for another model
     option: str | None = None  # value of `--basis` on the command line
 
@@ -155,32 +159,32 @@ def explained_variance(G: Floats, R: Floats) -> Floats:
 
 def build_pairs(inputs: Inputs, settings: RecipeSettings) -> AnovaBasis:
     """Return the products of all inputs, or of many inputs those of the screened ones."""
-    common = {"extrapolation": settings.extrapolation, "groups": inputs.groups}
+    outside, groups = settings.extrapolation, inputs.groups
     if inputs.d <= settings.max_paired_inputs:
-        return AnovaBasis(**common)
-    return ScreenedPairs(n_inputs=settings.n_screened_inputs, **common)
+        return AnovaBasis(extrapolation=outside, groups=groups)
+    return ScreenedPairs(n_inputs=settings.n_screened_inputs, extrapolation=outside, groups=groups)
 
 
 def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: int) -> AnovaBasis:
     """Return hinges or steps with products; the more inputs there are, the fewer knots, to bound the time."""
+    outside, groups, functions = settings.extrapolation, inputs.groups, ("linear", kind)
     many = inputs.d > settings.max_paired_inputs or inputs.n_curved > settings.max_knotted_inputs
     n_curved = min(inputs.n_curved, settings.n_knotted_inputs) if many else inputs.n_curved
     affordable = settings.max_single_functions // (2 * max(n_curved, 1))
-    common = {
-        "extrapolation": settings.extrapolation,
-        "groups": inputs.groups,
-        "functions": ("linear", kind),
-        "n_knots": int(np.clip(affordable, settings.min_knots, n_knots)),
-    }
-    return ScreenedPairs(n_inputs=settings.n_knotted_inputs, **common) if many else AnovaBasis(**common)
+    n_knots = int(np.clip(affordable, settings.min_knots, n_knots))
+    if not many:
+        return AnovaBasis(extrapolation=outside, groups=groups, functions=functions, n_knots=n_knots)
+    return ScreenedPairs(
+        n_inputs=settings.n_knotted_inputs, extrapolation=outside, groups=groups, functions=functions, n_knots=n_knots
+    )
 
 
 def product_kernel(basis: AnovaBasis, X: Floats) -> Floats:
     """Return the inner products of samples over all single functions and their products, (n, n).
 
     With `K_j` the kernel of the functions of input j, in their standard deviations, the kernel of products of two
-    inputs is `((sum K_j)^2 - sum K_j^2) / 2`, entry by entry: its cost does not depend on the number of products. Inputs
-    of one group count as one.
+    inputs is `((sum K_j)^2 - sum K_j^2) / 2`, entry by entry: its cost does not depend on the number of products.
+    Inputs of one group count as one.
     """
     used = np.unique(np.column_stack([basis.inputs_.ravel(), basis.bumps_.ravel()]), axis=0)
     inputs, bumps = used[used[:, 0] >= 0].T
@@ -238,7 +242,8 @@ class TunedSmoothBasis(SmoothBasis):
 
         @cache
         def error(factor: float) -> float:
-            centers = X[evenly(len(X), self.n_rows // 2)]
+            some = evenly(len(X), self.n_rows // 2)
+            centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
             G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
             spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
             alpha = max(best_alpha(spectrum, "loo"), WIDTH_ALPHA_MIN)
@@ -281,7 +286,6 @@ DICTIONARIES = {
         "linear terms and hinges of single inputs, and their pairwise products",
         build=lambda inputs, settings: build_knots(inputs, settings, "hinge", settings.n_hinge_knots),
         is_tried=lambda inputs, settings: inputs.n_curved > 0,
-        averages=True,
         option="hinges",
     ),
     "steps": Dictionary(
@@ -289,7 +293,6 @@ DICTIONARIES = {
         build=lambda inputs, settings: build_knots(inputs, settings, "step", settings.n_step_knots),
         is_tried=lambda inputs, settings: inputs.n_curved > 0,
         reproduces=True,
-        averages=True,
         option="steps",
     ),
     "smooth": Dictionary(

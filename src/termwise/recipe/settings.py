@@ -60,9 +60,8 @@ class RecipeSettings:
     boosting_iterations: int = 120
     boosting_leaves: int = 8
     boosting_leaf_rows: int = 10
-    reference_rows: int = 20_000  # the other model is trained on at most as many rows
-    # Synthetic inputs at which the other model is evaluated, for each row: on six tables of 260 to 600 rows the error of
-    # 80 terms of steps was 0.226, 0.197, 0.192, 0.183 and 0.185 with 0, 1, 2, 3 and 5 of them. Time grows with them.
+    # Synthetic inputs at which the other model is evaluated, for each row: on six tables of 260 to 600 rows the error
+    # of 80 terms of steps was 0.226, 0.197, 0.192, 0.183 and 0.185 with 0, 1, 2, 3 and 5 of them. Time grows as well.
     synthetic_rows_per_row: int = 2
     max_synthetic_rows: int = 2000
     synthetic_weight: float = 1.5  # their total weight, as a share of that of the rows
@@ -77,7 +76,7 @@ class RecipeSettings:
     max_paired_inputs: int = 100  # inputs up to which all pairs have products; beyond, screened inputs only
     n_screened_inputs: int = 40  # inputs kept by screening: at most 20,000 candidates
     n_hinge_knots: int = 6  # knots of hinges for each input; on thirteen tables 6 did as well as more,
-    n_step_knots: int = 10  # and 8 to 18 knots of steps alike
+    n_step_knots: int = 16  # and 8 to 18 knots of steps alike, of which more are closer to a threshold
     min_knots: int = 3  # with many inputs, whose single functions are to be
     max_single_functions: int = 250  # at most as many: products cost the square
     max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots; beyond,

@@ -30,7 +30,10 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from termwise._numerics import EQUAL_RESIDUALS, KERNEL_JITTER, STACKING_PENALTY_ROOT
@@ -40,7 +43,7 @@ from termwise.design import EVERY, Design
 from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave_one_out, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
-from termwise.recipe.dictionaries import Samples, product_kernel
+from termwise.recipe.dictionaries import Samples, comparable, product_kernel
 from termwise.recipe.settings import RecipeSettings
 from termwise.selection.nested import NestedModels, nested_paths
 
@@ -72,7 +75,8 @@ class RidgeTarget:
             return cls.fit(G, Y, sample_weight)
         K = product_kernel(basis, X)
         K[np.diag_indices_from(K)] += KERNEL_JITTER * np.trace(K) / len(K)
-        return cls.from_columns(np.linalg.cholesky(K), Y, sample_weight)  # columns with the same inner products
+        L: Floats = np.linalg.cholesky(K)  # columns with the same inner products
+        return cls.from_columns(L, Y, sample_weight)
 
     @classmethod
     def fit(cls, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
@@ -136,7 +140,7 @@ class Reference:
         """Train the model on the samples and evaluate it at these and at synthetic inputs."""
         X, Y, sample_weight = samples
         synthetic = synthetic_inputs(X, groups, settings)
-        both = np.vstack([X, synthetic])
+        both, estimator = np.vstack([X, synthetic]), accepting_missing(estimator, X)
         weighted = {"sample_weight": sample_weight} if has_fit_parameter(estimator, "sample_weight") else {}
         if labels:
             values = scores_of_labels(clone(estimator), X, Y, weighted, both)
@@ -171,13 +175,20 @@ class Reference:
         return np.vstack([self.signal, self.values]), weights
 
 
+def accepting_missing(estimator: Any, X: Floats) -> Any:
+    """Return an estimator for inputs with missing values: means take their place if it does not accept them."""
+    if not np.isnan(X).any() or get_tags(estimator).input_tags.allow_nan:
+        return estimator
+    return make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
+
+
 def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Floats:
     """Return inputs between the samples: rows of which some inputs are those of another row.
 
     Columns of one group, the levels of a category for example, are replaced together. The order of the samples does not
     matter.
     """
-    rows = np.unique(X, axis=0)
+    rows = X[np.unique(comparable(X), axis=0, return_index=True)[1]]
     m = min(settings.synthetic_rows_per_row * len(rows), settings.max_synthetic_rows)
     rng = np.random.RandomState(0)
     one, other = rng.randint(len(rows), size=(2, m))
