@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple
@@ -243,6 +243,7 @@ class FormulaWriter(ABC):
     """
 
     operations: ClassVar[Mapping[str, tuple[str, int, tuple[int, ...]]]]
+    nameless: ClassVar[Collection[str]] = ()  # operations that are rather written again
     parentheses: ClassVar[str] = "({0})"
 
     def __init__(self) -> None:
@@ -278,7 +279,8 @@ class FormulaWriter(ABC):
             if node in self._texts:
                 continue
             self._texts[node] = text, _, level = self._text(node)
-            if not node.is_leaf and (node in names or uses[node] > 1 or node in repeated):
+            shared = uses[node] > 1 and node.operation not in self.nameless
+            if not node.is_leaf and (node in names or shared or node in repeated):
                 self._count += node not in names
                 name = names.get(node) or self.part_name(self._count)
                 self.definitions.append(Definition(name, text, level))

@@ -60,6 +60,7 @@ class Writer(FormulaWriter):
     """Writes formulas with fractions and cases."""
 
     parentheses = r"\left({0}\right)"
+    nameless = ("add", "subtract", "multiply", "divide", "negative", "square", "power")
     operations: ClassVar[Mapping[str, tuple[str, int, tuple[int, ...]]]] = {
         "add": ("{0} + {1}", SUM, (SUM, PRODUCT)),
         "subtract": ("{0} - {1}", SUM, (SUM, PRODUCT)),
