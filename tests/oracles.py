@@ -746,7 +746,7 @@ def shape_singles(x, functions, n_knots, least):
     if "linear" in functions or not found:
         origin, scale = np.mean(present), unit
         if len(set(present)) == 2:
-            origin, scale = (low if np.mean(present == high) <= 0.5 else high), high - low
+            origin, scale = low, high - low
         found = [("linear", 0.0, lambda v: (v - origin) / scale, True), *found]
     return found
 
@@ -780,3 +780,53 @@ def shape_basis(X_train, X, functions, n_knots, min_count, order=2, groups=None)
         if not multiple and (plain or not (rare or np.ptp(g) < 1e-7 * np.abs(g).max())):
             kept.append((factors, g, found))
     return [factors for factors, _, _ in kept], np.column_stack([found for _, _, found in kept])
+
+
+def constrained_path(G, y, alpha, max_terms, low, high, inputs=None):
+    """Terms and weights of every size: of all candidates with which a refit keeps to the bounds, the best by the cost.
+
+    With `inputs` of every candidate, one of several inputs needs terms of each of these alone.
+    """
+
+    def refit(terms):
+        A = G[:, terms] - G[:, terms].mean(axis=0)
+        w = np.linalg.solve(A.T @ A + alpha * np.eye(len(terms)), A.T @ (y - y.mean()))
+        return w, np.sum((y - y.mean() - A @ w) ** 2) + alpha * w @ w
+
+    chosen, weights = [], [np.empty(0)]
+    while len(chosen) < max_terms:
+        costs = {}
+        for j in set(range(G.shape[1])) - set(chosen):
+            terms = [*chosen, j]
+            w, cost = refit(terms)
+            needed = {i for i in inputs[j] if (i,) in inputs} if inputs and len(inputs[j]) > 1 else set()
+            there = {inputs[i][0] for i in chosen if len(inputs[i]) == 1} if inputs else set()
+            if np.all((low[terms] <= w) & (w <= high[terms])) and needed <= there:
+                costs[j] = cost
+        if not costs:
+            break
+        chosen.append(min(costs, key=costs.get))
+        weights.append(refit(chosen)[0])
+    return chosen, weights
+
+
+def factorial_effects(values, codes):
+    """Effects of three inputs on a balanced full factorial design, at the samples: differences of conditional means."""
+    means = {}
+    for size in range(4):
+        for key in itertools.combinations(range(3), size):
+            groups = codes[:, list(key)]
+            same = (groups[:, None] == groups[None]).all(axis=2)
+            means[key] = same @ values / same.sum(axis=1) - sum(
+                means[part] for smaller in range(size) for part in itertools.combinations(key, smaller)
+            )
+    return {key: effect for key, effect in means.items() if key}
+
+
+def calibration_error(y, probabilities, classes, n_bins):
+    """Mean difference of observed frequency and probability over bins of equally many samples and over classes."""
+    errors = []
+    for k, label in enumerate(classes):
+        bins = np.array_split(np.argsort(probabilities[:, k], kind="stable"), n_bins)
+        errors.append(sum(abs((y[b] == label).sum() - probabilities[b, k].sum()) for b in bins) / len(y))
+    return np.mean(errors)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import array_api_strict as strict
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -25,6 +26,7 @@ from termwise import (
     LogisticBasis,
     OnlineRidge,
     RadialBasis,
+    UnionBasis,
     datasets,
     forward_path,
     reestimate_alpha,
@@ -59,7 +61,40 @@ CASES = [
      r"X must be finite, got NaN or infinity: impute or drop the rows in question\."),
     # bases
     ("no direction", lambda: AnovaBasis(monotone={1: 0}).fit(X), ValueError,
-     r"monotone must map inputs to 1 or -1, got 0 for 1: 1 is for increasing effects\."),
+     r"monotone must map inputs, by name or number, to 1 or -1, got 1: 0 for 3 inputs: 1 is for effects that must not "
+     r"decrease\."),
+    ("no such input", lambda: AnovaBasis(monotone={"speed": 1}).fit(X), ValueError,
+     r"monotone must map inputs, by name or number, to 1 or -1, got 'speed': 1 for 3 inputs: 1 is for .*"),
+    ("no such function", lambda: AnovaBasis(functions=("line",)).fit(X), ValueError,
+     r"functions must be one of 'linear', 'bump', 'hinge', 'step', 'ramp', got 'line': .*"),
+    ("other bases are not monotone", lambda: ForwardRegressor(UnionBasis([AnovaBasis(monotone={0: 1}), AnovaBasis()]))
+     .fit(X, y), ValueError, r"bases must have the same monotone inputs, got .*: functions of the other bases need not "
+     r"be monotone\."),
+    # constraints
+    ("bounds of a changing penalty", lambda: ForwardRegressor(bounds=(0, None), alpha="reestimate").fit(X, y),
+     ValueError, r"alpha must be a number with bounds, monotone or hierarchy, got 'reestimate': a penalty that changes "
+     r"with every term moves weights\."),
+    ("bounds and another penalty", lambda: ForwardRegressor(bounds=(0, None), refit_alpha="loo").fit(X, y),
+     ValueError, r"refit_alpha must be None with bounds, .*"),
+    ("hierarchy and exchanges", lambda: ForwardRegressor(hierarchy=True, refine="swap").fit(X, y),
+     ValueError, r"refine must be None with bounds, monotone or hierarchy, got 'swap': an exchange may .*"),
+    ("bounds and knockoffs", lambda: ForwardRegressor(bounds=(0, None), criterion="fdr").fit(X, y),
+     ValueError, r"criterion must be another with bounds, .*"),
+    ("bounds of an included term", lambda: ForwardRegressor(bounds=(0, None), include=[1]).fit(X, y), ValueError,
+     r"include must be empty with bounds or monotone, got \[1\]: the weight of a term that is always in the model "
+     r"cannot be bounded\."),
+    ("bounds of three classes", lambda: ForwardClassifier(bounds=(0, None)).fit(X, np.arange(12) % 3), ValueError,
+     r"y must have two classes with bounds or monotone, got 3: the scores of more classes compete, and signs of their "
+     r"weights have no meaning\."),
+    ("bounds without zero", lambda: ForwardRegressor(bounds={"x1": (1, 2)}).fit(X, y), ValueError,
+     r"bounds must be pairs \(low, high\) with low <= 0 <= high, got \(1, 2\): a term that is not selected has weight "
+     r"0, and None is for no bound\."),
+    ("bounds of no pair", lambda: ForwardRegressor(bounds=0).fit(X, y), ValueError, r"bounds must be pairs .*"),
+    ("bounds of no candidate", lambda: ForwardRegressor(bounds={"x7": (0, 1)}).fit(X, y), ValueError,
+     r"bounds must be for candidates, got 'x7': give names or numbers of the 3 candidates\."),
+    ("constraints on a cluster", lambda: ForwardRegressor(hierarchy=True).fit(da.from_array(X), da.from_array(y)),
+     TypeError, r"X must be in memory with bounds, monotone or hierarchy, got Dask data: constraints need products of "
+     r"all candidates with the model; load a sample of the rows\."),
     ("groups of other inputs", lambda: AnovaBasis(groups=[0, 0]).fit(X), ValueError,
      r"groups must be 3 whole numbers, one per input, got \[0, 0\]: inputs with the same number have no products, and "
      r"-1 is for inputs in no group\."),

@@ -6,28 +6,30 @@ import math
 import re
 import sqlite3
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
-from frozen_models import FRAME, NAMES, UNFITTED, N, X, case_of, y
+from frozen_models import FRAME, NAMES, UNFITTED, N, X, Y, case_of, y
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.pipeline import make_pipeline
 from test_export import AWKWARD, SOME, agree
 from test_expressions import ELEMENTWISE, SUMS, Elementwise, Z, a, step_of
 
-from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis, TermwiseClassifier
+from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis, SmoothBasis, TermwiseClassifier
+from termwise.basis import LevelMeans, TableEncoder
 from termwise.basis.derivatives import CONDITIONS, PARTIALS
+from termwise.basis.encoder import name_encoded
 from termwise.basis.expressions import SUMS as REDUCTIONS
 from termwise.basis.expressions import where, z
 from termwise.deploy import c, latex, sql, symbolic
 from termwise.deploy.formulas import LINKS
-from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
-from termwise.deploy.program import ClassLabels, Linear, Program
+from termwise.deploy.program import RESPONSES, ClassLabels, Linear, Program
 
 pytestmark = pytest.mark.xdist_group("frozen")
 CLOSE = 1e-9
@@ -35,6 +37,7 @@ REPEATED = ("BasisRidge0", "LocalRidge1", "Evidence", "Orthogonal", "Online", "T
 CASES = [name for name in NAMES if not name.startswith(REPEATED)]  # every basis, with a few estimators
 SERIES = [name for name in CASES if " lag " in name or name.startswith("lags")]
 LAGGED = next(name for name in NAMES if name.startswith("BasisRidge0 lag"))
+MISSING = [name for name in CASES if "missing" in name or "imputed behind" in name]
 SINGLE_ROWS = [name for name in CASES if name not in SERIES]
 
 
@@ -211,11 +214,11 @@ def test_sql_refuses():
 
 
 def symbol_values(predictor, row):
-    """Values of the symbols for a row: inputs, indicators of categories."""
+    """Values of the symbols for a row: inputs, indicators of missing values and of categories."""
     values = {}
     for one, value in zip(predictor.inputs, row, strict=True):
         if one.categories is None:
-            values[one.name] = value
+            values |= {one.name: np.nan_to_num(value), f"missing({one.name})": float(np.isnan(value))}
         else:
             values |= {f"{one.name}={kind}": float(kind == value) for kind in one.categories}
     return values
@@ -229,9 +232,7 @@ def numbers_of(found, predictor, rows):
     return [function(*symbol_values(predictor, row).values()) for row in rows]
 
 
-@pytest.mark.parametrize(
-    "name", [*SINGLE_ROWS[:48:3], "pipeline encoded", "table of unions", "empty", "empty of a table"]
-)
+@pytest.mark.parametrize("name", [*SINGLE_ROWS[:48:3], "pipeline encoded", "table of unions", *MISSING, "empty"])
 def test_sympy(name):
     case = case_of(name)
     found = case.predictor.to_sympy()
@@ -322,7 +323,7 @@ def evaluate_latex(text, values):
     return [known[name] for name in names if re.fullmatch(r"[yf]\d*", name)][::-1]
 
 
-NAMELESS = [name for name in SINGLE_ROWS if isinstance(case_data(name), np.ndarray)]
+NAMELESS = [name for name in SINGLE_ROWS if isinstance(case_data(name), np.ndarray) and name not in MISSING]
 
 
 @pytest.mark.parametrize("name", NAMELESS[::2])
@@ -359,17 +360,20 @@ def test_latex_to_read():
 # -- operations and links ----------------------------------------------------------------------------------------------
 
 CONDITIONAL = {
-    "isnan": Elementwise(where(np.isnan(z), a, np.exp(z)), np.array([0, 2]), np.array([1.0, 2.0]), np.zeros(2, int)),
-    "greater": Elementwise(
+    "isnan of exp": Elementwise(
+        where(np.isnan(z), a, np.exp(z)), np.array([0, 2]), np.array([1.0, 2.0]), np.zeros(2, int)
+    ),
+    "greater of z": Elementwise(
         where(np.greater(z, a), z * 2, a), np.array([0, 2]), np.array([0.1, -0.2]), np.zeros(2, int)
     ),
-    "equal": Elementwise(where(np.equal(z, a), 5.0, z), np.array([0, 2]), np.array([0.5, 9.0]), np.zeros(2, int)),
+    "equal to z": Elementwise(where(np.equal(z, a), 5.0, z), np.array([0, 2]), np.array([0.5, 9.0]), np.zeros(2, int)),
 }
 
 
 def test_every_format_has_every_operation():
     for writer in (sql.Writer, symbolic.Writer, latex.Writer):
-        assert set(c.ExpressionWriter.operations) | set(CONDITIONAL) <= set(writer.operations)
+        assert set(c.ExpressionWriter.operations) <= set(writer.operations)
+    assert set(LINKS) == set(RESPONSES)
     assert set(c.ExpressionWriter.operations) <= {*PARTIALS, *CONDITIONS, "maximum", "minimum", "where"}
     assert set(REDUCTIONS) == {"sum_squares", "dot", "power_product"}
 
@@ -381,7 +385,7 @@ def test_operations(name):
     program = Program(InputSchema.from_columns("uvw", {}, {}), (step,),
                       Linear(tuple("abcd"[:k]), np.eye(k), np.zeros(k), False), None)  # fmt: skip
     rows = Z.copy()
-    rows[2, 0] = np.nan if name == "isnan" else 0.5
+    rows[2, 0] = np.nan if "isnan" in name else 0.5
     expected, table = step.evaluate(rows), pd.DataFrame(rows, columns=list("uvw"))
     for run in DATABASES:
         found = run(sql.source(program, keep=[]), "data", table).to_numpy(float)
@@ -394,34 +398,94 @@ def test_operations(name):
     np.testing.assert_allclose(np.array(found, dtype=float), expected, rtol=1e-12, atol=1e-12)
 
 
-@dataclass(frozen=True, eq=False)
-class Linked(Program):
-    link: str = "identity"
-
-
-LINKED = {"identity": lambda u: u, "log": np.exp, "logit": lambda u: 1 / (1 + np.exp(-u))}
-
-
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", RESPONSES)
 def test_links(link):
-    program = ForwardRegressor(AnovaBasis(n_centers=3), max_terms=6).fit(X, y).predictor_._program
-    linked = Linked(program.schema, program.steps, program.linear, None, link=link)
-    eta = program.outputs(X)[:, 0]
-    table = pd.DataFrame(X, columns=[one.name for one in program.schema.inputs])
+    model = ForwardRegressor(AnovaBasis(n_centers=3), max_terms=6).fit(X, Y if link == "sorted" else y)
+    predictor = Predictor(replace(model.predictor_._program, link=link))
+    table, expected = pd.DataFrame(X, columns=predictor.input_names), predictor.predict(X).reshape(N, -1)
     for run in DATABASES:
-        found = run(sql.source(linked), "data", table)["prediction"]
-        np.testing.assert_allclose(found, LINKED[link](eta), rtol=CLOSE)
-    assert (r"\eta &=" in latex.source(linked)) == (link != "identity")
-    assert r"\hat{y} &=" in latex.source(linked)
+        found = run(predictor.to_sql(keep=[]), "data", table)
+        np.testing.assert_allclose(found, expected, rtol=CLOSE)
+    assert (r"\eta" in predictor.to_latex()) == (link != "identity")
+    assert r"\hat{y}" in predictor.to_latex()
     sympy = pytest.importorskip("sympy")
-    function = sympy.lambdify([sympy.Symbol(one) for one in table], symbolic.expressions(linked)["prediction"])
-    np.testing.assert_allclose(function(*X.T), LINKED[link](eta), rtol=CLOSE)
-    inside = (X[1:] + X[:-1]) / 2
-    differences = np.stack(
-        [
-            (LINKED[link](program.outputs(inside + step)) - LINKED[link](program.outputs(inside - step))) / 2e-6
-            for step in 1e-6 * np.eye(4)
-        ],
-        axis=-1,
+    function = sympy.lambdify([sympy.Symbol(one) for one in table], predictor.to_sympy())
+    np.testing.assert_allclose(np.reshape(function(*X.T), (-1, N)).T, expected, rtol=CLOSE)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def real_table():
+    """Missing values, ordered categories, many levels and rare ones."""
+    rng = np.random.default_rng(4)
+    sizes = ["small", "medium", "large"]
+    table = pd.DataFrame({"age": rng.normal(40, 9, 90), "bmi": rng.normal(25, 3, 90)})
+    table["size"] = pd.Categorical(rng.choice(sizes, 90), sizes, ordered=True)
+    table["town"] = pd.Categorical([f"town {i % 13}" for i in range(90)])
+    table["kind"] = pd.Categorical(rng.choice(["a", "b", "c"], 90, p=[0.6, 0.37, 0.03]))
+    table.loc[rng.uniform(size=90) < 0.3, "age"] = np.nan
+    for name in ("size", "town", "kind"):
+        table.loc[rng.uniform(size=90) < 0.1, name] = None
+    target = table["age"].fillna(90) / 20 + table["bmi"] / 9 + (table["size"] == "large") + np.arange(90) % 13 / 9
+    return table, target.to_numpy()
+
+
+def plain_table(table):
+    """Categories as strings."""
+    return table.assign(**{name: table[name].astype(object) for name in ("size", "town", "kind")})
+
+
+@pytest.fixture(scope="module")
+def encoded_model():
+    table, target = real_table()
+    encoder = TableEncoder(max_levels=5, min_count=5).fit(table)
+    basis = LevelMeans(SmoothBasis(centers=7), columns=encoder.level_columns)
+    return BasisRidge(make_pipeline(encoder, basis), alpha=0.1).fit(table, target).predictor_, table
+
+
+@pytest.mark.parametrize("run", DATABASES)
+def test_sql_of_a_real_table(run, encoded_model):
+    predictor, table = encoded_model
+    found = run(predictor.to_sql(), "data", plain_table(table))["prediction"]
+    np.testing.assert_allclose(found, predictor.predict(table), rtol=CLOSE)
+    other = plain_table(table)[:6]
+    other["town"], other["kind"], other["size"] = "elsewhere", "z", "huge"
+    np.testing.assert_allclose(
+        run(predictor.to_sql(), "data", other)["prediction"], predictor.predict(other), rtol=CLOSE
     )
-    np.testing.assert_allclose(gradient(linked, inside), differences, rtol=1e-5, atol=1e-6)
+    incomplete = plain_table(table)[:6].assign(bmi=np.nan)  # which was never missing
+    assert run(predictor.to_sql(), "data", incomplete)["prediction"].isna().all()
+    filled = predictor.with_fill({"age": 41.0, "kind": "b", "bmi": 20.0})
+    found = run(filled.to_sql(), "data", incomplete)["prediction"]
+    np.testing.assert_allclose(found, filled.predict(incomplete), rtol=CLOSE)
+
+
+def test_sympy_and_latex_of_a_real_table(encoded_model):
+    sympy = pytest.importorskip("sympy")
+    predictor, table = encoded_model
+    expression, schema = predictor.to_sympy(), predictor._program.schema
+    names = [name_encoded(one.name, code, one.kind, one.categories or ())
+             for one, code in zip([schema.inputs[j] for j in schema.columns], schema.categories, strict=True)]  # fmt: skip
+    values = schema.encode(table)[:SOME]
+    assert {one.name for one in expression.free_symbols} <= {*names}
+    assert {"missing(age)", "town", "size", "kind=a", "kind=missing"} <= {*names}
+    function = sympy.lambdify([sympy.Symbol(name) for name in names], expression)
+    found = [function(*np.nan_to_num(row)) for row in values]
+    np.testing.assert_allclose(found, predictor.predict(table)[:SOME], rtol=CLOSE)
+    text = predictor.to_latex()
+    assert r"\mathbf{1}[\text{age} \text{ is missing}]" in text
+    assert r"\mathbf{1}[\text{kind} = a]" in text
+
+
+def test_dates_are_parts(tmp_path):
+    table = pd.DataFrame({"sold": pd.date_range("2020-01-01", periods=N, freq="17D"), "x": X[:, 0]})
+    predictor = BasisRidge(TableEncoder(), alpha=0.1).fit(table, y).predictor_
+    parts = TableEncoder().fit(table)
+    numbers = pd.DataFrame(parts.transform(table), columns=parts.get_feature_names_out())
+    for run in DATABASES:
+        found = run(predictor.to_sql(), "data", numbers)["prediction"]
+        np.testing.assert_allclose(found, predictor.predict(table), rtol=CLOSE)
+    slopes = predictor.gradient(table)
+    assert np.isnan(slopes[:, 0]).all()
+    assert np.isfinite(slopes[:, 1]).all()

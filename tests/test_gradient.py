@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from frozen_models import FRAME, X, Y, case_of
+from frozen_models import FRAME, X, Y, case_of, y
 from test_export import CompiledModel, coded, compiled, needs_gcc
 from test_expressions import ELEMENTWISE, SUMS, Z, step_of
-from test_formulas import CONDITIONAL, SERIES, SINGLE_ROWS, Linked
+from test_formulas import CONDITIONAL, SERIES, SINGLE_ROWS
 
 from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis
 from termwise.basis.derivatives import derivative
@@ -15,7 +17,8 @@ from termwise.basis.expressions import evaluate, z
 from termwise.deploy import c
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
-from termwise.deploy.program import Linear, Program
+from termwise.deploy.predictor import Predictor
+from termwise.deploy.program import RESPONSES, Linear, Program
 
 pytestmark = pytest.mark.xdist_group("frozen")
 FLAGS = ["-Wmissing-prototypes", "-Wshadow", "-Wconversion"]
@@ -64,7 +67,7 @@ def test_gradient(name):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("name", [*ELEMENTWISE, *SUMS, "greater", "equal"])
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *SUMS, "greater of z"])
 def test_every_operation_has_a_derivative(name):
     step = CONDITIONAL[name] if name in CONDITIONAL else step_of(name)
     k = step.n_terms
@@ -75,8 +78,16 @@ def test_every_operation_has_a_derivative(name):
     np.testing.assert_allclose(gradient(program, points), expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("link", RESPONSES)
+def test_links(link):
+    fitted = ForwardRegressor(AnovaBasis(n_centers=3), max_terms=6).fit(X, Y if link == "sorted" else y).predictor_
+    predictor, points = Predictor(replace(fitted._program, link=link)), between(X)
+    expected = differences(predictor.predict, points, predictor.inputs)
+    np.testing.assert_allclose(predictor.gradient(points), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_missing_values_have_no_slope():
-    step = CONDITIONAL["isnan"]
+    step = CONDITIONAL["isnan of exp"]
     slopes = evaluate(derivative(step.expression, z), {"z": np.array([[np.nan, 1.0]]), **step.parameters})
     np.testing.assert_allclose(slopes, [[0.0, np.e]])
 
@@ -137,8 +148,8 @@ def test_gradient_in_c(tmp_path):
 def test_operations_and_links_in_c(tmp_path):
     steps = [step_of(name) for name in [*ELEMENTWISE, *SUMS]]
     schema, linear = InputSchema.from_columns("uvw", {}, {}), Linear(tuple("abcd"), np.eye(4), np.zeros(4), False)
-    programs = [Linked(schema, (step,), linear, None) for step in steps]
-    programs += [Linked(schema, (steps[5],), linear, None, link=link) for link in ("log", "logit")]
+    programs = [Program(schema, (step,), linear, None) for step in steps]
+    programs += [Program(schema, (steps[5],), linear, None, link=link) for link in RESPONSES]
     sources = [c.source(program, name=f"m{i}", gradient=True) for i, program in enumerate(programs)]
     library = compiled(sources, tmp_path, "operations", FLAGS)
     points = np.vstack([Z, np.zeros((1, 3))])

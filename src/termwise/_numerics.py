@@ -89,6 +89,7 @@ LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(w - w0)
 LOO_WEIGHT_MAX = 1e25  # near the end of float32's range; capping a weight weakens a lower bound, but keeps it one
 CLASS_OUTPUT_ULPS = 64  # outputs of size one that differ by less are equal, as binary columns often make them
 REESTIMATED_ALPHA_START = 1e-3  # share of the median squared column that alpha="reestimate" starts from
+BOUND_MARGIN = 1e-8  # of a weight and its change: closer to a bound, other ways to solve for it may end beyond
 KNOCKOFF_RIDGE = 1e-8  # of variance one: dependent columns have a covariance that can be inverted to eight digits
 REESTIMATED_ALPHA_RANGE = 1e15  # factor around the mean squared column that a re-estimated penalty is kept within
 

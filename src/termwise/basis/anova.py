@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
-from termwise._checks import check_choice, check_indices, check_number
+from termwise._checks import check_choice, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate
@@ -111,12 +111,13 @@ class AnovaBasis(Basis):
         Their widths; NaN where there are no bumps.
     knots_ : ndarray of shape (d, n_knots)
         Knots of each input, ascending; NaN where there are fewer; without columns if no function has knots.
-    directions_ : ndarray of shape (d,)
+    monotone_ : ndarray of shape (d,)
         1 or -1 for inputs that are `monotone`, 0 for the others.
     means_, deviations_ : ndarrays of shape (d,)
         Origin and unit of the linear functions: mean and standard deviation; but for an input with two values, one of
         them on fewer than a fifth of the samples, the other value and their difference. A deviation of 0 marks a
-        constant input. Beside hinges, steps and ramps this holds for every input with two values.
+        constant input. With hinges, steps, ramps or monotone inputs, every input with two values is zero at the lower
+        one and 1 at the higher.
     ranges_ : ndarray of shape (2, d)
         Lowest and highest value of each input, to which inputs are clipped.
     missing_ : ndarray of bool of shape (d,)
@@ -196,7 +197,7 @@ class AnovaBasis(Basis):
         missing: dict[str, Any] = {"functions": ("linear", "bump"), "n_knots": 10, "groups": None, "monotone": None}
         if "centers_" in state:
             d, p = len(state["centers_"]), len(state["inputs_"])
-            missing |= {"knots_": np.empty((d, 0)), "directions_": np.zeros(d, int), "signs_": np.zeros(p, int)}
+            missing |= {"knots_": np.empty((d, 0)), "monotone_": np.zeros(d, int), "signs_": np.zeros(p, int)}
             missing |= {"missing_": np.zeros(d, bool)}
         super().__setstate__({**missing, **state})
 
@@ -207,17 +208,17 @@ class AnovaBasis(Basis):
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         codes, groups = self._check_shapes(X.shape[1])
-        shaped = bool(set(codes) - {LINEAR, BUMP}) or bool(self.directions_.any())
+        shaped = bool(set(codes) - {LINEAR, BUMP}) or bool(self.monotone_.any())
         statistics = InputStatistics.from_samples(X).check_varying()
         distinct = X[statistics.rows].astype(np.float64, copy=False)
         self.ranges_ = low, high = statistics.ranges
-        # An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one; beside
-        # steps and the like, which are zero or positive, so is every input with two values.
+        # An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one. Beside
+        # steps and the like, which are never negative, every input with two values is 0 or 1.
         missing = np.isnan(distinct) if self.missing_.any() else np.zeros((1, 1), dtype=bool)
         binary = np.all((low == distinct) | (high == distinct) | missing, axis=0)
         share = np.sum(high == distinct, axis=0) / np.maximum(len(distinct) - missing.sum(axis=0), 1)
         rare = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
-        self.means_ = np.where(rare, np.where(share <= 0.5, low, high), statistics.means)
+        self.means_ = np.where(rare, np.where(shaped | (share < 0.5), low, high), statistics.means)
         self.deviations_ = np.where(rare, high - low, statistics.deviations)
         n_centers = self.n_centers if BUMP in codes else 0
         midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
@@ -244,15 +245,15 @@ class AnovaBasis(Basis):
         check_number("n_knots", self.n_knots, low=1, integer=True, remedy="10 suits most data")
         for name in self.functions or [""]:
             check_choice("functions", name, FUNCTIONS, remedy="('linear', 'bump') is the default")
-        self.directions_ = np.zeros(d, dtype=np.intp)
+        self.monotone_ = np.zeros(d, dtype=np.intp)
         names = self.input_names()
         for key, direction in (self.monotone or {}).items():
-            place = check_indices("monotone", [names.index(key) if key in names else key], d, what="input")
-            if direction not in (-1, 1):
+            if key not in (names if isinstance(key, str) else range(d)) or direction not in (-1, 1):
                 raise ValueError(
-                    f"monotone must map inputs to 1 or -1, got {direction!r} for {key!r}: 1 is for increasing effects."
+                    f"monotone must map inputs, by name or number, to 1 or -1, got {key!r}: {direction!r} for {d} "
+                    "inputs: 1 is for effects that must not decrease."
                 )
-            self.directions_[place] = direction
+            self.monotone_[names.index(key) if isinstance(key, str) else key] = direction
         groups = np.full(d, -1) if self.groups is None else np.asarray(self.groups)
         if groups.shape != (d,) or groups.dtype.kind not in "iu":
             raise ValueError(
@@ -283,7 +284,7 @@ class AnovaBasis(Basis):
         m, codes = len(inputs), self.codes()[bumps]
         first = np.flatnonzero(codes != STEP_BELOW)  # alone these are steps above, but for a constant
         second = np.full(len(first), m)  # a single function is its product with the ones, which are last
-        signs = self.directions_[inputs] * DIRECTIONS[codes]
+        signs = self.monotone_[inputs] * DIRECTIONS[codes]
         if self.order == 2:
             a, b = np.triu_indices(m, 1)
             i, j = inputs[a], inputs[b]
@@ -320,7 +321,7 @@ class AnovaBasis(Basis):
         """Return which of the functions, by their numbers in `bumps_`, every input has, as an array with d rows."""
         codes, wanted, there = self.codes(), set(codes_of(self.functions)), ~np.isnan(self._places_and_units()[0])
         smooth = (wanted - {BUMP}) | ({RAMP} if BUMP in wanted else set())  # a bump is not monotone, ramps are
-        directed = self.directions_[:, None] != 0
+        directed = self.monotone_[:, None] != 0
         there &= np.where(directed, np.isin(codes, list(smooth)), np.isin(codes, list(wanted)))
         there[:, 0] = (self.deviations_ > 0) & ((LINEAR in wanted) | ~there[:, 1:].any(axis=1))
         return there

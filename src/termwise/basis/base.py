@@ -30,6 +30,7 @@ from termwise._arrays import (
     to_host,
 )
 from termwise._checks import check_foreign, check_indices
+from termwise.basis.encoder import TableEncoder, missing_columns
 from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
@@ -59,6 +60,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     _per_term: ClassVar[tuple[str, ...]]
     any_library: ClassVar[bool] = False  # whether it computes by the array API, on the device of the inputs
     allows_missing: ClassVar[bool] = False  # whether inputs may have missing values; if so, NumPy computes
+    cross_fits: ClassVar[bool] = False  # whether `fit_transform` differs from `transform` on the training samples
     missing_: NDArray[np.bool_]  # (d,), inputs with missing values in fit; of bases that allow them
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -108,6 +110,18 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         """
         self._fit(self._check(X, reset=True), y)
         return self
+
+    def fit_design(self, X: ArrayLike, y: Any = None) -> Any:
+        """Fix the functions and return the design matrix of the training samples, which need not be stored.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like, default=None
+            Targets, for the few bases that depend on them; ignored by the others.
+        """
+        return design_matrix(self.fit(X, y), X)
 
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy, with parameters that were estimated from the targets at their fitted values."""
@@ -400,6 +414,34 @@ def design_matrix(basis: Any, X: Any) -> Any:
         last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
     X = last._check(X, reset=False)
     return last.evaluate(X) if last._stores(X) else last.design(X)
+
+
+def fit_design_matrix(basis: Any, X: Any, y: Any) -> Any:
+    """Fit a transformer, in place, and return the design matrix of the training samples, as `design_matrix` does.
+
+    It is cross-fitted where the transformer, or the last one of a pipeline, learns inputs from the targets.
+    """
+    if isinstance(basis, Basis):
+        return basis.fit_design(X, y)
+    if isinstance(basis, Pipeline) and isinstance(basis[-1], Basis):
+        return basis[-1].fit_design(basis[:-1].fit_transform(X, y) if len(basis) > 1 else X, y)
+    return design_matrix(basis.fit(X, y), X)
+
+
+def expect_missing(basis: Any, X: Any) -> None:
+    """Let a fitted transformer accept missing values wherever a table has some, of which it was fitted to some rows."""
+    steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
+    X = to_host(X) if is_foreign(X) else X
+    for i, step in enumerate(steps):
+        if isinstance(step, TableEncoder) or (isinstance(step, Basis) and step.allows_missing):
+            step.expect_missing(missing_columns(X))
+        X = step.transform(X) if i + 1 < len(steps) and hasattr(step, "transform") else X
+
+
+def cross_fits(basis: Any) -> bool:
+    """Whether a transformer, or the last one of a pipeline, has another design matrix for the training samples."""
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return isinstance(last, Basis) and last.cross_fits
 
 
 def restrict(basis: Any, indices: NDArray[np.intp]) -> Any:

@@ -103,5 +103,6 @@ def derivatives_of_sums(expression: Expression) -> list[tuple[Expression, Expres
         inner = inner.substitute(**{name: variable(name + BY) for name in inner.variables()})
         if total.operation == "power_product":
             inner = _multiply(inner, power_product(u, total.arguments[1] - same))
-        products.append((derivative(expression, total), inner))
+        if inner is not ZERO:
+            products.append((derivative(expression, total), inner))
     return products

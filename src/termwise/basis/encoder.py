@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
@@ -203,17 +203,18 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             days = as_days(column)
             parts = range(len(DATE_PARTS) - bool(np.all(np.isnan(days) | (days == np.floor(days)))))
             return ColumnEncoding(key, kind, (), missing, (*parts, *last))
-        ordered = kind == "ordered"
         counts = Counter(np.asarray(column, dtype=object)[~is_missing(column)])
-        listed = list(column.cat.categories) if ordered else [v for v in counts if counts[v] >= self.min_count]
+        if kind == "ordered":
+            declared = tuple(column.cat.categories)
+            unseen = np.nanmean([*positions(column, declared, UNSEEN), np.nan if counts else 0.0])
+            return ColumnEncoding(key, "category", declared, missing, (VALUE, *last), float(unseen))
+        many = self.max_levels is not None and len(counts) > self.max_levels
+        listed = [value for value in counts if many or counts[value] >= self.min_count]
         try:
-            categories = tuple(listed if ordered else sorted(listed))
+            categories = tuple(sorted(listed))
         except TypeError:  # of several types
             categories = tuple(sorted(listed, key=str))
-        if ordered:
-            unseen = np.nanmean([*positions(column, categories, UNSEEN), np.nan if counts else 0.0])
-            return ColumnEncoding(key, "category", categories, missing, (VALUE, *last), float(unseen))
-        if self.max_levels is not None and len(categories) > self.max_levels:
+        if many:
             return ColumnEncoding(key, kind, categories, missing, (LEVEL,))
         other = (OTHER,) * (len(categories) < len(counts))
         return ColumnEncoding(key, kind, categories, missing, (*range(len(categories)), *other, *last))
@@ -237,6 +238,18 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             for code in one.codes
         ]
         return np.column_stack(parts).astype(values.dtype, copy=False)
+
+    def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
+        """Accept missing values in more columns than had some in `fit`, in place; these have no indicator.
+
+        Parameters
+        ----------
+        missing : ndarray of bool of shape (d,)
+            Columns that may have missing values.
+        """
+        pairs = zip(self.encodings_, missing, strict=True)
+        self.encodings_ = [replace(one, missing=one.missing or bool(some)) for one, some in pairs]
+        return self
 
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that was not seen in `fit`, by the names of columns that have some.
@@ -367,6 +380,17 @@ def is_frame(X: Any) -> bool:
 def is_missing(column: Any) -> NDArray[np.bool_]:
     """Which values of a column are missing: None, NaN, NA or null."""
     return np.asarray(column.isna() if hasattr(column, "isna") else column.is_null(), dtype=bool)
+
+
+def missing_columns(X: Any) -> NDArray[np.bool_]:
+    """Which columns of a data frame or an array have missing values."""
+    if not is_frame(X):
+        values = np.asarray(X)
+        return np.isnan(values).any(axis=0) if values.dtype.kind == "f" else np.zeros(values.shape[1], dtype=bool)
+    columns = [X[name] for name in X.columns]
+    return np.array(
+        [bool(np.isnan(as_numbers(one)).any() if is_numeric(one) else is_missing(one).any()) for one in columns]
+    )
 
 
 def is_numeric(column: Any) -> bool:

@@ -76,6 +76,11 @@ class UnionBasis(Basis):
         """Whether all of its bases allow missing values."""
         return isinstance(self.bases, Sequence) and all(getattr(basis, "allows_missing", False) for basis in self.bases)
 
+    @property
+    def cross_fits(self) -> bool:  # type: ignore[override]
+        """Whether one of its bases has another design matrix for the training samples."""
+        return isinstance(self.bases, Sequence) and any(getattr(basis, "cross_fits", False) for basis in self.bases)
+
     @classmethod
     def of(cls, fitted: Sequence[Basis]) -> Self:
         """Return the union of bases that are fitted to the same inputs already, without fitting them again.
@@ -105,6 +110,29 @@ class UnionBasis(Basis):
         self._check_bases()
         self.bases_ = tuple(clone(basis).fit(X, y) for basis in self.bases)
         self.places_ = np.arange(sum(self.sizes))
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray:
+        """Fix the functions from the training inputs and evaluate them on these.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like, default=None
+            Targets, for bases that depend on them.
+        **fit_params : dict
+            None: present for scikit-learn's conventions.
+        """
+        if not self.cross_fits:
+            return self.fit(X, y).transform(X)
+        X = self._check(X, reset=True)
+        self._check_bases()
+        self.bases_ = tuple(clone(basis) for basis in self.bases)
+        parts = [basis.fit_transform(X, y) for basis in self.bases_]
+        self.places_ = np.arange(sum(self.sizes))
+        return np.hstack(parts)
+
+    fit_design = fit_transform
 
     def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
         """Accept missing values in more inputs than had some in `fit`, in place.
@@ -136,6 +164,19 @@ class UnionBasis(Basis):
     def sizes(self) -> list[int]:
         """Number of functions of each basis."""
         return [basis.n_functions for basis in self.bases_]
+
+    @property
+    def signs_(self) -> NDArray[np.intp]:
+        """Signs that the weights must have for the model to be monotone, as in `AnovaBasis`."""
+        free = np.zeros(self.n_features_in_, dtype=np.intp)
+        directions = [getattr(basis, "monotone_", free) for basis in self.bases_]
+        if any(not np.array_equal(directions[0], other) for other in directions):
+            raise ValueError(
+                f"bases must have the same monotone inputs, got {[each.tolist() for each in directions]}: functions of "
+                "the other bases need not be monotone."
+            )
+        signs = [getattr(basis, "signs_", np.zeros(basis.n_functions, dtype=np.intp)) for basis in self.bases_]
+        return np.concatenate(signs)[self.places_]
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.

@@ -8,12 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from termwise.basis.derivatives import BY, ONE, derivative, derivatives_of_sums
+from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
+from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import SourceWriter, z
 from termwise.deploy.c import CNames, ExpressionWriter, function
-from termwise.deploy.formulas import ETA, LINKS, link_of
+from termwise.deploy.formulas import ETA, LINKS
 from termwise.deploy.gradient import check_single_rows
-from termwise.deploy.program import Concatenate, PairProducts, Program
+from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program
+
+ORDER = [  # the numbers of the @q outputs y in ascending order, by insertion
+    "for (int k = 0; k < @q; ++k) {",
+    "    int i = k;",
+    "    for (; i > 0 && y[order[i - 1]] > y[k]; --i) order[i] = order[i - 1];",
+    "    order[i] = k;",
+    "}",
+]
 
 
 class DerivativeWriter(ExpressionWriter):
@@ -84,6 +93,8 @@ def write(step: Any, c: CNames, name: str) -> Iterator[str]:
                 for i, one in enumerate(part.steps):
                     yield from write(one, c, f"{name}_{p}_{i}")
             lines += _branches(step, c, name)
+        case LevelEffects():
+            lines += [f"for (int k = 0; k < {step.n_terms}; ++k) if (@sizes[k] == 0) dz[@columns[k]] += dg[k];"]
         case _ if step.sums:
             lines += DerivativeWriter(step, c).sums()
         case _:
@@ -116,21 +127,25 @@ def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
     check_single_rows(program)
     schema, (q, k), n = program.schema, program.linear.weights.shape, len(program.steps)
     d, sizes = len(schema.inputs), [len(schema.columns), *(step.n_terms for step in program.steps)]
-    starts = ["NAN" if one.categories is not None else c.number(0.0) for one in schema.inputs]
-    slope = derivative(LINKS[link_of(program)], ETA)
-    factor = "" if slope is ONE else " * slope"
+    starts = [c.number(0.0) if one.kind == "number" else "NAN" for one in schema.inputs]
     lines = [f"static const $real start[] = {{{', '.join(starts)}}};"]
     lines += [f"$real z{i}[{size or 1}] = {{0}}, d{i}[{size or 1}] = {{0}};" for i, size in enumerate(sizes)]
     lines += [f"const int status = {c.name}_read(x, z0);", "if (status) return status;"]
     lines += [f"{c.name}_step_{i + 1}(z{i}, z{i + 1});" for i in range(n)]
-    body = [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[i * {k} + k]{factor};"]
-    if factor:
+    row, factor, body = "i", "", []
+    if program.link != "identity":
         lines += [f"$real y[{q}];", f"{c.name}_linear(z{n}, y);"]
-        before, value = LinkWriter(c).write(slope)
-        body = [*before, f"const $real slope = {value};", *body]
+    if program.link == "sorted":
+        lines += [f"int order[{q}];", *(line.replace("@q", str(q)) for line in ORDER)]
+        row = "order[i]"
+    elif program.link != "identity":
+        before, value = LinkWriter(c).write(derivative(LINKS[program.link], ETA))
+        factor, body = " * slope", [*before, f"const $real slope = {value};"]
+    body += [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[{row} * {k} + k]{factor};"]
     body += [f"{c.name}_step_{i}_gradient(z{i - 1}, d{i}, d{i - 1});" for i in range(n, 0, -1)]
     body += [f"for (int j = 0; j < {d}; ++j) g[i * {d} + j] = start[j];"]
-    body += [f"for (int j = 0; j < {sizes[0]}; ++j) g[i * {d} + {c.name}_inputs[j]] += d0[j];"]
+    of_numbers = f"if ({c.name}_codes[j] == {VALUE}) " if (schema.categories != VALUE).any() else ""
+    body += [f"for (int j = 0; j < {sizes[0]}; ++j) {of_numbers}g[i * {d} + {c.name}_inputs[j]] += d0[j];"]
     lines += [f"for (int i = 0; i < {q}; ++i) {{", *(f"    {line}" for line in body), "}", "return 0;"]
     steps = [text for i, step in enumerate(program.steps) for text in write(step, c, f"step_{i + 1}")]
     return [*steps, function(head, lines)]

@@ -14,27 +14,24 @@ from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
+from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import SUMS, Expression, evaluate, variable
-from termwise.deploy.program import Concatenate, PairProducts, Program, ProgramStep
+from termwise.deploy.inputs import Input
+from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 
 ETA = variable("eta")
-# The response of each link as an expression in the linear predictor eta; classes have probabilities instead.
-LINKS: dict[str, Any] = {"identity": ETA, "log": np.exp(ETA), "logit": expit(ETA)}
+# Predictions of each link, those of one output as an expression in the linear predictor eta, those of quantiles, which
+# must not cross, as a sequence in ascending order.
+LINKS: dict[str, Any] = {"identity": ETA, "log": np.exp(ETA), "sorted": ETA}
 CHUNK = 50  # summands in a row: SQLite allows expressions of depth 1000, and each summand is a level
 
 
-def link_of(program: Program) -> str:
-    """Return the name of the link between the linear predictor and the outputs that `predict` returns."""
-    return "identity" if program.labels is not None else getattr(program, "link", "identity")
-
-
 class Cell(NamedTuple):
-    """A number of the encoded table: an input, or whether it is a category, in a row that many rows before."""
+    """A number of the encoded table, in a row that many rows before."""
 
     input: int
-    category: int  # -1 for the input itself
+    code: int  # as in `InputSchema`: -1 for the input itself
     lag: int = 0
 
 
@@ -44,7 +41,8 @@ class Cell(NamedTuple):
 class FormulaBuilder:
     """Builds expressions in which equal parts are one object, constants are computed and `x + 0` and so on are x."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Sequence[Input]) -> None:
+        self.inputs = inputs
         self._known: dict[Hashable, Expression] = {}
 
     def leaf(self, operation: str, value: Any) -> Expression:
@@ -59,8 +57,10 @@ class FormulaBuilder:
     def apply(self, operation: str, *arguments: Expression) -> Expression:
         """Return an operation on expressions of this builder."""
         numbers = [one.arguments[0] if one.operation == "constant" else None for one in arguments]
-        if operation == "where" and numbers[0] is not None:
-            return arguments[1] if numbers[0] else arguments[2]
+        if operation == "where" and (numbers[0] is not None or arguments[1] is arguments[2]):
+            return arguments[2] if numbers[0] == 0.0 else arguments[1]
+        if operation == "isnan" and not any(self._may_be_missing(one.arguments[0]) for one in cells_of(arguments)):
+            return self.number(0.0)
         if None not in numbers:
             return self.number(evaluate(Expression(operation, arguments), {}))
         match operation, numbers:
@@ -84,6 +84,10 @@ class FormulaBuilder:
             return arguments[0].arguments[0]
         key = (operation, *map(id, arguments))  # which are kept, so that no other object gets their ids
         return self._known.setdefault(key, Expression(operation, arguments))
+
+    def _may_be_missing(self, cell: Cell) -> bool:
+        one = self.inputs[cell.input]
+        return cell.code == VALUE and bool(one.missing) and one.fill is None
 
     def specialise(
         self, expression: Expression, lookup: Callable[[str, int | None], Expression], n_inputs: int = 0
@@ -125,9 +129,27 @@ class FormulaBuilder:
                 total = self.apply("add", total, one)
         return total
 
-    def response(self, link: Expression, eta: Expression) -> Expression:
-        """Return the response of a link for a linear predictor."""
-        return self.specialise(link, lambda name, j: eta)
+    def responses(self, link: str, etas: Sequence[Expression]) -> list[Expression]:
+        """Return the predictions for linear predictors."""
+        found = [self.specialise(LINKS[link], lambda name, j, eta=eta: eta) for eta in etas]  # type: ignore[misc]
+        for last in range(len(found) - 1 if link == "sorted" else 0, 0, -1):
+            for i in range(last):  # the largest of the first ones moves to the end
+                pair = found[i], found[i + 1]
+                found[i : i + 2] = [self.apply("minimum", *pair), self.apply("maximum", *pair)]
+        return found
+
+    def level_effects(self, level: Expression, effects: Sequence[float]) -> Expression:
+        """Return the effect of a level, by bisection; zero for a level without one, and where it is missing."""
+        values = [self.number(value) for value in (0.0, *effects, 0.0)]
+
+        def search(low: int, high: int) -> Expression:  # among the levels low - 1 to high - 2
+            if high - low == 1:
+                return values[low]
+            middle = (low + high) // 2
+            above = self.apply("greater", level, self.number(middle - 1.5))
+            return self.apply("where", above, search(middle, high), search(low, middle))
+
+        return search(0, len(values))
 
     # -- steps
 
@@ -138,6 +160,12 @@ class FormulaBuilder:
                 singles = [self._value(step, cells, k) for k in range(len(step.columns))]
                 both = zip(step.first.tolist(), step.second.tolist(), strict=True)
                 return [singles[i] if j < 0 else self.apply("multiply", singles[i], singles[j]) for i, j in both]
+            case LevelEffects():
+                parts = zip(step.columns.tolist(), step.sizes.tolist(), step.offsets.tolist(), strict=True)
+                return [
+                    self.level_effects(cells[i], step.effects[start : start + size].tolist()) if size else cells[i]
+                    for i, size, start in parts
+                ]
             case Concatenate():
                 terms = [one for part in step.parts for one in self.steps(part.steps, [cells[i] for i in part.columns])]
                 return [terms[i] for i in step.order]
@@ -174,11 +202,12 @@ class Formulas:
     @classmethod
     def from_program(cls, program: Program) -> Formulas:
         """Write out a model."""
-        builder, schema, linear = FormulaBuilder(), program.schema, program.linear
+        schema, linear = program.schema, program.linear
+        builder = FormulaBuilder(schema.inputs)
 
         def cells(lag: int = 0) -> list[Expression]:
             pairs = zip(schema.columns.tolist(), schema.categories.tolist(), strict=True)
-            return [builder.leaf("variable", Cell(j, category, lag)) for j, category in pairs]
+            return [builder.leaf("variable", Cell(j, code, lag)) for j, code in pairs]
 
         split, lags = 0, program.lags
         terms = cells()
@@ -190,8 +219,8 @@ class Formulas:
         outputs = []
         for weights, intercept in zip(linear.weights, linear.intercept, strict=True):
             products = (builder.apply("multiply", builder.number(w), g) for w, g in zip(weights, terms, strict=True))
-            eta = builder.sum([builder.number(intercept), *products])
-            outputs.append(builder.response(LINKS[link_of(program)], eta))
+            outputs.append(builder.sum([builder.number(intercept), *products]))
+        outputs = builder.responses(program.link, outputs)
         return cls(terms, outputs, _probabilities(builder, program, outputs))
 
 
@@ -300,6 +329,11 @@ class FormulaWriter(ABC):
             for (text, own, _), need in zip(arguments, needed, strict=True)
         ]
         return template.format(*texts), binding, max(level for _, _, level in arguments)
+
+
+def cells_of(formulas: Sequence[Expression]) -> list[Expression]:
+    """Return the numbers of the table in formulas."""
+    return [node for node in parts_of(formulas) if node.operation == "variable"]
 
 
 def parts_of(roots: Sequence[Expression]) -> list[Expression]:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
+from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import evaluate, z
-from termwise.deploy.formulas import ETA, LINKS, link_of
-from termwise.deploy.program import Concatenate, PairProducts, Program, ProgramStep
+from termwise.deploy.formulas import ETA, LINKS
+from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 
 Floats = NDArray[np.float64]
 
@@ -27,19 +28,24 @@ def check_single_rows(program: Program) -> None:
 
 
 def gradient(program: Program, X: Any) -> Floats:
-    """Return the gradients of the outputs for a table, (m, q, d): zero for unused inputs, NaN for categories."""
+    """Return gradients of the predictions for a table, (m, q, d): zero for unused inputs, NaN for others than numbers.
+
+    Of a classifier, they are those of the scores.
+    """
     check_single_rows(program)
     schema, linear, Z = program.schema, program.linear, program.schema.encode(X)
-    slope = derivative(LINKS[link_of(program)], ETA)
+    slope, values_only = derivative(LINKS[program.link], ETA), np.flatnonzero(schema.categories == VALUE)
     found = np.zeros((len(Z), len(linear.intercept), len(schema.inputs)))
     for rows in row_blocks(len(Z), program.width + _largest(program.steps)):
         values = forward(program.steps, Z[rows])
         for i, weights in enumerate(linear.weights):
             G = backward(program.steps, values, np.broadcast_to(weights, values[-1].shape))
-            np.add.at(found[rows, i].T, schema.columns, G.T)
-        slopes = evaluate(slope, {"eta": linear.combine(values[-1])})
-        found[rows] *= np.broadcast_to(slopes, found[rows].shape[:2])[:, :, None]
-    found[:, :, [one.categories is not None for one in schema.inputs]] = np.nan
+            np.add.at(found[rows, i].T, schema.columns[values_only], G.T[values_only])
+        eta = linear.combine(values[-1])
+        found[rows] *= np.broadcast_to(evaluate(slope, {"eta": eta}), eta.shape)[:, :, None]
+        if program.link == "sorted":
+            found[rows] = np.take_along_axis(found[rows], eta.argsort(axis=1)[:, :, None], axis=1)
+    found[:, :, [one.kind != "number" for one in schema.inputs]] = np.nan
     return found
 
 
@@ -64,7 +70,7 @@ def _largest(steps: Sequence[Any]) -> int:
     for step in steps:
         if isinstance(step, Concatenate):
             sizes += [_largest(part.steps) for part in step.parts]
-        elif step.sums:
+        elif not isinstance(step, LevelEffects) and step.sums:
             sizes.append(step.n_terms * step.n_inputs)
     return max(sizes)
 
@@ -74,6 +80,10 @@ def _of_step(step: ProgramStep, Z: Floats, G: Floats) -> Floats:
     match step:
         case Concatenate():
             return _of_branches(step, Z, G)
+        case LevelEffects():
+            found = np.zeros(Z.shape)
+            np.add.at(found.T, step.columns, np.where(step.sizes == 0, G, 0.0).T)
+            return found
         case PairProducts():
             singles, products = ProgramStep.evaluate(step, Z), np.flatnonzero(step.second >= 0)
             first, second, by_first = step.first[products], step.second[products], np.array(G)

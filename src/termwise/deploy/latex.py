@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from termwise._checks import check_number
-from termwise.deploy.formulas import ATOM, LINKS, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, link_of, names_of
+from termwise.basis.encoder import MISSING, OTHER
+from termwise.deploy.formulas import ATOM, LINKS, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, names_of
 from termwise.deploy.program import Program
 
 LINE_TERMS = 5  # in a line of a sum
@@ -97,9 +98,10 @@ class Writer(FormulaWriter):
         name = escape(one.name)
         if cell.lag:
             name = f"{{{name}}}_{{t - {cell.lag}}}"
-        if one.categories is None:
-            return name
-        return rf"\mathbf{{1}}[{name} = {escape(one.categories[cell.category])}]"
+        if cell.code >= 0 and one.categories is not None:
+            return rf"\mathbf{{1}}[{name} = {escape(one.categories[cell.code])}]"
+        condition = {MISSING: "is missing", OTHER: "is another category"}.get(cell.code)
+        return name if condition is None else rf"\mathbf{{1}}[{name} \text{{ {condition}}}]"
 
     def number(self, value: float) -> str:
         """Write a number, a large or small one as a multiple of a power of ten."""
@@ -114,7 +116,7 @@ class Writer(FormulaWriter):
 
 def _outputs(program: Program, writer: Writer, terms: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the symbols and values of the linear predictors, and of what follows from them."""
-    linear, labels, link = program.linear, program.labels, link_of(program)
+    linear, labels, link = program.linear, program.labels, program.link
     symbol = "f" if labels is not None else r"\hat{y}" if link == "identity" else r"\eta"
     several = len(linear.intercept) > 1
     for i, (weights, intercept) in enumerate(zip(linear.weights, linear.intercept, strict=True)):
@@ -123,7 +125,10 @@ def _outputs(program: Program, writer: Writer, terms: list[str]) -> Iterator[tup
             text += r" \\" + "\n&\\quad {}" if k and k % LINE_TERMS == 0 else ""
             text += f" {'-' if weight < 0 else '+'} {writer.number(abs(weight))}\\,{term}"
         yield f"{symbol}_{{{i + 1}}}" if several else symbol, text
-    if link != "identity":
+    if link == "sorted":
+        etas = ", ".join(rf"\eta_{{{i + 1}}}" for i in range(len(linear.intercept)))
+        yield r"\hat{y}_{1} \leq \hat{y}_{2} \leq \dots", rf"{etas} \text{{ in ascending order}}"
+    elif link != "identity":
         (response,) = writer.write([LINKS[link]], {})
         yield r"\hat{y}", response
     if labels is not None and labels.sharpness is not None:

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +43,7 @@ EXPORTS = {
 
 def _has_intervals(predictor: Any) -> bool:
     """Whether a model has intervals; raise with the remedy if it has none."""
-    if not predictor._program.folds or predictor.task != "regression":
+    if not predictor._program.folds or predictor.task != "regression" or predictor.link == "sorted":
         raise AttributeError(
             "predict_interval requires a regression with fold models, got one without: fit with selection_cv=10 and "
             "save it again."
@@ -63,8 +64,9 @@ class Predictor:
     task : {"regression", "classification"}
         Kind of prediction.
     inputs : tuple of Input
-        For each input its `name`, `kind` ("number" or "category"), `categories` (None for numbers) and `fill` (the
-        replacement of a missing value; None: a missing value is an error).
+        For each input its `name`, `kind` ("number", "category" or "date"), `categories` (None for others), `missing`
+        (whether it may be missing), `fill` (the replacement of a missing value; None: it stays missing, or is an error)
+        and `unseen` (position of an unknown category; None: it is an error).
     input_names : list of str
         Their names.
     used_inputs : list of str
@@ -79,6 +81,9 @@ class Predictor:
         The intercepts.
     classes : list or None
         The labels of a classifier.
+    link : {"identity", "log", "sorted"}
+        How the outputs of a regression become predictions: as they are, by the exponential function, or sorted
+        (several quantiles).
     facts : dict or None
         Metadata of the model, as collected by `termwise.diagnostics.facts`; stored in the file.
 
@@ -89,7 +94,10 @@ class Predictor:
     Notes
     -----
     Predictions are those of the estimator, except for rounding, computed in float64. Inputs are read differently:
-    columns of a data frame are found by name in any order, and an unknown category is an error.
+    columns of a data frame are found by name in any order, and dates may be strings in the ISO 8601 format.
+
+    Inputs that were missing in some samples of the fit may be missing (None, NaN or null); in others a missing value is
+    an error. A category that the fit did not have has none of the effects of the others: `count_unseen` counts these.
 
     A model on a `LagBasis` takes, as the estimator does, a table in the order of time, and predicts each row from those
     before it; `free_run` feeds predictions back. Its ONNX graph takes such a table too. In Python and C the exported
@@ -121,6 +129,7 @@ class Predictor:
     weights: Floats = field(init=False)
     intercept: Floats = field(init=False)
     classes: list[Any] | None = field(init=False)
+    link: str = field(init=False)
 
     def __post_init__(self) -> None:
         program = self._program
@@ -135,6 +144,7 @@ class Predictor:
             "weights": linear.weights.copy(),
             "intercept": linear.intercept.copy(),
             "classes": None if labels is None else list(labels.classes),
+            "link": program.link,
         }
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
@@ -187,7 +197,7 @@ class Predictor:
         if return_clipped:
             return self.predict(X), self.clipped(X).any(axis=1)
         if self.classes is None:
-            return self._outputs(X)
+            return self._shaped(self._program.respond(self._program.outputs(X)), X)
         outputs = self._program.outputs(X)
         number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
         return np.asarray(self.classes)[number]
@@ -222,6 +232,16 @@ class Predictor:
         """
         return self._program.terms(X)
 
+    def count_unseen(self, X: Any) -> dict[str, int]:
+        """Return how many rows have a category that the fit did not have, by the names of inputs that have some.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (m, d)
+            Inputs.
+        """
+        return self._program.schema.count_unseen(X)
+
     @available_if(lambda self: self._program.labels is not None)
     def decision_function(self, X: Any) -> NDArray:
         """Return the output of a classifier: positive for the second class, or one column per class.
@@ -231,7 +251,17 @@ class Predictor:
         X : array-like, sparse matrix or data frame of shape (m, d)
             Inputs.
         """
-        return self._outputs(X)
+        return self.linear_predictor(X)
+
+    def linear_predictor(self, X: Any) -> NDArray:
+        """Return the weighted sum of the terms and the intercept: what `link` is applied to in predictions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+        """
+        return self._shaped(self._program.outputs(X), X)
 
     @available_if(lambda self: self._program.labels is not None and self._program.labels.sharpness is not None)
     def predict_proba(self, X: Any) -> NDArray:
@@ -278,8 +308,9 @@ class Predictor:
         lower, upper = ends[..., 0] if self._program.linear.one_output else ends
         return lower, upper
 
-    def _outputs(self, X: Any) -> NDArray:
-        outputs = self._program.outputs(X).astype(_dtype(X), copy=False)
+    def _shaped(self, outputs: Floats, X: Any) -> NDArray:
+        """Return outputs in the precision of the inputs, as a vector if the targets were one."""
+        outputs = outputs.astype(_dtype(X), copy=False)
         return outputs[:, 0] if self._program.linear.one_output else outputs
 
     def free_run(self, X: Any, start: int | None = None) -> Floats:
@@ -387,9 +418,11 @@ class Predictor:
         parts = {name: document.to_plain(getattr(self._program, name)) for name in names}
         if self._program.folds:
             parts["folds"] = [one.to_plain() for one in self._program.folds]
+        if self.link != "identity":
+            parts["link"] = self.link
         return {
             "format": document.FORMAT,
-            "version": document.VERSION if self._program.folds else 1,  # without folds, any version reads it
+            "version": self._program.version,  # the lowest that can express it, for older releases to read
             "termwise": version("termwise"),
             "predictor": {**document.to_plain(self._program.schema), **parts},
             "facts": self.facts,
@@ -431,8 +464,10 @@ class Predictor:
         to about 1e-4 for inputs of ordinary size; LaTeX is rounded.
 
         Python and C reject the inputs that `predict` rejects; in C categories are numbers, which a comment lists. ONNX
-        cannot reject inputs: where a number is missing the result is NaN, and an unknown category is none of the known
-        ones. In SQL the result is NULL in both cases.
+        cannot reject inputs: where a number is missing that must not be, the result is NaN, and an unknown category is
+        none of the known ones. A missing value is None or NaN in Python, NaN in C and ONNX, and of strings in ONNX the
+        empty one. In SQL the result is NULL for inputs that `predict` rejects. Of dates, all formats but "json" take
+        the parts as numbers, such as `year(sold)`, see `TableEncoder`.
         """
         formats = {suffix: name for name, (suffix, _) in EXPORTS.items()}  # the longer of two that fit comes first
         found = [name for suffix, name in formats.items() if Path(path).name.endswith(suffix)]
@@ -448,7 +483,12 @@ class Predictor:
         if source is None:
             self.save(path)
         else:
-            document.write_atomically(path, source(self._program, **options))
+            document.write_atomically(path, source(self._exported, **options))
+
+    @cached_property
+    def _exported(self) -> Program:
+        """The model of a table with the parts of dates as numbers."""
+        return replace(self._program, schema=self._program.schema.numeric_dates())
 
     def to_sql(
         self,
@@ -485,7 +525,7 @@ class Predictor:
         >>> query.splitlines()[-4:-1]
         ['    "x0",', '    1.0e0 + 2.0e0 * input_1 AS "prediction"', 'FROM step_0;']
         """
-        return sql.source(self._program, table, keep, order_by, view)
+        return sql.source(self._exported, table, keep, order_by, view)
 
     def to_latex(self, digits: int | None = 4) -> str:
         r"""Return the model as equations in LaTeX, in an `align*` environment of amsmath.
@@ -510,7 +550,7 @@ class Predictor:
         \end{align*}
         <BLANKLINE>
         """
-        return latex.source(self._program, digits)
+        return latex.source(self._exported, digits)
 
     def to_sympy(self, proba: bool = False) -> Any:
         """Return the model as an expression of SymPy.
@@ -538,7 +578,7 @@ class Predictor:
         2.0*x0 + 1.0
         """
         check_bool("proba", proba, remedy="True is for classifiers with predict_proba")
-        found = symbolic.expressions(self._program)
+        found = symbolic.expressions(self._exported)
         name = "probabilities" if proba else "prediction" if self.classes is None else "score"
         if name not in found:
             raise ValueError(

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from termwise.basis.encoder import MISSING, encode
 from termwise.deploy.formulas import ATOM, PRODUCT, SUM, Cell, Formulas, FormulaWriter, names_of
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
@@ -170,26 +173,37 @@ class Writer(FormulaWriter):
         return self.free_name(f"part_{count}")
 
 
-def encoded(one: Input, category: int) -> str:
-    """Write an input as a number, NULL where it is missing or unknown."""
+def encoded(one: Input, code: int) -> str:
+    """Write an encoded column of an input; NULL where the input must not be missing or unknown, but is."""
     column = f"t.{identifier(one.name)}"
     if one.categories is None:
-        fill = "" if one.fill is None else f" ELSE {number(one.fill)}"
-        ends = f"-{MAX_FLOAT} AND {MAX_FLOAT}"  # where there is NaN, it lies above
-        return f"CASE WHEN {column} BETWEEN {ends} THEN CAST({column} AS DOUBLE PRECISION){fill} END"
-    chosen = one.categories[category]
-    text = f"CASE WHEN {column} = {literal(chosen)} THEN 1e0"
-    others = [literal(kind) for kind in one.categories if kind != chosen]
-    text += f" WHEN {column} IN ({', '.join(others)}) THEN 0e0" if others else ""
-    text += f" WHEN {column} IS NULL THEN {number(one.fill == chosen)}" if one.fill is not None else ""
-    return f"{text} END"
+        there, fill = f"{column} BETWEEN -{MAX_FLOAT} AND {MAX_FLOAT}", one.fill  # where there is NaN, it lies above
+        if code == MISSING:
+            return f"CASE WHEN {there} THEN 0e0 ELSE {number(fill is None)} END"
+        otherwise = "" if fill is None else f" ELSE {number(fill)}"
+        return f"CASE WHEN {there} THEN CAST({column} AS DOUBLE PRECISION){otherwise} END"
+
+    def value(position: float) -> str:
+        found = float(encode(np.array([position]), code, one.kind, len(one.categories or ()))[0])
+        return "NULL" if np.isnan(found) else number(found)
+
+    groups: dict[str, list[str]] = {}  # categories by their values
+    for position, kind in enumerate(one.categories):
+        groups.setdefault(value(position), []).append(literal(kind))
+    text = "".join(f" WHEN {column} IN ({', '.join(kinds)}) THEN {found}" for found, kinds in groups.items())
+    if one.fill is not None or one.missing:
+        filled = np.nan if one.fill is None else float(one.categories.index(one.fill))
+        text += f" WHEN {column} IS NULL THEN {value(filled)}"
+    if one.unseen is not None:
+        text += f" WHEN {column} IS NOT NULL THEN {value(one.unseen)}"
+    return f"CASE{text} END"
 
 
 def _levels(writer: Writer, kept: list[str], order: list[str]) -> Iterator[list[tuple[str, str]]]:
     """Yield names and values of the columns of each query in the chain, with an empty name for those passed on."""
     cells = writer.cells
     passed = [("", f"t.{identifier(name)}") for name in dict.fromkeys([*kept, *order])]
-    now = [(name, encoded(writer.inputs[c.input], c.category)) for c, name in cells.items() if not c.lag]
+    now = [(name, encoded(writer.inputs[c.input], c.code)) for c, name in cells.items() if not c.lag]
     yield [*passed, *now] or [("one", "1")]
     past = []
     for cell, name in cells.items():

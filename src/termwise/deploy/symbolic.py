@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from termwise._checks import import_optional
+from termwise.basis.encoder import MISSING, name_encoded
 from termwise.basis.expressions import Expression
-from termwise.deploy.formulas import ATOM, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, names_of, parts_of
+from termwise.deploy.formulas import ATOM, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, cells_of, names_of
 from termwise.deploy.program import Program
 
 
@@ -81,8 +82,8 @@ class Writer(FormulaWriter):
     def cell(self, cell: Cell) -> str:
         """Return the name of a symbol."""
         one = self.inputs[cell.input]
-        name = one.name if one.categories is None else f"{one.name}={one.categories[cell.category]}"
-        return self._symbol(f"{name}(t-{cell.lag})" if cell.lag else name, cell.category >= 0 or cell.lag > 0)
+        name = name_encoded(one.name, cell.code, one.kind, one.categories or ()) + f"(t-{cell.lag})" * bool(cell.lag)
+        return self._symbol(name, own=name != one.name)
 
     def _symbol(self, name: str, own: bool) -> str:
         """Return the name of a symbol in the module; one of our own must not be that of an input."""
@@ -101,6 +102,6 @@ class Writer(FormulaWriter):
     def _text(self, node: Expression) -> tuple[str, int, int]:
         if node.operation != "isnan":
             return super()._text(node)
-        cells = [one.arguments[0] for one in parts_of([node]) if one.operation == "variable"]
-        symbols = [self._symbol(f"missing({self.inputs[cell.input].name})", True) for cell in cells]
+        names = [self.inputs[one.arguments[0].input].name for one in cells_of([node])]
+        symbols = [self._symbol(name_encoded(name, MISSING, "number", ()), True) for name in names]
         return " | ".join(f"sympy.Eq({one}, 1)" for one in symbols), 0, 0

@@ -65,11 +65,12 @@ def _has_probabilities(model: Any) -> bool:
         return False
     terms = getattr(model, "fitted_terms_", None)
     if terms is None:
-        return "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
+        parameters = model.get_params(deep=False)
+        return parameters.get("selection_cv", 0) is not None or parameters.get("loss", "squared") != "squared"
     if terms.candidates.labels.slope is None:
         raise AttributeError(
             f"predict_proba requires scores of samples that {type(model).__name__} was fitted without, got a model "
-            "without any: fit it with selection_cv=10, and do not truncate it with at()."
+            "without any: fit it with selection_cv=10, and do not truncate it with at(), or use loss='logistic'."
         )
     return True
 
@@ -162,7 +163,7 @@ class TermModel(BaseEstimator):
             return (*(predicted if return_std else [predicted]), self._clipped(X))
         labels = self._fitted().candidates.labels
         if labels is None:
-            return self._predict_outputs(X, return_std)
+            return self._predict_outputs(X, return_std, responses=True)
         if return_std:
             raise ValueError(
                 "return_std must be False for a classifier, got True: use decision_function or predict_proba."
@@ -173,14 +174,28 @@ class TermModel(BaseEstimator):
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
         return labels.decide(scores)
 
-    def _predict_outputs(self, X: Any, return_std: bool = False) -> Any:
-        """Predict the outputs of the linear model, whether they are targets or scores of classes."""
+    def linear_predictor(self, X: ArrayLike) -> NDArray:
+        """Return the weighted sum of the terms and the intercept: what the link of a loss is applied to.
+
+        The logarithm of predicted means with `loss="poisson"` and "gamma", and the scores of a classifier; otherwise
+        the predictions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the result is a Dask array for those of Dask.
+        """
+        self._fitted()
+        return self._predict_outputs(X)
+
+    def _predict_outputs(self, X: Any, return_std: bool = False, responses: bool = False) -> Any:
+        """Predict the outputs of the linear model, whether they are targets or scores of classes; or the responses."""
         if is_dask(X):
-            y = self._map_rows(self._without_rows()._predict_outputs, X)
+            y = self._map_rows(partial(self._without_rows()._predict_outputs, responses=responses), X)
             return (y, self._map_rows(partial(_item, self._predict_outputs, 1, (True,)), X)) if return_std else y
-        G = self._design(X)
-        y = as_type(self.fitted_terms_.outputs(G), G.dtype)
-        return (y, self.fitted_terms_.standard_error(G)) if return_std else y
+        G, terms = self._design(X), self.fitted_terms_
+        y = as_type(terms.responses(G) if responses else terms.outputs(G), G.dtype)
+        return (y, terms.standard_error(G)) if return_std else y
 
     def _clipped(self, X: Any) -> Any:
         """Which rows have an input that is clipped for a chosen term."""
@@ -205,10 +220,10 @@ class TermModel(BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.
 
-        The softmax of the scores times a slope; the slope and a shift of the intercept are those under which labels of
-        samples that the model was not fitted to are most likely (Platt scaling). The class predicted is the most
-        probable one. `ForwardClassifier` and `PrefilterClassifier` have probabilities if they were fitted with
-        `selection_cv`.
+        Those of the likelihood for the logistic loss. After a fit with `selection_cv`, the softmax of the scores times
+        a slope; the slope and a shift of the intercept are those under which labels of samples that the model was not
+        fitted to are most likely (Platt scaling). The class predicted is the most probable one. With the squared loss
+        `ForwardClassifier`, and `PrefilterClassifier`, have probabilities only if fitted with `selection_cv`.
 
         Parameters
         ----------
@@ -295,6 +310,17 @@ class TermModel(BaseEstimator):
         """Return the fold models of CV+, or None for jackknife+; raise if the model lacks what the method needs."""
         check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
         terms = self._fitted()
+        loss = getattr(self, "loss_", "squared")
+        if loss == "quantile":
+            raise ValueError(
+                "predict_interval requires a model of the mean, got loss='quantile': fit quantile=(0.05, 0.95), whose "
+                "predictions are the ends of an interval."
+            )
+        if method == "jackknife+" and loss != "squared":
+            raise ValueError(
+                f"method must be 'cv+' with loss={loss!r}, got 'jackknife+', the closed form of least squares: fit "
+                "with selection_cv=10."
+            )
         if method == "jackknife+" or (method == "auto" and not self.selects_terms):
             terms.loo_residuals()  # raises before a Dask graph is built
             return None
@@ -351,7 +377,7 @@ class TermModel(BaseEstimator):
 
     @property
     def noise_variance_(self) -> Any:
-        """Estimated noise variance of each output, `sse / (n - dof)`."""
+        """Estimated noise variance of each output, `sse / (n - dof)`; the dispersion for a loss other than squared."""
         terms = self._fitted()
         return terms.squeeze(terms.noise_variance, axis=0)
 
@@ -451,11 +477,13 @@ class TermModel(BaseEstimator):
         noise = np.sqrt(np.mean(terms.noise_variance))
         searched = getattr(self, "n_candidates_", terms.candidates.n_candidates)
         size = f"{self.n_terms_} of {searched} terms, {terms.statistics.rows.n:g} samples"
+        squared = getattr(self, "loss_", "squared") == "squared"
+        spread = f"noise {noise:.4g} (standard deviation)" if squared else f"dispersion {noise**2:.4g}"
         lines = [
             f"{type(self).__name__}: {size}",
             *self._summary_lines(),
             *(f"size {line}" for line in size_lines(larger_sizes(self))),
-            f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
+            f"effective parameters {self.effective_dof_:.4g}, {spread}",
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
         ]
         effects, groups = summary_effects(self, max_terms)

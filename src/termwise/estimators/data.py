@@ -38,7 +38,7 @@ from termwise._checks import (
     is_dask,
     warn_unresolved,
 )
-from termwise.basis.base import design_matrix, is_streamable
+from termwise.basis.base import cross_fits, design_matrix, expect_missing, fit_design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
@@ -101,19 +101,22 @@ class DesignData:
         statistics = FitStatistics(problem.rows, solution, problem.G_mean, criteria, criterion, residuals)
         return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
 
-    def complete(self, terms: FittedTerms) -> FittedTerms:
-        """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change."""
+    def complete(self, terms: FittedTerms, targets: NDArray[np.float64] | None = None) -> FittedTerms:
+        """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change.
+
+        The targets, (n, q), are those of the data unless others are given.
+        """
         terms, statistics = replace(terms, sample=self.data.sample()), terms.statistics
         if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
             return terms
-        G, Y = self.whole, as_columns(self.data.y)
+        G, Y = self.whole, as_columns(self.data.y) if targets is None else targets
         if isinstance(G, Design | RowFile):
             fitted = G.columns(terms.chosen) @ terms.weights
         else:
             coef = np.zeros((self.candidates.n_candidates, terms.weights.shape[1]))
             coef[terms.chosen] = to_host(terms.weights)
             fitted = (as_float64(G) if is_foreign(G) else G) @ from_host(coef, terms.weights)
-        residuals = from_host(Y, fitted) - (fitted + terms.fitted_intercept)
+        residuals = from_host(Y, fitted) - terms.respond(fitted + terms.fitted_intercept)
         residuals = put_at(residuals, self.data.used, statistics.residuals)
         return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
 
@@ -248,9 +251,16 @@ def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> 
     elif everything and not (estimator.streams and is_streamable(basis)):
         fitted = clone(basis)
         G = fitted.fit_transform(X, data.y)
+    elif everything:
+        fitted = clone(basis)
+        G = fit_design_matrix(fitted, X, data.y)
     else:
-        fitted = clone(basis).fit(X if everything else rows_of(X, rows), data.y[rows])
-        G = design_matrix(fitted, X) if estimator.streams else fitted.transform(X)
+        fitted, part = clone(basis), rows_of(X, rows)
+        own = fitted.fit_transform(part, data.y[rows]) if cross_fits(basis) else None
+        fitted = fitted.fit(part, data.y[rows]) if own is None else fitted
+        expect_missing(fitted, X)
+        G = design_matrix(fitted, X) if estimator.streams and own is None else fitted.transform(X)
+        G = G if own is None else put_at(G, rows, own)
     G = check_design(estimator, basis, G, min_samples)
     if min_samples > 1:
         check_total(data.weights)

@@ -92,6 +92,11 @@ class Loss(ABC):
     def null_eta(self, Y: Floats, sample_weight: Floats, offset: Floats) -> Floats:
         """Intercept of the model without terms, (q,): exact without an offset, else a start for its optimisation."""
 
+    @property
+    def deviance_unit(self) -> float:
+        """Twice the loss, but for that of an exact fit, over the deviance."""
+        return 1.0
+
     def metric(self, Y: Floats, eta: Floats) -> Floats:
         """Weight of every sample, (n,), in the least-squares problem that chooses the next term."""
         return np.full(len(Y), self.curvature_bound or 1.0)
@@ -336,6 +341,11 @@ class Quantile(Loss):
     def bandwidth(self) -> float:
         """Of the kernel, in the unit of the targets."""
         return QUANTILE_BANDWIDTH * self.scale
+
+    @property
+    def deviance_unit(self) -> float:
+        """The scale."""
+        return self.scale
 
     def value(self, Y: Floats, eta: Floats) -> Floats:
         """`scale (t u + b log(1 + exp(-u / b)))`."""

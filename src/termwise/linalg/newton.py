@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import LEVERAGE_GAP_MIN, NEWTON_DECREMENT, NEWTON_RIDGE, OBJECTIVE_ROUNDING
+from termwise._numerics import LEVERAGE_GAP_MIN, NEWTON_DECREMENT, NEWTON_RIDGE, OBJECTIVE_ROUNDING, SMALLEST_NORMAL
 from termwise.linalg.losses import Loss, softmax
 
 Floats = NDArray[np.float64]
@@ -159,14 +159,43 @@ def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
     curvature, gradient = loss.curvature(samples.Y, fit.eta), loss.gradient(samples.Y, fit.eta)
     left_out, dof = np.empty_like(fit.eta), 0.0
     for j, H in enumerate(fit.H):
-        L = np.linalg.cholesky(H + NEWTON_RIDGE * H.max() * np.eye(len(H)))
-        leverage = np.sum(sla.solve_triangular(L, V, lower=True, check_finite=False) ** 2, axis=0)
+        leverage = np.einsum("mn,mn->n", regularised_inverse(H) @ V, V)
         gap = 1 - single * curvature[:, j] * leverage
         saturated = gap <= LEVERAGE_GAP_MIN
         change = single * leverage * gradient[:, j] / np.where(saturated, 1.0, gap)
         left_out[:, j] = np.where(saturated, null[:, j], fit.eta[:, j] + change)
         dof += float(samples.sample_weight @ (curvature[:, j] * leverage))
     return left_out, dof / len(fit.H)
+
+
+def covariances(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit) -> Floats:
+    """Covariance of the coefficients of each output for dispersion one, `H^-1 (H - Q) H^-1`, (q, m, m)."""
+    if loss.coupled:
+        H = multinomial_hessian(V, Q, samples, fit.eta)
+        q, m = H.shape[:2]
+        inverse = regularised_inverse(H.reshape(q * m, q * m))
+        whole = (inverse - inverse @ np.kron(np.eye(q), Q) @ inverse).reshape(q, m, q, m)
+        return np.stack([whole[j, :, j, :] for j in range(q)])
+    assert fit.H is not None
+    inverses = np.stack([regularised_inverse(h) for h in fit.H])
+    return inverses - inverses @ Q @ inverses
+
+
+def regularised_inverse(H: Floats) -> Floats:
+    """Inverse of a Hessian with a tiny ridge."""
+    return np.linalg.inv(H + max(NEWTON_RIDGE * H.max(initial=0.0), SMALLEST_NORMAL) * np.eye(len(H)))
+
+
+def multinomial_hessian(V: Floats, Q: Floats, samples: Samples, eta: Floats) -> Floats:
+    """H of coupled outputs, (q, m, q, m)."""
+    P, f, m, q = softmax(eta), samples.sample_weight, len(V), eta.shape[1]
+    H = np.empty((q, m, q, m))
+    for j in range(q):
+        for k in range(j + 1):
+            D = P[:, j] * ((j == k) - P[:, k])
+            H[j, :, k, :] = (V * (f * D)) @ V.T + (j == k) * Q
+            H[k, :, j, :] = H[j, :, k, :].T
+    return H
 
 
 def multinomial_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit, null: Floats) -> tuple[Floats, float]:
@@ -176,14 +205,8 @@ def multinomial_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
     """
     (m, n), q = V.shape, fit.eta.shape[1]
     P, f = softmax(fit.eta), samples.sample_weight
-    H = np.empty((q, m, q, m))
-    for j in range(q):
-        for k in range(j + 1):
-            D = P[:, j] * ((j == k) - P[:, k])
-            H[j, :, k, :] = (V * (f * D)) @ V.T + (j == k) * Q
-            H[k, :, j, :] = H[j, :, k, :].T
-    whole = H.reshape(q * m, q * m)
-    inverse = np.linalg.inv(whole + NEWTON_RIDGE * whole.max() * np.eye(q * m)).reshape(q, m, q, m)
+    H = multinomial_hessian(V, Q, samples, fit.eta)
+    inverse = regularised_inverse(H.reshape(q * m, q * m)).reshape(q, m, q, m)
     A = np.empty((n, q, q))
     for j in range(q):
         for k in range(j + 1):

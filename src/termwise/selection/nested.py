@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from termwise._numerics import DEPENDENT_COLUMN, FLOAT64, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
+from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
 from termwise.selection.rules import CostRule
 
@@ -82,18 +83,23 @@ def nested_paths(
     alpha: float,
     max_terms: int,
     before: NestedModels | None = None,
+    signs: NDArray | None = None,
+    inputs: Sequence[tuple[int, ...]] | None = None,
 ) -> list[NestedModels]:
     """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.
 
-    A path `before`, on the same rows for the first of the targets, is continued.
+    A path `before`, on the same rows for the first of the targets, is continued unless there are constraints: with
+    `signs`, (p,), the weights of all models have these signs, or any where they are 0. With the `inputs` of every candidate a
+    product of inputs is chosen only if terms of each of them alone are in the model. See `Constraints`.
     """
+    constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
     root, n = np.sqrt(sample_weight)[:, None], sample_weight.sum()
     columns, shift = centred_columns(as_design(G), sample_weight)
     means, rule, paths = columns.means, CostRule(minimum=0.0), []
     for Y in targets:
         start = sample_weight @ Y / n
-        state = NestedState(columns, root * (Y - start), alpha, max_terms)
-        if before is not None:
+        state = NestedState(columns, root * (Y - start), alpha, max_terms, constraints)
+        if before is not None and constraints is None:
             state.resume(before)
             before = None
         grow(state, rule, state.limit_reached)
@@ -151,8 +157,17 @@ class NestedState:
 
     fetch_candidates = staticmethod(fetch_in_memory)
 
-    def __init__(self, columns: CentredColumns, Y: Floats, alpha: float | Floats, max_terms: int) -> None:
+    def __init__(
+        self,
+        columns: CentredColumns,
+        Y: Floats,
+        alpha: float | Floats,
+        max_terms: int,
+        constraints: Constraints | None = None,
+    ) -> None:
         self.columns, self.Y, self.alpha = columns, Y, np.broadcast_to(alpha, columns.norms.shape)
+        self.constraints = constraints
+        self.T = np.zeros((0 if constraints is None else max_terms, len(columns.norms)))  # `Z'G`, for these alone
         self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
         self.c = self._c.T  # (p, q), `g'P y` of every candidate
         self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
@@ -164,14 +179,14 @@ class NestedState:
     def resume(self, models: NestedModels) -> None:
         """Continue from models of the same rows: their terms, and the statistics of the candidates.
 
-        The rows of Z below the samples are those of the root of the penalty, `Z R = sqrt(alpha) I`.
+        Below the samples are the rows of the penalty, where `Z R` is diagonal with the roots of alpha.
         """
         k, n = len(models.terms), len(self.Y)
         if not k or models.statistics is None:
             return
         self.R[:k, :k], self.zy[:k], self.Z[:k, :n] = models.R, models.zy, models.Z
-        penalty = sla.solve_triangular(models.R, np.sqrt(self.alpha) * np.eye(k), check_finite=False)
-        self.Z[:k, n : n + k] = penalty.T
+        inverse = sla.solve_triangular(models.R, np.eye(k), check_finite=False)
+        self.Z[:k, n : n + k] = (np.sqrt(self.alpha[models.terms])[:, None] * inverse).T
         c, s, self.refreshed = models.statistics
         self._c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
 
@@ -185,12 +200,17 @@ class NestedState:
             k, root = self.refreshed, self.columns.root
             z = self.Z[k, : len(self.Y)]
             t = self.columns.design.products(z if root is None else root * z)
+            self.T[k : k + 1] = t
             self._c -= self.zy[k][:, None] * t
             self.s -= t * t
             self.s[self.chosen[k]] = 0.0
             self.refreshed += 1
         self.eligible = self.s > self.least
         self.den = np.where(self.eligible, self.alpha + self.s, 1.0)
+        if self.constraints is not None:
+            k = self.refreshed
+            model = self.R[:k, :k], self.zy[:k], self.T[:k]
+            self.eligible &= self.constraints.eligible(self.chosen, self.c, self.den, *model)
 
     def append(self, j: int) -> bool:
         """Append candidate j, with the root of the penalty below it; exclude it if it depends on the others.
