@@ -22,12 +22,12 @@ from test_expressions import ELEMENTWISE, SUMS, Elementwise, Z, a, step_of
 from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis, SmoothBasis, TermwiseClassifier
 from termwise.basis import LevelMeans, TableEncoder
 from termwise.basis.derivatives import CONDITIONS, PARTIALS
-from termwise.basis.encoder import name_encoded
+from termwise.basis.encoder import VALUE, name_encoded
 from termwise.basis.expressions import SUMS as REDUCTIONS
 from termwise.basis.expressions import where, z
 from termwise.deploy import c, latex, sql, symbolic
 from termwise.deploy.formulas import LINKS
-from termwise.deploy.inputs import InputSchema
+from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.predictor import Predictor
 from termwise.deploy.program import RESPONSES, ClassLabels, Linear, Program
 
@@ -115,12 +115,11 @@ def test_sql_of_incomplete_rows(run):
     table.loc[0, "speed"], table.loc[1, "speed"] = None, np.inf
     table.loc[2, "kind"], table.loc[3, "kind"] = None, "unknown"
     found = run(case.predictor.to_sql("t", keep=["key"]), "t", table)["prediction"]
-    assert found.isna().tolist() == [True] * 4 + [False] * 2
+    assert found.isna().tolist() == [True] * 3 + [False] * 3
     filled = case.predictor.with_fill({"speed": 0.25, "kind": "v"})
     found = run(filled.to_sql("t", keep=["key"]), "t", table)["prediction"]
     table.loc[[0, 1], "speed"], table.loc[2, "kind"] = 0.25, "v"
-    np.testing.assert_allclose(found[[0, 1, 2, 4, 5]].astype(float), case.predictor.predict(table.drop(3)), rtol=CLOSE)
-    assert found.isna()[3]
+    np.testing.assert_allclose(found.astype(float), case.predictor.predict(table), rtol=CLOSE)
     classifier = case_of("TermwiseClassifier frame").predictor
     labels = run(classifier.to_sql("t"), "t", table.assign(speed=np.nan))
     assert labels["label"].isna().all()
@@ -382,8 +381,8 @@ def test_every_format_has_every_operation():
 def test_operations(name):
     step = CONDITIONAL[name] if name in CONDITIONAL else step_of(name)
     k = step.n_terms
-    program = Program(InputSchema.from_columns("uvw", {}, {}), (step,),
-                      Linear(tuple("abcd"[:k]), np.eye(k), np.zeros(k), False), None)  # fmt: skip
+    schema = InputSchema(tuple(Input(one, missing=True) for one in "uvw"), np.arange(3), np.full(3, VALUE))
+    program = Program(schema, (step,), Linear(tuple("abcd"[:k]), np.eye(k), np.zeros(k), False), None)
     rows = Z.copy()
     rows[2, 0] = np.nan if "isnan" in name else 0.5
     expected, table = step.evaluate(rows), pd.DataFrame(rows, columns=list("uvw"))
@@ -440,7 +439,7 @@ def plain_table(table):
 def encoded_model():
     table, target = real_table()
     encoder = TableEncoder(max_levels=5, min_count=5).fit(table)
-    basis = LevelMeans(SmoothBasis(centers=7), columns=encoder.level_columns)
+    basis = LevelMeans(SmoothBasis(centers=7), columns=encoder.level_columns())
     return BasisRidge(make_pipeline(encoder, basis), alpha=0.1).fit(table, target).predictor_, table
 
 
@@ -465,8 +464,11 @@ def test_sympy_and_latex_of_a_real_table(encoded_model):
     sympy = pytest.importorskip("sympy")
     predictor, table = encoded_model
     expression, schema = predictor.to_sympy(), predictor._program.schema
-    names = [name_encoded(one.name, code, one.kind, one.categories or ())
-             for one, code in zip([schema.inputs[j] for j in schema.columns], schema.categories, strict=True)]  # fmt: skip
+    inputs = [schema.inputs[j] for j in schema.columns]
+    names = [
+        name_encoded(one.name, code, one.kind, one.categories or ())
+        for one, code in zip(inputs, schema.categories, strict=True)
+    ]
     values = schema.encode(table)[:SOME]
     assert {one.name for one in expression.free_symbols} <= {*names}
     assert {"missing(age)", "town", "size", "kind=a", "kind=missing"} <= {*names}

@@ -25,9 +25,10 @@ FLAGS = ["-Wmissing-prototypes", "-Wshadow", "-Wconversion"]
 
 
 def between(table):
-    """Points between samples, which are at no kink."""
+    """Points between samples, or between levels, which are at no kink."""
     if not hasattr(table, "iloc"):
-        return (table[1:] + table[:-1]) / 2
+        levels = (table == np.round(table)).all(axis=0)
+        return np.where(levels, table[1:] + 0.5, (table[1:] + table[:-1]) / 2)
     numbers = [name for name in table if table[name].dtype.kind == "f"]
     middle = table[1:].reset_index(drop=True)
     middle[numbers] = (table[numbers].to_numpy()[1:] + table[numbers].to_numpy()[:-1]) / 2
