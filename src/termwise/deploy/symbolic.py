@@ -102,6 +102,7 @@ class Writer(FormulaWriter):
     def _text(self, node: Expression) -> tuple[str, int, int]:
         if node.operation != "isnan":
             return super()._text(node)
-        names = [self.inputs[one.arguments[0].input].name for one in cells_of([node])]
-        symbols = [self._symbol(name_encoded(name, MISSING, "number", ()), True) for name in names]
+        inputs = [self.inputs[one.arguments[0].input] for one in cells_of([node])]
+        names = [name_encoded(one.name, MISSING, one.kind, one.categories or ()) for one in inputs]
+        symbols = [self._symbol(name, own=True) for name in names]
         return " | ".join(f"sympy.Eq({one}, 1)" for one in symbols), 0, 0
