@@ -362,7 +362,8 @@ class Predictor:
         Returns
         -------
         gradient : ndarray of shape (m, d) or (m, q, d)
-            One column for each of `inputs`, with zeros for those that no term uses, and NaN for categories.
+            One column for each of `inputs`, with zeros for those that no term uses and where they are missing, and NaN
+            for categories and dates.
 
         Examples
         --------
@@ -502,8 +503,8 @@ class Predictor:
         It has the syntax that SQLite (from 3.35 on, with its mathematical functions), DuckDB and PostgreSQL share. Its
         columns are those to keep and `prediction` (`prediction_1` and so on of several outputs); of a classifier
         `label`, `score` or one per class (`score_yes`), and, where it has them, the probabilities of the classes
-        (`probability_yes`). An underscore is added to a name that a kept column has. They are NULL where a number is
-        missing or a category unknown, unless `with_fill` replaces it.
+        (`probability_yes`). An underscore is added to a name that a kept column has. They are NULL for rows that
+        `predict` rejects, such as those with a missing number that was never missing in the fit.
 
         Parameters
         ----------

@@ -30,8 +30,8 @@ def source(
 
     Its columns are those to keep and `prediction` (`prediction_1` and so on of several outputs); of a classifier
     `label`, `score` or one per class, as `score_yes`, and, where it has them, the probabilities of the classes, as
-    `probability_yes`. An underscore is added to those names that a kept column has. A row with a missing number
-    or an unknown category has NULL there.
+    `probability_yes`. An underscore is added to those names that a kept column has. Rows that `predict` rejects have
+    NULL there.
 
     Parameters
     ----------
