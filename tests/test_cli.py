@@ -636,6 +636,22 @@ def test_export(model, tmp_path):
         assert (tmp_path / name).stat().st_size > 100
     record = json.loads(invoke("export", model, "-o", tmp_path / "n.py", "--json").stdout)
     assert record["bytes"] == (tmp_path / "n.py").stat().st_size
+    for options in (
+        ["-o", "m.tex"],
+        ["-o", "m.sympy.py"],
+        ["--format", "latex", "-o", "m.txt"],
+        ["--gradient", "-o", "g.c"],
+        ["-o", "m.sql", "--table", "my table", "--keep", "id"],
+    ):
+        assert invoke("export", model, *(tmp_path / one if "." in one else one for one in options)).exit_code == 0
+    assert (tmp_path / "m.txt").read_text() == (tmp_path / "m.tex").read_text()
+    assert "import sympy" in (tmp_path / "m.sympy.py").read_text()
+    assert "int model_gradient(" in (tmp_path / "g.c").read_text()
+    query = (tmp_path / "m.sql").read_text()
+    assert 'FROM "my table" AS t' in query
+    assert '    "id",\n' in query
+    result = invoke("export", model, "--gradient", "-o", tmp_path / "m.sql")
+    assert "gradient is no option of an export to sql, which has table, keep, order_by, view" in words(result)
     result = invoke("export", model, "-o", tmp_path / "m.zip")
     assert result.exit_code == 1
     assert "to must be one of" in words(result)

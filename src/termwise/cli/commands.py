@@ -331,10 +331,10 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     return {"command": "report", "model": str(model), "report": str(out), "rows": None if y is None else len(y)}
 
 
-def run_export(model: Path, language: str | None, out: Path, console: Console) -> dict[str, Any]:
-    """Run `termwise export` and return what `--json` prints."""
+def run_export(model: Path, language: str | None, out: Path, console: Console, **options: Any) -> dict[str, Any]:
+    """Run `termwise export` with options of the format, and return what `--json` prints."""
     check_output(out, [model])
-    SavedModel(model).predictor.export(out, to=language)
+    SavedModel(model).predictor.export(out, to=language, **options)
     size = out.stat().st_size
     console.print(f"{out}: {size:,} bytes", style="bold")
     return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size}

@@ -335,17 +335,20 @@ class TermModel(BaseEstimator):
     def _without_folds(self, what: str) -> str:
         """Return the message for a model that lacks fold models."""
         name, remedy = type(self).__name__, "method='jackknife+' gives intervals for fixed terms"
-        if "selection_cv" not in self.get_params(deep=False):
-            return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
-        if self.selection_cv is not None:
+        parameters = self.get_params(deep=False)
+        if "selection_cv" in parameters and self.selection_cv is None:
+            return (
+                f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
+                f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
+            )
+        if "selection_cv" in parameters or hasattr(self, "at"):  # which has fold models as it was fitted
+            settings = f"max_terms={self.n_terms_}, criterion=None"
+            settings = f"size={self.n_terms_}" if "size" in parameters else settings
             return (
                 f"{what} requires the size the model was fitted with, got {name} truncated by at(): fit with "
-                f"max_terms={self.n_terms_}, criterion=None; {remedy}."
+                f"{settings}; {remedy}."
             )
-        return (
-            f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
-            f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
-        )
+        return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
 
     def _design(self, X: Any) -> Array:
         """Validate inputs and return the columns of the chosen terms."""
