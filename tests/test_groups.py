@@ -253,7 +253,7 @@ def test_contributions_add_up_to_predictions(bumps):
     bare = diagnostics.contributions(model.predictor_, X[:3])
     assert sorted(bare.effects) == sorted(model.predictor_.term_names)
     np.testing.assert_allclose(bare.base + bare.values.sum(axis=1), model.predict(X[:3])[:, None])
-    with pytest.raises(TypeError, match="predictor must be a Predictor, got ForwardRegressor"):
+    with pytest.raises(TypeError, match=r"(?s)got ForwardRegressor.*: load a model file with load_predictor, or use "):
         diagnostics.contributions(model, X)
 
 

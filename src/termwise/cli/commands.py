@@ -81,9 +81,9 @@ class SavedModel:
 
     def unknown(self, table: Table) -> dict[str, Any]:
         """Return which rows have a level that the fit did not have, by the categories that the terms use."""
-        found = {}
+        found: dict[str, Any] = {}
         for each in self.known_inputs:
-            if each.kind == "category" and each.name in self.predictor.used_inputs:
+            if each.categories is not None and each.name in self.predictor.used_inputs:
                 column = table.columns[each.name]
                 rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, each.categories))).to_numpy()
                 found |= {each.name: rows} if rows.any() else {}
@@ -305,12 +305,17 @@ def print_unknown(table: Table, unknown: dict[str, Any], console: Console) -> No
                       f"({levels}): predicted without an effect of {name}; first in {first}")  # fmt: skip
 
 
+def as_strings(values: Any) -> Any:
+    """Return an array of objects as strings, empty where a value is missing; other arrays as they are."""
+    return np.array(["" if value is None else str(value) for value in values]) if values.dtype == object else values
+
+
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:
     """Return columns as the content of a CSV, Parquet or NPZ file."""
     buffer = io.BytesIO()
     if suffix == ".npz":  # strings as such: arrays of objects would be pickled
-        np.savez(buffer, **{name: np.where(values == np.array(None), "", values).astype(str)
-                            if values.dtype == object else values for name, values in columns.items()})  # fmt: skip
+        arrays: dict[str, Any] = {name: as_strings(values) for name, values in columns.items()}
+        np.savez(buffer, **arrays)
     elif suffix == ".parquet":
         import_optional("pyarrow", "parquet", "Writing Parquet files")
         pd.DataFrame(columns).to_parquet(buffer)

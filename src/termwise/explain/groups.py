@@ -91,7 +91,8 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
 
     For terms that cannot be separated into main effects and interactions.
     """
-    model, groups = resolved.model, {}
+    model = resolved.model
+    groups: dict[tuple[int, ...], list[int]] = {}
     for term, inputs in enumerate(inputs_of(model.fitted_terms_)):
         groups.setdefault(inputs, []).append(term)
     terms = {key: np.array(some) for key, some in groups.items()}
@@ -165,6 +166,8 @@ def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
     >>> model = ForwardRegressor(AnovaBasis()).fit(X, y)
     >>> for effect in diagnostics.effects_table(model)[:2]:
     ...     print(" and ".join(effect["inputs"]), effect["n_terms"], f"{effect['share']:.0%}")
+    x0 3 83%
+    x1 and x2 1 16%
     """
     resolved = resolve(estimator, "effects_table")
     sample = resolved.model.fitted_terms_.sample
