@@ -190,8 +190,9 @@ def test_other_sizes_and_large_tables_keep_samples(rng):
     model = ForwardRegressor(AnovaBasis(), criterion=None, max_terms=6).fit(X, y)
     assert "share of the variance" in model.at(4).summary()
     assert model.fitted_terms_.sample.shape == (2000, 4)
-    wide = ForwardRegressor(max_terms=2).fit(rng.normal(size=(150, 11_000)), y[:150])
+    wide = ForwardRegressor(StandardScaler(), max_terms=2).fit(rng.normal(size=(150, 11_000)), y[:150])
     assert wide.fitted_terms_.sample is None
+    assert ForwardRegressor(max_terms=2).fit(X, y).fitted_terms_.sample is None  # columns
 
 
 def test_summary_says_what_larger_sizes_gain(rng):

@@ -141,8 +141,8 @@ def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
     estimator : fitted estimator of termwise, `CriterionSearch`, or a pipeline that ends in one
         The model.
     X : data frame or array-like of shape (n, d), default=None
-        Samples, by default those that the model has kept of its fit: at most 2,000, and none of very wide tables, files
-        and data on a cluster.
+        Samples, by default those that a model with a basis has kept of its fit: at most 2,000, and none of very wide
+        tables and of data on a cluster.
 
     Returns
     -------
