@@ -203,10 +203,7 @@ def test_numeric_column_as_category(tmp_path):
     assert invoke("predict", tmp_path / "m.json", tmp_path / "new.csv").exit_code == 0
     (tmp_path / "new.csv").write_text("code,a\n2,1\n7,1\n1,1\n")
     result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
-    assert (
-        "1 of 3 rows with levels of code that the fit did not have (7): predicted without an effect of code"
-        in words(result)
-    )
+    assert "1 of 3 rows with a category of code that the fit did not have: predicted without" in words(result)
     predicted = pd.read_csv(io.StringIO(result.stdout))["prediction"]
     assert predicted[1] == predicted[2] != predicted[0]  # the only term is that of code 2
 
@@ -503,8 +500,10 @@ def test_predict_keeps_columns_and_adds_intervals_and_details(flagship, new_rows
     options = "--id", "id", "--keep", "note", "--keep", "rank", "--interval", "0.8", "--details"
     printed = invoke("predict", flagship, new_rows, *options)
     assert printed.exit_code == 0, printed.output
-    assert "1 of 5 rows with levels of kind that the fit did not have (green): predicted without an effect of kind; " \
-        "first in line 5" in words(printed)  # fmt: skip
+    told = (
+        "with a category of kind that the fit did not have: predicted without an effect of it (green); first in line 5"
+    )
+    assert f"1 of 5 rows {told}" in words(printed)
     assert re.search(r"1 of 5 rows outside the range of the training data in a: .*; first in line 3", words(printed))
     found = pd.read_csv(io.StringIO(printed.stdout), dtype={"id": str})
     assert list(found.columns) == ["id", "note", "rank", "prediction", "lower", "upper", "outside range",

@@ -102,7 +102,7 @@ class DesignData:
         return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
 
     def complete(self, terms: FittedTerms) -> FittedTerms:
-        """Add some inputs of a basis, and the residuals of samples of weight zero, which leaving them out does not change."""
+        """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change."""
         sample = None if self.candidates.basis is None else self.data.sample()  # columns are effects as they are
         terms, statistics = replace(terms, sample=sample), terms.statistics
         if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
