@@ -831,6 +831,8 @@ def calibration_error(y, probabilities, classes, n_bins):
         bins = np.array_split(np.argsort(probabilities[:, k], kind="stable"), n_bins)
         errors.append(sum(abs((y[b] == label).sum() - probabilities[b, k].sum()) for b in bins) / len(y))
     return np.mean(errors)
+
+
 def loss_value(name, y, eta, scale=1.0, level=0.5):
     """Loss of one target from its definition; of classes, y holds the scores of the right one."""
     u = y - eta
