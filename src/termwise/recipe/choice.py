@@ -18,11 +18,18 @@ from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
 from termwise.recipe.cross_validation import Fitting, Search, Trial, stack
-from termwise.recipe.dictionaries import Inputs, Samples, build_dictionaries, comparable, distinct_candidates
+from termwise.recipe.dictionaries import (
+    DICTIONARIES,
+    Inputs,
+    Samples,
+    build_dictionaries,
+    comparable,
+    distinct_candidates,
+)
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates, split_folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among, eliminate, only_drawable
-from termwise.recipe.targets import Member, default_reference
+from termwise.recipe.targets import REFERENCES, Member, default_reference
 from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
@@ -105,14 +112,15 @@ def choose_model(
     folds = [draw_folds() for _ in range(n_repeats)]
     limit = settings.readable_terms if options.size == "readable" else options.max_terms
     max_terms = max(1, min(options.max_terms, limit, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
-    reference = default_reference(options.labels, settings) if isinstance(options.target, str) else options.target
+    reference = options.target
+    if isinstance(reference, str):
+        reference = default_reference(options.labels, options.loss, settings)
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels, fitting, groups, reference)
     growing = options._replace(size="accurate") if options.size == "small" else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
-        tried = search.try_dictionaries(list(bases), targets, length, folds[:1])
-        first = [trial for trials in tried for trial in search.reported(trials)]
+        first = try_first(search, options, targets, length)
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
         order = np.lexsort(np.column_stack([comparable(folds[0].X), folds[0].Y]).T)  # by targets, then by inputs
@@ -147,6 +155,31 @@ def choose_model(
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
+
+
+def try_first(search: Search, options: RecipeOptions, targets: list[str], length: int) -> list[Trial]:
+    """Cross-validate dictionaries and targets for the first time.
+
+    Hinges, steps and boosting as the target take most of the time. With "auto" they are tried only if there are enough
+    samples, and if boosting itself is about as accurate as the best of the others.
+    """
+
+    def trials_of(names: list[str], some: list[str]) -> list[Trial]:
+        tried = search.try_dictionaries(names, some, length, search.folds[:1]) if names and some else []
+        return [trial for trials in tried for trial in search.reported(trials)]
+
+    names = list(search.bases)
+    if options.dictionary != "auto" or options.target not in ("auto", "pooled"):
+        return trials_of(names, targets)
+    rough = [name for name in names if DICTIONARIES[name].rough]
+    others = [name for name in names if name not in rough]
+    plain = [target for target in targets if target not in REFERENCES]
+    found = trials_of(others, plain)
+    if len(search.folds[0].X) >= search.settings.rough_rows and search.favours_boosting(found):
+        references = [target for target in targets if target in REFERENCES]
+        found += trials_of(rough, targets)
+        found += trials_of([name for name in others if DICTIONARIES[name].reproduces], references)
+    return found
 
 
 def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:

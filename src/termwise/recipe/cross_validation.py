@@ -259,13 +259,17 @@ class Trial:
 
     def loss_table(self, path: CrossValidatedPath) -> Floats:
         """Loss of every sample at every size in one repeat, (k + 1, n)."""
+        return self.loss_of(path.predictions(self.Y))
+
+    def loss_of(self, predictions: Floats) -> Floats:
+        """Loss of every sample for each of some predictions, (k, n, q)."""
         Y, share = self.Y, self.share
         if not self.labels and self.loss is not None:
-            return np.stack([self.loss.error(Y, eta) for eta in path.predictions(Y)]) / self.null_loss
+            return np.stack([self.loss.error(Y, eta) for eta in predictions]) / self.null_loss
         if not self.labels:
             variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
-            return np.mean((Y - path.predictions(Y)) ** 2 / variance, axis=2)
-        return calibrated_losses(path.predictions(Y), Y, self.sample_weight) / self.null_loss
+            return np.mean((Y - predictions) ** 2 / variance, axis=2)
+        return calibrated_losses(predictions, Y, self.sample_weight) / self.null_loss
 
     @cached_property
     def errors(self) -> Floats:
@@ -367,11 +371,30 @@ class Search:
             groups = np.arange(X.shape[1]) if self.groups is None else self.groups
             self.fitted_references[id(folds)] = Parallel(self.n_threads, require="sharedmem")(
                 delayed(Reference.fit)(
-                    self.reference, Samples(X[train], Y[train], weight[train]), groups, self.labels, self.settings
+                    self.reference,
+                    Samples(X[train], Y[train], weight[train]),
+                    groups,
+                    self.labels,
+                    self.settings,
+                    X[~train],
                 )
                 for train in (fold != k for k in np.unique(fold))
             )
         return self.fitted_references[id(folds)]
+
+    def favours_boosting(self, trials: Sequence[Trial]) -> bool:
+        """Whether the other model is about as accurate as the best of trials: then there may be kinks or thresholds."""
+        if self.reference is None:
+            return False
+        folds = self.folds[0]
+        predictions = np.empty_like(folds.Y)
+        for k, reference in zip(np.unique(folds.fold), self.references(folds), strict=True):
+            predictions[folds.fold == k] = reference.held_out
+        trial = trials[0]
+        if trial.loss is not None and trial.loss.link == "log" and not self.labels:
+            predictions = np.log(np.maximum(predictions, np.finfo(np.float64).tiny))
+        error = float((trial.loss_of(predictions[None]) @ trial.share)[0])
+        return error <= self.settings.rough_error * min(float(one.errors.min()) for one in trials)
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary."""

@@ -84,6 +84,7 @@ class Dictionary:
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
+    rough: bool = False  # whether "auto" tries it only where gradient boosting is accurate
     reproduces: bool = False  # whether its terms are also selected for another model
     option: str | None = None  # value of `--basis` on the command line
 
@@ -314,6 +315,7 @@ DICTIONARIES = {
         "linear terms and hinges of single inputs, and their pairwise products",
         build=lambda inputs, settings: build_knots(inputs, settings, "hinge", settings.n_hinge_knots),
         is_tried=lambda inputs, settings: inputs.n_curved > 0,
+        rough=True,
         option="hinges",
     ),
     "steps": Dictionary(
@@ -321,6 +323,7 @@ DICTIONARIES = {
         build=lambda inputs, settings: build_knots(inputs, settings, "step", settings.n_step_knots),
         is_tried=lambda inputs, settings: inputs.n_curved > 0,
         reproduces=True,
+        rough=True,
         option="steps",
     ),
     "smooth": Dictionary(

@@ -57,6 +57,10 @@ class RecipeSettings:
     min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
     min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
 
+    # -- kinks and thresholds ------------------------------------------------------------------------------------------
+    rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target,
+    rough_error: float = 1.3  # if boosting has an error of at most this multiple of that of the best other model
+
     # -- another model as the target -----------------------------------------------------------------------------------
     # Gradient boosting with fewer and smaller trees than scikit-learn's defaults: on thirteen tables of 260 to 1,000
     # training rows its error was 6 % lower, in the same time.

@@ -41,6 +41,7 @@ from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design
 from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave_one_out, pose
+from termwise.linalg.losses import Gamma, Loss, Poisson
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
 from termwise.recipe.dictionaries import Samples, comparable, product_kernel
@@ -112,10 +113,14 @@ class RidgeTarget:
 REFERENCES = ("boosting", "estimator")  # targets that are predictions of another model: the default one, or one given
 
 
-def default_reference(labels: bool, settings: RecipeSettings) -> Any:
-    """Return gradient boosting with the parameters of the recipe, for targets or for labels."""
+def default_reference(labels: bool, loss: Loss | None, settings: RecipeSettings) -> Any:
+    """Return gradient boosting with the parameters of the recipe, for targets or for labels; None for other losses."""
+    own = {} if labels or loss is None else {"loss": loss.name}
+    if own and loss not in (Poisson(), Gamma()):
+        return None
     booster = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
     return booster(
+        **own,
         learning_rate=settings.boosting_rate,
         max_iter=settings.boosting_iterations,
         max_leaf_nodes=settings.boosting_leaves,
@@ -134,13 +139,22 @@ class Reference:
     X: Floats  # (m, d), synthetic inputs
     values: Floats  # (m, q), at these
     synthetic_weight: float  # of all synthetic inputs together, as a share of the weight of the samples
+    held_out: Floats  # (t, q), at samples it was not trained on
 
     @classmethod
-    def fit(cls, estimator: Any, samples: Samples, groups: Indices, labels: bool, settings: RecipeSettings) -> Self:
-        """Train the model on the samples and evaluate it at these and at synthetic inputs."""
+    def fit(
+        cls,
+        estimator: Any,
+        samples: Samples,
+        groups: Indices,
+        labels: bool,
+        settings: RecipeSettings,
+        test: Floats | None = None,
+    ) -> Self:
+        """Train the model on the samples and evaluate it at these, at synthetic inputs and at inputs held out."""
         X, Y, sample_weight, _ = samples
-        synthetic = synthetic_inputs(X, groups, settings)
-        both, estimator = np.vstack([X, synthetic]), accepting_missing(estimator, X)
+        synthetic, test = synthetic_inputs(X, groups, settings), X[:0] if test is None else test
+        both, estimator = np.vstack([X, synthetic, test]), accepting_missing(estimator, np.vstack([X, test]))
         weighted: dict[str, Floats] = {}
         if np.ptp(sample_weight) > 0:  # equal weights would only cost time
             weighted = sample_weight_of(estimator, sample_weight)
@@ -150,7 +164,8 @@ class Reference:
             values = clone(estimator).fit(X, Y[:, 0], **weighted).predict(both)[:, None]
         else:
             values = MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted).predict(both)
-        return cls(values[: len(X)], synthetic, values[len(X) :], settings.synthetic_weight)
+        signal, values, held_out = np.split(values, [len(X), len(X) + len(synthetic)])
+        return cls(signal, synthetic, values, settings.synthetic_weight, held_out)
 
     def models(
         self,
