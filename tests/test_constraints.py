@@ -13,6 +13,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from termwise import AnovaBasis, ForwardClassifier, ForwardRegressor, Predictor, SmoothBasis, UnionBasis, load_predictor
 from termwise.basis import TableEncoder
+from termwise.linalg.losses import Logistic
+from termwise.selection.glm import glm_path
 from termwise.selection.nested import nested_paths
 
 INF = np.inf
@@ -178,3 +180,41 @@ def test_other_array_libraries(rng):
     model = ForwardRegressor(bounds=(0, None), criterion=None).fit(X, y)
     other = ForwardRegressor(bounds=(0, None), criterion=None).fit(strict.asarray(X), strict.asarray(y))
     assert np.asarray(other.path_.terms).tolist() == model.path_.terms.tolist()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "huber"])
+def test_models_of_other_losses_are_monotone(loss):
+    unconstrained = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(200, 4))
+        eta = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3]
+        y = {"logistic": eta + rng.logistic(size=200) > 0, "poisson": rng.poisson(np.exp(eta / 2)), "huber": eta}[loss]
+        directions = {0: 1, 2: int(rng.choice([-1, 1]))}
+        found = []
+        for monotone in (directions, None):
+            basis = AnovaBasis(3, functions=("linear", "bump", "hinge", "step"), n_knots=4, monotone=monotone)
+            kind = ForwardClassifier if loss == "logistic" else ForwardRegressor
+            model = kind(basis, loss=loss, criterion=None, max_terms=14, alpha=0.1).fit(X, y)
+            predict = model.decision_function if loss == "logistic" else model.predict
+            found.append(is_monotone(predict, directions, X.min(axis=0), X.max(axis=0), rng, 30))
+            assert model.n_terms_ > 8
+        assert found[0]
+        unconstrained += found[1]
+    assert unconstrained < 3
+
+
+def test_paths_of_a_loss_keep_to_signs_and_hierarchy(rng):
+    G = rng.normal(size=(120, 10)) + rng.normal(size=(120, 1))
+    Y = (G[:, :1] - G[:, 1:2] + rng.logistic(size=(120, 1)) > 0) * 1.0
+    inputs = [(0,), (1,), (2,), (3,), (0, 1), (0, 2), (1, 3), (2, 3), (4, 5), (0, 4)]
+    models = glm_path(G, Y, np.ones(120), Logistic(), 0.1, 9, signs=np.ones(10), inputs=inputs)
+    for k in range(len(models.terms) + 1):
+        assert (models.weights(k)[0] >= 0).all()
+    for place, j in enumerate(models.terms):
+        needed = {i for i in inputs[j] if i < 4} if len(inputs[j]) > 1 else set()  # 4 and 5 have no main effects
+        assert needed <= {inputs[i][0] for i in models.terms[:place] if len(inputs[i]) == 1}
+    free = glm_path(G, Y, np.ones(120), Logistic(), 0.1, 9)
+    same = glm_path(G, Y, np.ones(120), Logistic(), 0.1, 9, signs=np.zeros(10))
+    assert same.terms.tolist() == free.terms.tolist()
+    np.testing.assert_array_equal(same.coefs, free.coefs)

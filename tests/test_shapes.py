@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles import shape_basis, shape_knots
+from test_export import CompiledModel, compiled, module_of, needs_gcc, run_onnx
 
-from termwise import AnovaBasis, ForwardRegressor
+from termwise import AnovaBasis, ForwardRegressor, Predictor, load_predictor
+from termwise.deploy import c, onnx
 
 KINDS = ["linear", "bump", "hinge >", "hinge <", ">", "<=", "ramp"]
 ALL = ("linear", "hinge", "step", "ramp")
@@ -47,7 +49,7 @@ def X(rng):
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_equals_the_definition(X, functions, n_knots, min_count, order, holes, rng):
     X[rng.uniform(size=X.shape) < holes] = np.nan
-    new = np.vstack([X[:15], X[20:40] + [1.0, 50.0, 40.0, 0.0, 0.0]])
+    new = np.vstack([X[:15], X[20:40] + np.array([1.0, 50.0, 40.0, 0.0, 0.0])])
     groups = [0, -1, 0, -1, -1]
     basis = AnovaBasis(functions=functions, n_knots=n_knots, min_count=min_count, order=order, groups=groups).fit(X)
     factors, G = shape_basis(X, new, functions, n_knots, min_count, order, groups)
@@ -114,3 +116,24 @@ def test_products_of_one_group_are_left_out(X):
     basis = AnovaBasis(functions=("linear", "bump", "step"), groups=[0, 1, 0, 1, 5]).fit(X)
     pairs = {tuple(pair) for pair in basis.inputs_.tolist()}
     assert pairs == {(0, -1), (1, -1), (2, -1), (3, -1), (0, 1), (0, 3), (1, 2), (2, 3)}
+
+
+@needs_gcc
+def test_missing_values_are_exported(rng, tmp_path):
+    """Functions of missing inputs are zero in files, Python, C and ONNX alike."""
+    X = rng.normal(size=(200, 3))
+    X[rng.uniform(size=X.shape) < [0.3, 0.2, 0.0]] = np.nan
+    y = np.nan_to_num(X[:, 0] * X[:, 2]) + (X[:, 1] > 0.5) + np.isnan(X[:, 1])
+    basis = AnovaBasis(2, functions=("linear", "bump", "hinge", "step", "ramp"), n_knots=3)
+    model = ForwardRegressor(basis, criterion=None, max_terms=25).fit(X, y)
+    new = X * 2  # also beyond the training range
+    expected, predictor = model.predict(new), Predictor.from_estimator(model)
+    assert len(set(model.basis_.codes()[model.basis_.bumps_[model.support_]].ravel())) > 4
+    predictor.save(tmp_path / "model.json")
+    np.testing.assert_allclose(load_predictor(tmp_path / "model.json").predict(new), expected, atol=1e-12)
+    found = [module_of(predictor).predict(row) for row in new.tolist()]
+    np.testing.assert_allclose(np.ravel(found), expected, atol=1e-12)
+    library = compiled([c.source(predictor._program)], tmp_path, "model")
+    found = [CompiledModel(library, "model", predictor, "float64").call("predict", row, 1) for row in new]
+    np.testing.assert_allclose([value for _, (value,) in found], expected, atol=1e-12)
+    np.testing.assert_allclose(run_onnx(onnx.source(predictor._program), new, np.float64)["prediction"], expected)

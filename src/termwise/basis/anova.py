@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from termwise.basis.shapes import (
     BUMP,
     DIRECTIONS,
     FUNCTIONS,
-    LABELS,
     LINEAR,
     RAMP,
     SHAPES,
@@ -29,6 +27,7 @@ from termwise.basis.shapes import (
     UNIT,
     codes_of,
     find_knots,
+    label_functions,
 )
 from termwise.design.computed import ProductDesign
 
@@ -37,7 +36,6 @@ Indices = NDArray[np.intp]
 
 FEW_PRODUCTS = 4  # terms for each single function, up to which their products may as well be stored
 SMALL_MATRIX = 1 << 21  # entries that caches hold
-WHOLE_DIGITS, MAX_PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 RARE_SHARE = 0.2  # share of the samples below which one of two values is rare
 MANY_TERMS = 64  # from which to look for inputs outside the training range costs less than to clip all
 WIDTH_UNITS = ("spacing", "std")
@@ -478,34 +476,9 @@ class AnovaBasis(Basis):
         codes = self.codes()
         alone = np.full((len(inputs) + 1, len(codes)), "", dtype=object)  # [-1, -1] for no function
         for j in np.unique(self.inputs_[self.inputs_ >= 0]):
-            knots = distinct_labels(self.knots_[j])
-            edges = distinct_labels(np.concatenate([self.ranges_[:1, j], self.knots_[j], self.ranges_[1:, j]]))
-            ramps = list(pairwise(edges)) if knots else []
-            places: list[Any] = [[()], [(center,) for center in distinct_labels(self.centers_[j])]]
-            for code, each in enumerate([*places, *[[(knot,) for knot in knots]] * 4, ramps]):
-                start = np.searchsorted(codes, code)
-                alone[j, start : start + len(each)] = [LABELS[code].format(inputs[j], *place) for place in each]
+            alone[j] = label_functions(inputs[j], codes, self.centers_[j], self.knots_[j], self.ranges_[:, j])
         is_step = (codes == STEP_ABOVE) | (codes == STEP_BELOW)
         factor = np.where(is_step, "(" + alone + ")", alone)
         (i, j), (a, b) = self.inputs_.T, self.bumps_.T
-        products = np.where(
-            is_step[a] & is_step[b], alone[i, a] + " and " + alone[j, b], factor[i, a] + " * " + factor[j, b]
-        )
-        return list(np.where(j < 0, alone[i, a], products))
-
-
-def distinct_labels(numbers: Floats) -> list[str]:
-    """Format numbers with as few digits, but at least two, as distinguish them; NaN is skipped.
-
-    Numbers from 1e-4 to 1e6 have no exponent: 1974 has all its digits, 12345 is 12350.
-    """
-    labels: list[str] = []
-    for digits in range(2, 18):
-        labels = []
-        for number in (numbers[~np.isnan(numbers)] + 0.0).tolist():
-            whole = len(str(int(abs(number)))) if abs(number) < MAX_PLAIN else WHOLE_DIGITS
-            shown = max(digits, min(WHOLE_DIGITS, whole))
-            labels.append(f"{float(f'{number:.{shown}g}'):.{max(shown, 6)}g}")
-        if len(set(labels)) == len(labels):
-            break
-    return labels
+        rules, products = alone[i, a] + " and " + alone[j, b], factor[i, a] + " * " + factor[j, b]
+        return list(np.where(j < 0, alone[i, a], np.where(is_step[a] & is_step[b], rules, products)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ FUNCTIONS = {
     "step": (STEP_ABOVE, STEP_BELOW),
     "ramp": (RAMP,),
 }  # the codes of each kind of function
+WHOLE_DIGITS, MAX_PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 
 
 @cache
@@ -84,3 +86,38 @@ def find_knots(x: Floats, count: int, least: float) -> Floats:
     low, high = values[between], values[between + 1]
     middle = low / 2 + high / 2
     return np.where((low < middle) & (middle < high), middle, low)  # neighbours may have no number between them
+
+
+def label_functions(
+    name: str, codes: NDArray[np.intp], centers: Floats, knots: Floats, ends: Floats
+) -> NDArray[np.object_]:
+    """Return the names of all functions of an input, by their numbers, of which `codes` are the kinds; "" for none.
+
+    Centres and knots are NaN where there are fewer; the ends are the lowest and the highest value.
+    """
+    labels = np.full(len(codes), "", dtype=object)
+    at_knots = [(label,) for label in distinct_labels(knots)]
+    edges = distinct_labels(np.concatenate([ends[:1], knots, ends[1:]]))
+    at_centers = [(label,) for label in distinct_labels(centers)]
+    places: list[Sequence[tuple[str, ...]]] = [[()], at_centers, *[at_knots] * 4, list(pairwise(edges))]
+    for code, each in enumerate(places if at_knots else places[:2]):
+        start = np.searchsorted(codes, code)
+        labels[start : start + len(each)] = [LABELS[code].format(name, *place) for place in each]
+    return labels
+
+
+def distinct_labels(numbers: Floats) -> list[str]:
+    """Format numbers with as few digits, but at least two, as distinguish them; NaN is skipped.
+
+    Numbers from 1e-4 to 1e6 have no exponent: 1974 has all its digits, 12345 is 12350.
+    """
+    labels: list[str] = []
+    for digits in range(2, 18):
+        labels = []
+        for number in (numbers[~np.isnan(numbers)] + 0.0).tolist():
+            whole = len(str(int(abs(number)))) if abs(number) < MAX_PLAIN else WHOLE_DIGITS
+            shown = max(digits, min(WHOLE_DIGITS, whole))
+            labels.append(f"{float(f'{number:.{shown}g}'):.{max(shown, 6)}g}")
+        if len(set(labels)) == len(labels):
+            break
+    return labels

@@ -251,7 +251,7 @@ def predict(
     identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
     keep: Annotated[Columns, typer.Option(metavar="COL", help="Further column to keep; repeatable.")] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Add which inputs of a row are out of range or of unknown level.")
+        bool, typer.Option("--details", help="Add which inputs of a row are out of range or unseen.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -260,8 +260,8 @@ def predict(
 
     Columns are selected by name; others are ignored unless they are kept with --id or --keep. If the table has the
     target too, the predictions are scored. Rows outside the range of the training data are counted, with the inputs
-    concerned, and so are levels of a category that the fit did not have: such a row is predicted without an effect of
-    this category. A time series is predicted one step ahead; where its target ends, predictions are fed back.
+    concerned, and so are categories that the fit did not have: such a row is predicted without an effect of it. A time
+    series is predicted one step ahead; where its target ends, predictions are fed back.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from termwise.selection.constraints import Constraints
 
 WHAT = "bounds, monotone or hierarchy"
 UNCONSTRAINED = {
-    "alpha": (lambda value: isinstance(value, str), "a number", "a penalty that changes with every term moves weights"),
+    "alpha": (lambda value: value == "reestimate", "a number", "a penalty that changes with every term moves weights"),
     "refit_alpha": (lambda value: value is not None, "None", "another penalty moves the weights beyond their bounds"),
     "refine": (lambda value: value is not None, "None", "an exchange may remove a term that others depend on"),
     "criterion": (lambda value: value == "fdr", "another", "knockoffs compete with terms that are not constrained"),

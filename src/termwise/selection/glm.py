@@ -17,6 +17,7 @@ model: it is renewed whenever the number of terms has doubled, which costs two p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from termwise._numerics import DEPENDENT_COLUMN, NEWTON_DECREMENT, NULL_DEVIANCE
 from termwise.design import as_design
 from termwise.linalg.losses import Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, minimise, minimise_rescaled
+from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
 from termwise.selection.nested import CentredColumns, NestedState, centred_columns
 from termwise.selection.rules import CostRule
@@ -72,6 +74,8 @@ def glm_path(
     max_terms: int,
     offset: Floats | None = None,
     intercept: bool = True,
+    signs: NDArray | None = None,
+    inputs: Sequence[tuple[int, ...]] | None = None,
 ) -> GlmModels:
     """Choose up to `max_terms` terms for targets Y, (n, q), from candidates in an array or a `Design`.
 
@@ -85,8 +89,10 @@ def glm_path(
     max_terms : the most terms.
     offset : (n,) or (n, q) added to the linear predictors, such as the logarithm of the exposure; None: zero.
     intercept : whether the models have an intercept, which is not penalised.
+    signs, inputs : constraints, as in `nested.nested_paths`.
     """
-    state = GlmState(G, null_model(Y, sample_weight, loss, offset, intercept), alpha, max_terms)
+    constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
+    state = GlmState(G, null_model(Y, sample_weight, loss, offset, intercept), alpha, max_terms, constraints)
     grow(state, CostRule(state.least_reduction), state.limit_reached)
     return state.models()
 
@@ -122,7 +128,9 @@ class GlmState(NestedState):
     The rows of V are the intercept and the terms in orthonormal coordinates, not scaled by roots of weights.
     """
 
-    def __init__(self, G: Any, null: NullModel, alpha: float, max_terms: int) -> None:
+    def __init__(
+        self, G: Any, null: NullModel, alpha: float, max_terms: int, constraints: Constraints | None = None
+    ) -> None:
         self.loss, self.samples, V, self.fit = null
         (first, n), f, q = V.shape, self.samples.sample_weight, self.samples.Y.shape[1]
         self.given, self.shift = centred_columns(as_design(G), f, intercept=bool(first))
@@ -133,7 +141,8 @@ class GlmState(NestedState):
         deviance = float(f @ self.loss.deviance(self.samples.Y, self.fit.eta))
         self.least_reduction = NEWTON_DECREMENT * max(deviance, NULL_DEVIANCE_MIN * float(f.sum()) * self.loss.scale**2)
         columns = self._in_metric()
-        super().__init__(columns, self._descent() / self.root[:, None], 0.0, max_terms)
+        super().__init__(columns, self._descent() / self.root[:, None], 0.0, max_terms, constraints)
+        self.rejected: list[int] = []  # candidates with which fitted weights leave their bounds, at this size
         self.alpha = alpha * self.given.norms / f.sum()
         self._store()
 
@@ -165,9 +174,14 @@ class GlmState(NestedState):
             self.s -= np.sum(products[:, : k - known] ** 2, axis=1)
             self.s[self.chosen] = 0.0
             self._c[:] = (products[:, k - known :] - np.outer(means, u.sum(axis=0))).T
+            self.T[known:k] = products[:, : k - known].T[: len(self.T)]
             self.refreshed = k
         self.eligible = self.s > self.least
         self.den = np.where(self.eligible, self.alpha + self.s, 1.0)
+        if self.constraints is not None:
+            model = self.R[:k, :k], self.fit.a[self.first :], self.T[:k]
+            self.eligible &= self.constraints.eligible(self.chosen, self.c, self.den, *model)
+            self.eligible[self.rejected] = False
 
     def _renew_metric(self) -> None:
         """Orthogonalise the chosen terms in the metric of the current model; s is that of a model without terms."""
@@ -187,9 +201,13 @@ class GlmState(NestedState):
         self.fit = Fit(np.vstack([intercept, self.R[:k, :k] @ weights]), self.fit.eta, None)
 
     def append(self, j: int) -> bool:
-        """Append candidate j and fit the weights, from those before; exclude it if it depends on the others."""
+        """Append candidate j and fit the weights, from those before.
+
+        It is excluded if it depends on the others, and at this size if the weights leave their bounds.
+        """
         if not super().append(j):
             return False
+        before = self.loss, self.fit, self.Q
         k, n, Y, f = len(self.chosen), len(self.Y), self.samples.Y, self.samples.sample_weight
         m, fit, loss = self.first + k, self.fit, self.loss
         self.V[m - 1] = self.Z[k - 1, :n] / self.root
@@ -204,6 +222,13 @@ class GlmState(NestedState):
             H[:, :-1, :-1], H[:, -1], H[:, :, -1] = fit.H, rows, rows
         start = Fit(np.vstack([fit.a, np.zeros((1, Y.shape[1]))]), fit.eta, H)
         self.loss, self.fit = minimise_rescaled(loss, self.V[:m], self.Q, self.samples, start)
+        if self.constraints is not None:
+            weights = sla.solve_triangular(self.R[:k, :k], self.fit.a[self.first :], check_finite=False)
+            if not self.constraints.admit(self.chosen, self.coefs[k - 1, : k - 1], weights):
+                self.loss, self.fit, self.Q = before
+                self.rejected.append(self.chosen.pop())
+                return False
+            self.rejected = []
         self._store()
         return True
 
