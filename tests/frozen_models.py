@@ -187,6 +187,8 @@ def _unfitted() -> Any:
         MISSING,
         THREE,
     )
+    shapes = AnovaBasis(n_centers=2, min_count=5, functions=("linear", "bump", "hinge", "step"), n_knots=2)
+    yield "missing values of shapes", ForwardRegressor(shapes, max_terms=6, criterion=None), MISSING, y
     yield "imputed behind an encoder", make_pipeline(TableEncoder(), SimpleImputer(), ForwardRegressor()), MISSING, y
 
 

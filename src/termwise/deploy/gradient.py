@@ -85,8 +85,8 @@ def _of_step(step: ProgramStep, Z: Floats, G: Floats) -> Floats:
             np.add.at(found.T, step.columns, np.where(step.sizes == 0, G, 0.0).T)
             return found
         case PairProducts():
-            singles, products = ProgramStep.evaluate(step, Z), np.flatnonzero(step.second >= 0)
-            first, second, by_first = step.first[products], step.second[products], np.array(G)
+            singles, (products, second) = ProgramStep.evaluate(step, Z), step.products
+            first, by_first = step.first[products], np.array(G)
             by_first[:, products] *= singles[:, second]
             by_singles = np.zeros_like(singles)
             np.add.at(by_singles.T, step.first, by_first.T)

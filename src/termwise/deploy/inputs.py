@@ -180,6 +180,12 @@ class InputSchema(Record):
         """Inputs in use."""
         return np.unique(self.columns).tolist()
 
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether all inputs in use are numbers, encoded as they are."""
+        numbers = all(self.inputs[j].kind == "number" and self.inputs[j].fill is None for j in self.used)
+        return numbers and bool((self.categories == VALUE).all())
+
     def with_fill(self, fill: Mapping[str, Any]) -> InputSchema:
         """Return the same schema with replacements of missing values of some inputs."""
         inputs = {one.name: one for one in self.inputs}
@@ -226,13 +232,10 @@ class InputSchema(Record):
     def encode(self, X: Any, complete: bool = True) -> Floats:
         """Return the numbers of a table, row by row; NaN for missing ones if it need not be complete."""
         X = self._as_table(X)
-        if not is_frame(X):
-            plain = all(self.inputs[j].kind == "number" and self.inputs[j].fill is None for j in self.used)
-            plain = plain and bool((self.categories == VALUE).all())
-            if plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-                Z = X[:, self.columns].astype(np.float64, copy=False)
-                if np.isfinite(Z).all():
-                    return Z
+        if self._is_plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+            Z = X[:, self.columns].astype(np.float64, copy=False)
+            if np.isfinite(Z).all():
+                return Z
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
         Z = np.empty((X.shape[0], len(self.columns)))
         for j, (values, missing) in zip(self.used, columns, strict=True):

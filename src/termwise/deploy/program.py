@@ -156,11 +156,17 @@ class PairProducts(ProgramStep, kind="anova", axis="singles"):
         """The functions of single inputs, of the kinds in use."""
         return single_function(frozenset(self.bumps.tolist()))
 
+    @cached_property
+    def products(self) -> tuple[Indices, Indices]:
+        """Terms that are products, and their second factors."""
+        terms = np.flatnonzero(self.second >= 0)
+        return terms, self.second[terms]
+
     def evaluate(self, Z: Floats) -> Floats:
         """Multiply single functions."""
-        singles, products = super().evaluate(Z), np.flatnonzero(self.second >= 0)
+        singles, (products, factors) = super().evaluate(Z), self.products
         terms = singles[:, self.first]
-        terms[:, products] *= singles[:, self.second[products]]
+        terms[:, products] *= singles[:, factors]
         return terms
 
     def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
@@ -499,8 +505,10 @@ class Program:
         """Return the outputs for a table, one column each."""
         Z = self.schema.encode(X, complete=self.lags is None)
         blocks = row_blocks(len(Z), self.width) if self.lags is None else [EVERY]  # lags refer to other rows
-        outputs = [apply(self.steps, Z[rows]) @ self.linear.weights.T for rows in blocks]
-        return np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs]) + self.linear.intercept
+        outputs = [self.linear.combine(apply(self.steps, Z[rows])) for rows in blocks]
+        return (
+            outputs[0] if len(outputs) == 1 else np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs])
+        )
 
     def respond(self, outputs: Floats) -> Floats:
         """Return predictions for outputs; those of a classifier stay scores."""
