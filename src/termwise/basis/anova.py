@@ -28,6 +28,7 @@ from termwise.basis.shapes import (
     codes_of,
     find_knots,
     label_functions,
+    ramp_ends,
 )
 from termwise.design.computed import ProductDesign
 
@@ -79,8 +80,9 @@ class AnovaBasis(Basis):
     functions : sequence of {"linear", "bump", "hinge", "step", "ramp"}, default=("linear", "bump")
         Kinds of single functions. With knots t between neighbouring values of an input: "hinge" `max(0, x - t)` and
         `max(0, t - x)` in standard deviations (Friedman 1991); "step" 1 where `x > t` and 0 elsewhere, in products also
-        1 where `x <= t`, so that the product of two is a rule; "ramp" 0 up to a knot, 1 from the next one on and linear
-        in between, where the ends of the range are knots as well. An input with two values is linear in any case.
+        1 where `x <= t`, so that the product of two is a rule; "ramp" 0 up to a knot, 1 from a later one on and linear
+        in between, on two fifths of the samples, where the ends of the range are knots as well. An input with two
+        values is linear in any case.
     n_knots : int, default=10
         Knots per input for hinges, steps and ramps. They divide the samples into equal shares, in which a value of many
         samples counts for one share; between all values of an input that has few. `min_count` samples or more lie on
@@ -100,7 +102,7 @@ class AnovaBasis(Basis):
     bumps_ : ndarray of shape (p, 2)
         Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none. The
         next numbers are those of hinges above, hinges below, steps above and steps below each of the `n_knots` knots,
-        and of the ramps that end there and beyond the last one.
+        and of the ramps from the lowest value and from each knot.
     signs_ : ndarray of shape (p,)
         Sign that the weight of each function must have for the model to be `monotone`; 0 where it is free.
     centers_ : ndarray of shape (d, n_centers)
@@ -360,13 +362,10 @@ class AnovaBasis(Basis):
     def _places_and_units(self) -> tuple[Floats, Floats]:
         """Place and unit of every function of every input, by the numbers in `bumps_`; NaN where there is none."""
         deviations, widths = self.deviations_[:, None], self.widths_[:, None]
-        n_centers, (d, n_knots) = self.centers_.shape[1], self.knots_.shape
+        n_centers, n_knots = self.centers_.shape[1], self.knots_.shape[1]
         places, units = [self.means_[:, None], self.centers_], [deviations, np.repeat(widths, n_centers, axis=1)]
         if n_knots:
-            counts = np.sum(~np.isnan(self.knots_), axis=1)
-            ends = np.column_stack([self.knots_, np.full(d, np.nan)])
-            ends[np.arange(d), counts] = np.where(counts > 0, self.ranges_[1], np.nan)  # the last ramp ends there
-            starts = np.column_stack([np.where(counts > 0, self.ranges_[0], np.nan), self.knots_])
+            starts, ends = ramp_ends(self.knots_, self.ranges_)
             places += [np.tile(self.knots_, 4), starts]
             units += [np.repeat(deviations, 4 * n_knots, axis=1), ends - starts]
         return np.column_stack(places), np.column_stack(units)

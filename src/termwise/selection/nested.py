@@ -89,8 +89,8 @@ def nested_paths(
     """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.
 
     A path `before`, on the same rows for the first of the targets, is continued unless there are constraints: with
-    `signs`, (p,), the weights of all models have these signs, or any where they are 0. With the `inputs` of every candidate a
-    product of inputs is chosen only if terms of each of them alone are in the model. See `Constraints`.
+    `signs`, (p,), the weights of all models have these signs, or any where they are 0. With the `inputs` of every
+    candidate a product of inputs is chosen only if terms of each of them alone are in the model. See `Constraints`.
     """
     constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
     root, n = np.sqrt(sample_weight)[:, None], sample_weight.sum()
