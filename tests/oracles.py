@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.base import clone
 
 
@@ -831,3 +832,71 @@ def calibration_error(y, probabilities, classes, n_bins):
         bins = np.array_split(np.argsort(probabilities[:, k], kind="stable"), n_bins)
         errors.append(sum(abs((y[b] == label).sum() - probabilities[b, k].sum()) for b in bins) / len(y))
     return np.mean(errors)
+
+
+def loss_value(name, y, eta, scale=1.0, level=0.5):
+    """Loss of one target from its definition; of classes, y holds the scores of the right one."""
+    u = y - eta
+    if name == "squared":
+        return u**2 / 2
+    if name == "logistic":
+        return np.log(1 + np.exp(-y * eta))
+    if name == "poisson":
+        return np.exp(eta) - y * eta
+    if name == "gamma":
+        return y / np.exp(eta) + eta
+    if name == "huber":
+        return np.where(np.abs(u) <= 1.345 * scale, u**2 / 2, 1.345 * scale * (np.abs(u) - 1.345 * scale / 2))
+    bandwidth = 0.1 * scale
+    return scale * (level * u + bandwidth * np.log(1 + np.exp(-u / bandwidth)))
+
+
+def loss_weights(G, Y, loss, alpha, counts=None, offset=0.0, intercept=True):
+    """Intercept and weights, (1 + k, q), of a loss with penalties of standardised columns, by a general optimiser."""
+    n, (k, q) = len(G), (G.shape[1], Y.shape[1])
+    counts = np.ones(n) if counts is None else counts
+    mean = counts @ G / counts.sum() if intercept else 0.0
+    penalties = (alpha * (counts @ (G - mean) ** 2 / counts.sum()))[:, None]
+    offset = np.zeros((n, 1)) if np.isscalar(offset) else np.reshape(offset, (n, -1))
+
+    def objective(x):
+        w = x.reshape(1 + k, q)
+        eta = offset + intercept * w[0] + G @ w[1:]
+        slope = counts[:, None] * loss.gradient(Y, eta)
+        value = counts @ loss.value(Y, eta) + np.sum(penalties * w[1:] ** 2) / 2
+        return value, np.vstack([intercept * slope.sum(axis=0), G.T @ slope + penalties * w[1:]]).ravel()
+
+    found = minimize(objective, np.zeros((1 + k) * q), jac=True, method="BFGS", options={"gtol": 1e-8}).x
+    return found.reshape(1 + k, q)
+
+
+def loss_forward(G, Y, loss, alpha, steps):
+    """Terms chosen one by one by the drop of the bound on a loss: explicit matrices, weights by a general optimiser."""
+    n, ones = len(G), np.ones((len(G), 1))
+    variance, chosen, metrics = G.var(axis=0), [], {}
+    for k in range(steps):
+        w = loss_weights(G[:, chosen], Y, loss, alpha)
+        eta = w[0] + G[:, chosen] @ w[1:]
+        metrics[k] = np.full(n, loss.curvature_bound) if loss.curvature_bound else loss.metric(Y, eta)
+        metric = metrics[0 if k == 0 else 2 ** int(np.log2(k))]  # renewed when the number of terms has doubled
+        H = np.hstack([ones, G[:, chosen]])
+        penalty = np.diag(np.append(0.0, alpha * variance[chosen]))
+        inverse = np.linalg.inv(H.T * metric @ H + penalty)
+        scores = np.full(G.shape[1], -np.inf)
+        for j in range(G.shape[1]):
+            if j not in chosen:
+                cross = H.T @ (metric * G[:, j])
+                s = metric @ G[:, j] ** 2 - cross @ inverse @ cross
+                scores[j] = np.sum((G[:, j] @ loss.gradient(Y, eta)) ** 2) / (alpha * variance[j] + s)
+        chosen.append(int(np.argmax(scores)))
+    return chosen
+
+
+def loss_left_out(G, Y, loss, alpha):
+    """Linear predictor of every sample under the model trained without it; the penalties stay those of all samples."""
+    eta = np.empty(Y.shape)
+    for i in range(len(G)):
+        others = np.arange(len(G)) != i
+        w = loss_weights(G[others], Y[others], loss, alpha * G.var(axis=0) / G[others].var(axis=0))
+        eta[i] = w[0] + G[i] @ w[1:]
+    return eta

@@ -203,10 +203,7 @@ def test_numeric_column_as_category(tmp_path):
     assert invoke("predict", tmp_path / "m.json", tmp_path / "new.csv").exit_code == 0
     (tmp_path / "new.csv").write_text("code,a\n2,1\n7,1\n1,1\n")
     result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
-    assert (
-        "1 of 3 rows with levels of code that the fit did not have (7): predicted without an effect of code"
-        in words(result)
-    )
+    assert "1 of 3 rows with a category of code that the fit did not have: predicted without" in words(result)
     predicted = pd.read_csv(io.StringIO(result.stdout))["prediction"]
     assert predicted[1] == predicted[2] != predicted[0]  # the only term is that of code 2
 
@@ -503,22 +500,24 @@ def test_predict_keeps_columns_and_adds_intervals_and_details(flagship, new_rows
     options = "--id", "id", "--keep", "note", "--keep", "rank", "--interval", "0.8", "--details"
     printed = invoke("predict", flagship, new_rows, *options)
     assert printed.exit_code == 0, printed.output
-    assert "1 of 5 rows with levels of kind that the fit did not have (green): predicted without an effect of kind; " \
-        "first in line 5" in words(printed)  # fmt: skip
+    told = (
+        "with a category of kind that the fit did not have: predicted without an effect of it (green); first in line 5"
+    )
+    assert f"1 of 5 rows {told}" in words(printed)
     assert re.search(r"1 of 5 rows outside the range of the training data in a: .*; first in line 3", words(printed))
     found = pd.read_csv(io.StringIO(printed.stdout), dtype={"id": str})
     assert list(found.columns) == ["id", "note", "rank", "prediction", "lower", "upper", "outside range",
-                                   "unknown levels"]  # fmt: skip
+                                   "unseen levels"]  # fmt: skip
     assert found["id"].tolist() == ["007", "008", "009", "010", "011"]
     assert found["rank"].tolist() == [1, 2, 3, 4, 5]
     assert found["note"].isna().tolist() == [False, True, False, False, False]
     assert found["outside range"].fillna("").tolist() == ["", "a", "", "", ""]
-    assert found["unknown levels"].fillna("").tolist() == ["", "", "", "kind", ""]
+    assert found["unseen levels"].fillna("").tolist() == ["", "", "", "kind", ""]
     known = pd.read_csv(new_rows).drop(index=3)
     lower, upper = load_predictor(flagship).predict_interval(known, coverage=0.8)
     assert np.allclose(found[["lower", "upper"]].drop(index=3), np.column_stack([lower, upper]))
     record = json.loads(invoke("predict", flagship, new_rows, *options, "--json").stdout)
-    assert record["rows_unknown"] == {"kind": 1}
+    assert record["rows_unseen"] == {"kind": 1}
     assert record["note"][1] is None
     assert record["rows_clipped"] + record["rows_extrapolated"] == 1
     for name in ("p.npz", "p.parquet"):
@@ -556,7 +555,7 @@ def test_explain(folder, flagship, classifier, new_rows, tmp_path):
     printed = invoke("explain", flagship, new_rows, "--id", "id")
     assert printed.exit_code == 0, printed.output
     assert "prediction = base + the sum of the effects, for 5 rows" in words(printed)
-    assert "(green): predicted without an effect of kind" in words(printed)
+    assert "predicted without an effect of it (green)" in words(printed)
     found = pd.read_csv(io.StringIO(printed.stdout), dtype={"id": str})
     assert list(found.columns[:3]) == ["id", "prediction", "base"]
     effects = [name for name in found if name.startswith("effect of ")]
@@ -636,6 +635,22 @@ def test_export(model, tmp_path):
         assert (tmp_path / name).stat().st_size > 100
     record = json.loads(invoke("export", model, "-o", tmp_path / "n.py", "--json").stdout)
     assert record["bytes"] == (tmp_path / "n.py").stat().st_size
+    for options in (
+        ["-o", "m.tex"],
+        ["-o", "m.sympy.py"],
+        ["--format", "latex", "-o", "m.txt"],
+        ["--gradient", "-o", "g.c"],
+        ["-o", "m.sql", "--table", "my table", "--keep", "id"],
+    ):
+        assert invoke("export", model, *(tmp_path / one if "." in one else one for one in options)).exit_code == 0
+    assert (tmp_path / "m.txt").read_text() == (tmp_path / "m.tex").read_text()
+    assert "import sympy" in (tmp_path / "m.sympy.py").read_text()
+    assert "int model_gradient(" in (tmp_path / "g.c").read_text()
+    query = (tmp_path / "m.sql").read_text()
+    assert 'FROM "my table" AS t' in query
+    assert '    "id",\n' in query
+    result = invoke("export", model, "--gradient", "-o", tmp_path / "m.sql")
+    assert "gradient is no option of an export to sql, which has table, keep, order_by, view" in words(result)
     result = invoke("export", model, "-o", tmp_path / "m.zip")
     assert result.exit_code == 1
     assert "to must be one of" in words(result)

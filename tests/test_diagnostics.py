@@ -117,7 +117,7 @@ def test_leave_one_out_scores_are_those_of_refits(sample):
     np.testing.assert_allclose(facts["fit"]["loo"][0], without, rtol=1e-4, atol=1e-5)
     assert facts["scores"]["loo_r2"] == pytest.approx(r2_score(y, without), rel=1e-4)
     labels = np.where(y > 0, "yes", "no")
-    classifier = ForwardClassifier(criterion=None).fit(X, labels)
+    classifier = ForwardClassifier(loss="squared", criterion=None).fit(X, labels)
     without = np.array([clone(classifier).fit(X[k], labels[k]).predict(X[~k])[0] for k in keep])
     facts = diagnostics.facts(classifier, X, labels)
     assert facts["fit"]["loo"] == without.tolist()

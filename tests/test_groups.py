@@ -190,8 +190,9 @@ def test_other_sizes_and_large_tables_keep_samples(rng):
     model = ForwardRegressor(AnovaBasis(), criterion=None, max_terms=6).fit(X, y)
     assert "share of the variance" in model.at(4).summary()
     assert model.fitted_terms_.sample.shape == (2000, 4)
-    wide = ForwardRegressor(max_terms=2).fit(rng.normal(size=(150, 11_000)), y[:150])
+    wide = ForwardRegressor(StandardScaler(), max_terms=2).fit(rng.normal(size=(150, 11_000)), y[:150])
     assert wide.fitted_terms_.sample is None
+    assert ForwardRegressor(max_terms=2).fit(X, y).fitted_terms_.sample is None  # columns
 
 
 def test_summary_says_what_larger_sizes_gain(rng):
@@ -253,7 +254,7 @@ def test_contributions_add_up_to_predictions(bumps):
     bare = diagnostics.contributions(model.predictor_, X[:3])
     assert sorted(bare.effects) == sorted(model.predictor_.term_names)
     np.testing.assert_allclose(bare.base + bare.values.sum(axis=1), model.predict(X[:3])[:, None])
-    with pytest.raises(TypeError, match="predictor must be a Predictor, got ForwardRegressor"):
+    with pytest.raises(TypeError, match=r"(?s)got ForwardRegressor.*: load a model file with load_predictor, or use "):
         diagnostics.contributions(model, X)
 
 

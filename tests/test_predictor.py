@@ -539,6 +539,7 @@ def drop(*keys):
 STEP = ("predictor", "steps", 0)
 DAMAGES = [
     (put("termwise", 1), r"termwise must be a string, got 1"),
+    (put("predictor", "link", "tan"), r"predictor\.link must be one of identity, log, sorted, got 'tan'"),
     (put("more", 1), r"the document must have no entry but format, version, termwise, predictor, facts, got 'more'"),
     (put("predictor", []), r"predictor must be an object with inputs, columns, categories"),
     (put("predictor", "inputs", {}), r"predictor\.inputs must be a list, got \{\}"),
@@ -592,6 +593,10 @@ DAMAGES = [
     (
         put("predictor", "labels", {"classes": ["a", "b"], "sharpness": "b"}),
         r"sharpness must be a finite number, got 'b'",
+    ),
+    (
+        lambda data: data["predictor"].update(labels={"classes": ["a", "b"], "sharpness": 1.0}, link="log"),
+        r"predictor\.link must be identity for classes, got 'log'",
     ),
 ]
 

@@ -70,6 +70,7 @@ RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of fre
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
 CALIBRATION_GRADIENT = 1e-10  # of the log loss: weighted and repeated samples then agree to eight digits
 NEWTON_DECREMENT = 1e-8  # of the number of samples, in units of the log-likelihood: the last step squares it
+NEWTON_DECREMENT_FINAL = 1e-12  # the same for the weights of a fitted model: repeated and weighted samples then agree
 NEWTON_RIDGE = 1e-10  # of the largest entry of a Hessian, for directions that neither data nor penalty determine
 NULL_DEVIANCE_MIN = 1e-6  # of the number of samples: less is a constant target, such as a single class
 OBJECTIVE_ROUNDING = 1e-12  # share of an objective that a step may increase it by, which is rounding of its sum

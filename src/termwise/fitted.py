@@ -335,7 +335,7 @@ class FittedTerms:
         noise = from_host(self.noise_variance, unit)
         errors = ((unit[:, None] if unit.ndim == 1 else unit) * noise) ** 0.5
         if self.link == "log":  # to first order
-            errors = errors * np.exp(as_columns(self.outputs(G)))
+            errors = errors * as_columns(self.responses(G))
         return as_type(self.squeeze(errors, axis=1), G.dtype)
 
     def loo_residuals(self) -> Array:

@@ -24,7 +24,7 @@ app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pre
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
-Language = StrEnum("Language", ["onnx", "c", "python", "json"])
+Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "latex", "json"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier", "lag"])
@@ -251,7 +251,7 @@ def predict(
     identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
     keep: Annotated[Columns, typer.Option(metavar="COL", help="Further column to keep; repeatable.")] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Add which inputs of a row are out of range or of unknown level.")
+        bool, typer.Option("--details", help="Add which inputs of a row are out of range or unseen.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -260,8 +260,8 @@ def predict(
 
     Columns are selected by name; others are ignored unless they are kept with --id or --keep. If the table has the
     target too, the predictions are scored. Rows outside the range of the training data are counted, with the inputs
-    concerned, and so are levels of a category that the fit did not have: such a row is predicted without an effect of
-    this category. A time series is predicted one step ahead; where its target ends, predictions are fed back.
+    concerned, and so are categories that the fit did not have: such a row is predicted without an effect of it. A time
+    series is predicted one step ahead; where its target ends, predictions are fed back.
 
     Examples
     --------
@@ -333,21 +333,33 @@ def report(
 def export(
     model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
-    to: Annotated[Language | None, typer.Option(help="Format; default: by the suffix of PATH.")] = None,
+    to: Annotated[Language | None, typer.Option("--to", "--format", help="Format; default: by the suffix.")] = None,
+    gradient: Annotated[bool, typer.Option("--gradient", help="C: write a function for the gradient too.")] = False,
+    table: Annotated[
+        str | None, typer.Option(help="SQL: name of the table; default: data.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        Columns, typer.Option(metavar="COL", help="SQL: column to keep; repeatable; default: inputs.")
+    ] = None,
+    order_by: Annotated[Columns, typer.Option(metavar="COL", help="SQL: column that orders rows in time.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Write a model as ONNX, as C or Python source without dependencies, or as JSON.
+    """Write a model as ONNX, C, Python, SQL, SymPy, LaTeX or JSON.
 
     Examples
     --------
         termwise export model.json --to c -o model.c
 
         termwise export model.json -o model.onnx
+
+        termwise export model.json -o model.sql --table patients --keep id
     """
     from termwise.cli.commands import run_export
 
-    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json))
+    given = {"gradient": gradient or None, "table": table, "keep": keep or None, "order_by": order_by or None}
+    options = {name: value for name, value in given.items() if value is not None}
+    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), **options)
 
 
 @command

@@ -25,7 +25,7 @@ from termwise.deploy.document import write_atomically
 pd = import_optional("pandas", "cli", "The command line")
 
 FORMATS = (".csv", ".parquet", ".npz")
-RESULTS = ("prediction", "lower", "upper", "outside range", "unknown levels")  # columns of `termwise predict`
+RESULTS = ("prediction", "lower", "upper", "outside range", "unseen levels")  # columns of `termwise predict`
 RANGE_ROUNDING = 1e-5  # relative: more than the ranges in the metadata are rounded by
 BAR_LENGTH = 30  # characters
 N_FIT, N_NEW = 400, 100  # rows of the demo
@@ -79,11 +79,11 @@ class SavedModel:
         self.predictor = accept_levels(self.predictor, X)
         return X.iloc[order].reset_index(drop=True), order
 
-    def unknown(self, table: Table) -> dict[str, Any]:
+    def unseen(self, table: Table) -> dict[str, Any]:
         """Return which rows have a level that the fit did not have, by the categories that the terms use."""
-        found = {}
+        found: dict[str, Any] = {}
         for each in self.known_inputs:
-            if each.kind == "category" and each.name in self.predictor.used_inputs:
+            if each.categories is not None and each.name in self.predictor.used_inputs:
                 column = table.columns[each.name]
                 rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, each.categories))).to_numpy()
                 found |= {each.name: rows} if rows.any() else {}
@@ -199,11 +199,11 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
         columns = kept_columns(table, options.keep) | saved.predict(table, options.proba)
         if options.interval is not None:
             columns |= saved.intervals(table, options.interval)
-        clipped, unknown = saved.clipped(table), saved.unknown(table)
+        clipped, unseen = saved.clipped(table), saved.unseen(table)
         outside = saved.extrapolated(table) | clipped
         if options.details:
             columns |= {"outside range": names_by_row(outside, table.n_rows),
-                        "unknown levels": names_by_row(unknown, table.n_rows)}  # fmt: skip
+                        "unseen levels": names_by_row(unseen, table.n_rows)}  # fmt: skip
     if out is not None:
         write_atomically(out, serialise(columns, out.suffix))
     console.print_notes(table.notes)
@@ -212,14 +212,14 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
     linear = {name: rows for name, rows in outside.items() if name not in clipped}
     rows_clipped = print_outside(table, clipped, "terms were evaluated at the boundary", console)
     rows_extrapolated = print_outside(table, linear, "linear terms were extrapolated", console)
-    print_unknown(table, unknown, console)
+    print_unseen(table, unseen, console)
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
     predictions = {name: plain_list(values) for name, values in columns.items()}
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
             "rows": table.n_rows, "rows_clipped": rows_clipped, "inputs_clipped": list(clipped),
             "rows_extrapolated": rows_extrapolated, "inputs_extrapolated": list(linear),
-            "rows_unknown": {name: int(rows.sum()) for name, rows in unknown.items()}, **predictions}  # fmt: skip
+            "rows_unseen": {name: int(rows.sum()) for name, rows in unseen.items()}, **predictions}  # fmt: skip
 
 
 def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...], console: Console) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...]
     what = "score of the class" if classes else "prediction"
     console.print(f"{what} = base + the sum of the effects, for {counted(table.n_rows, 'row')}"
                   + ("" if out is None else f", in {out}"))  # fmt: skip
-    print_unknown(table, saved.unknown(table), console)
+    print_unseen(table, saved.unseen(table), console)
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
     return {"command": "explain", "model": str(model), "data": str(data), "output": None if out is None else str(out),
@@ -297,20 +297,25 @@ def print_outside(table: Table, inputs: dict[str, Any], action: str, console: Co
     return int(rows.sum())
 
 
-def print_unknown(table: Table, unknown: dict[str, Any], console: Console) -> None:
-    """Print how many rows have levels of a category that the fit did not have, and what was done."""
-    for name, rows in unknown.items():
+def print_unseen(table: Table, unseen: dict[str, Any], console: Console) -> None:
+    """Print how many rows have a category that the fit did not have, and what was done."""
+    for name, rows in unseen.items():
         levels, first = listed(sorted(set(table.columns[name].values[rows]))), table.location(int(np.argmax(rows)))
-        console.print(f"{rows.sum()} of {counted(table.n_rows, 'row')} with levels of {name} that the fit did not have "
-                      f"({levels}): predicted without an effect of {name}; first in {first}")  # fmt: skip
+        console.print(f"{rows.sum()} of {counted(table.n_rows, 'row')} with a category of {name} that the fit did not "
+                      f"have: predicted without an effect of it ({levels}); first in {first}")  # fmt: skip
+
+
+def as_strings(values: Any) -> Any:
+    """Return an array of objects as strings, empty where a value is missing; other arrays as they are."""
+    return np.array(["" if value is None else str(value) for value in values]) if values.dtype == object else values
 
 
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:
     """Return columns as the content of a CSV, Parquet or NPZ file."""
     buffer = io.BytesIO()
     if suffix == ".npz":  # strings as such: arrays of objects would be pickled
-        np.savez(buffer, **{name: np.where(values == np.array(None), "", values).astype(str)
-                            if values.dtype == object else values for name, values in columns.items()})  # fmt: skip
+        arrays: dict[str, Any] = {name: as_strings(values) for name, values in columns.items()}
+        np.savez(buffer, **arrays)
     elif suffix == ".parquet":
         import_optional("pyarrow", "parquet", "Writing Parquet files")
         pd.DataFrame(columns).to_parquet(buffer)
@@ -331,10 +336,10 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     return {"command": "report", "model": str(model), "report": str(out), "rows": None if y is None else len(y)}
 
 
-def run_export(model: Path, language: str | None, out: Path, console: Console) -> dict[str, Any]:
-    """Run `termwise export` and return what `--json` prints."""
+def run_export(model: Path, language: str | None, out: Path, console: Console, **options: Any) -> dict[str, Any]:
+    """Run `termwise export` with options of the format, and return what `--json` prints."""
     check_output(out, [model])
-    SavedModel(model).predictor.export(out, to=language)
+    SavedModel(model).predictor.export(out, to=language, **options)
     size = out.stat().st_size
     console.print(f"{out}: {size:,} bytes", style="bold")
     return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size}

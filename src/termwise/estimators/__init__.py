@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import Array, as_type, at, densify, from_host, to_host
+from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import check_design, check_inputs
@@ -65,8 +65,8 @@ def _has_probabilities(model: Any) -> bool:
         return False
     terms = getattr(model, "fitted_terms_", None)
     if terms is None:
-        parameters = model.get_params(deep=False)
-        return parameters.get("selection_cv", 0) is not None or parameters.get("loss", "squared") != "squared"
+        folds = "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
+        return folds or model._has_likelihood()
     if terms.candidates.labels.slope is None:
         raise AttributeError(
             f"predict_proba requires scores of samples that {type(model).__name__} was fitted without, got a model "
@@ -230,7 +230,8 @@ class TermModel(BaseEstimator):
         X : array-like of shape (m, d)
             Inputs.
         """
-        return np.exp(self.predict_log_proba(X))
+        logarithms = self.predict_log_proba(X)
+        return namespace(logarithms).exp(logarithms)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -243,7 +244,9 @@ class TermModel(BaseEstimator):
         """
         labels = self._fitted().candidates.labels
         assert labels is not None
-        return log_softmax(labels.slope * class_scores(to_host(self.decision_function(X))), axis=1)
+        scores = self.decision_function(X)
+        logarithms = log_softmax(labels.slope * class_scores(to_host(scores)), axis=1)
+        return from_host(logarithms, scores) if is_foreign(scores) else logarithms
 
     def predict_interval(
         self,
@@ -332,17 +335,20 @@ class TermModel(BaseEstimator):
     def _without_folds(self, what: str) -> str:
         """Return the message for a model that lacks fold models."""
         name, remedy = type(self).__name__, "method='jackknife+' gives intervals for fixed terms"
-        if "selection_cv" not in self.get_params(deep=False):
-            return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
-        if self.selection_cv is not None:
+        parameters = self.get_params(deep=False)
+        if "selection_cv" in parameters and self.selection_cv is None:
+            return (
+                f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
+                f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
+            )
+        if "selection_cv" in parameters or hasattr(self, "at"):  # which has fold models as it was fitted
+            settings = f"max_terms={self.n_terms_}, criterion=None"
+            settings = f"size={self.n_terms_}" if "size" in parameters else settings
             return (
                 f"{what} requires the size the model was fitted with, got {name} truncated by at(): fit with "
-                f"max_terms={self.n_terms_}, criterion=None; {remedy}."
+                f"{settings}; {remedy}."
             )
-        return (
-            f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
-            f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
-        )
+        return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
 
     def _design(self, X: Any) -> Array:
         """Validate inputs and return the columns of the chosen terms."""
@@ -435,7 +441,7 @@ class TermModel(BaseEstimator):
         """Return the same model truncated at another size of its path, without refitting.
 
         At another size than its own a model fitted with `selection_cv` has no fold models: its `predict_interval` needs
-        `method="jackknife+"`, and there are no `selection_frequency_` and no probabilities.
+        `method="jackknife+"`, and there are no `selection_frequency_` and no calibrated probabilities.
 
         Parameters
         ----------
@@ -500,6 +506,10 @@ class TermModel(BaseEstimator):
         listed = [f"{names[j]} {frequency[j]:.0%}" for j in order[:LISTED_INPUTS]] or ["none"]
         more = f" and {len(order) - LISTED_INPUTS} more" if len(order) > LISTED_INPUTS else ""
         return [f"inputs used by the models of {len(folds.models)} folds: {', '.join(listed)}{more}"]
+
+    def _has_likelihood(self) -> bool:
+        """Whether a classifier will have probabilities without calibration."""
+        return False
 
     def _summary_lines(self) -> list[str]:
         """Lines an estimator adds to the summary after the first."""

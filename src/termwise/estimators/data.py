@@ -106,7 +106,8 @@ class DesignData:
 
         The targets, (n, q), are those of the data unless others are given.
         """
-        terms, statistics = replace(terms, sample=self.data.sample()), terms.statistics
+        sample = None if self.candidates.basis is None else self.data.sample()  # columns are effects as they are
+        terms, statistics = replace(terms, sample=sample), terms.statistics
         if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
             return terms
         G, Y = self.whole, as_columns(self.data.y) if targets is None else targets

@@ -15,8 +15,8 @@ from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import as_columns, densify, is_foreign
-from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
+from termwise._arrays import densify, is_foreign
+from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
@@ -37,9 +37,10 @@ from termwise.estimators.glm import (
     SQUARED_ALPHA,
     check_exposure,
     class_weighted,
-    deviance_explained,
     fit_glm,
     resolve_loss,
+    score_deviance,
+    squared_only,
     truncate_glm_path,
 )
 from termwise.execution import select_terms, select_terms_on_cluster
@@ -498,6 +499,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.verbose = verbose
         self.selection_cv = selection_cv
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma")
+        return tags
+
     @with_callbacks
     def fit(
         self,
@@ -543,14 +549,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
         scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
         """
-        terms = self._fitted()
+        self._fitted()
         if not isinstance(self.path_, GlmPath):
             return super().score(X, y, sample_weight)
-        eta = as_columns(self.linear_predictor(X))
-        eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
-        Y = np.zeros_like(eta) + as_columns(check_targets(y))
-        loss = self.path_.training().models.losses[self.n_terms_]
-        return deviance_explained(loss, Y, eta, check_counts(sample_weight, len(Y)))
+        return score_deviance(self, X, y, sample_weight)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return truncate_path(self, path, k, terms.candidates)
@@ -575,9 +577,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     basis : transformer or None, default=None
         Yields the candidates. None: the columns of X.
     loss : {"auto", "logistic", "squared"}, default="auto"
-        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data on a device,
-        in a file or on a Dask cluster, and with a rule, a criterion or another option that other losses lack. `loss_`
-        is the loss of a fit. "squared" is the loss of the papers.
+        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data in a file or
+        on a Dask cluster, and with a rule, a criterion or another option that the logistic loss lacks. `loss_` is the
+        loss of a fit. "squared" is the loss of the papers.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights; "balanced" makes those of all classes equal.
     rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="auto"
@@ -729,6 +731,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         weights = class_weighted(self.class_weight, y, sample_weight)
         terms, attributes = fit_forward(self, X, y, weights, classify=True)
         return self._store(with_fold_models(self, terms, X, y, weights), **attributes)
+
+    def _has_likelihood(self) -> bool:
+        return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
     _cut = ForwardRegressor._cut
     _summary_lines = ForwardRegressor._summary_lines

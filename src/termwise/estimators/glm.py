@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 
-from termwise._arrays import as_columns, is_foreign, to_host
-from termwise._checks import check_choice, check_counts, check_indices, check_number, is_dask
+from termwise._arrays import as_columns, from_host, is_foreign, to_host
+from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators.constraints import find_constraints
@@ -49,7 +50,7 @@ def squared_only(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[st
         return "refine", "None", estimator.refine
     if estimator.refit_alpha == "gcv":
         return "refit_alpha", "None or 'loo'", estimator.refit_alpha
-    if is_dask(X, y, sample_weight) or is_foreign(X) or isinstance(X, RowFile):
+    if is_dask(X, y, sample_weight) or isinstance(X, RowFile):
         return "X", "an array, a sparse matrix or a data frame in memory", type(X).__name__
     return None
 
@@ -112,7 +113,7 @@ def check_exposure(exposure: ArrayLike | None, loss: str, n: int) -> Floats | No
 
 def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
     """Return the sample weights times the weights of the classes."""
-    if class_weight is None:
+    if class_weight is None or y is None:
         return sample_weight
     if not isinstance(class_weight, dict):
         check_choice("class_weight", class_weight, ["balanced"], remedy="or give a dict of weights by class, or None")
@@ -121,7 +122,7 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
             f"class_weight must be None for Dask data, got {class_weight!r}: multiply sample_weight by the weights of "
             "the classes instead."
         )
-    y = np.asarray(to_host(y))
+    y = column_or_1d(to_host(y) if is_foreign(y) else y)
     weights = check_counts(sample_weight, len(y))
     classes = np.unique(y)
     if class_weight == "balanced":
@@ -164,9 +165,11 @@ def fit_glm(
     loss.check(targets)
     used = data.used
     offset = None if exposures is None else np.log(exposures[used])
-    G = sp.csc_array(design.G) if sp.issparse(design.G) else design.G
+    G, like = design.G, getattr(design.G, "like", design.G)
+    if is_foreign(like):  # the path grows on the host
+        G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
     path = select_glm_terms(
-        G if isinstance(G, Design) or sp.issparse(G) else np.asarray(G),
+        sp.csc_array(G) if sp.issparse(G) else G,
         targets[used],
         design.weights,
         loss,
@@ -175,6 +178,7 @@ def fit_glm(
         offset,
         callback,
     )
+    path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
     size = max(path.choose(settings.criterion), min(len(included), len(path)))
     terms, attributes = truncate_glm_path(estimator, path, size, candidates)
@@ -200,9 +204,23 @@ def truncate_glm_path(
         candidates = replace(candidates, labels=labels)
     rows = WeightedRows(samples.sample_weight, estimator.fit_intercept)
     criterion, means = estimator.criterion if estimator.criterion == "bic" else "loo", training.models.means[:k]
-    statistics = FitStatistics(rows, fit.solution, means, fit.criteria, criterion, Y - left_out)
+    residuals = Y - left_out if path.like is None else from_host(Y - left_out, path.like)
+    statistics = FitStatistics(rows, fit.solution, means, fit.criteria, criterion, residuals)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], fit.start, statistics, link)
+    if path.like is not None:
+        weights, intercept = (from_host(values, path.like) for values in (terms.weights, terms.intercept))
+        terms = replace(terms, weights=weights, intercept=intercept)
     return terms, {"alpha_": fit.alpha, "loss_": path.loss, "deviance_explained_": fit.explained}
+
+
+def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return the share of the deviance that a fitted model with a loss other than the squared one explains, D2."""
+    terms = model.fitted_terms_
+    eta = to_host(as_columns(model.linear_predictor(X)))
+    eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
+    Y = np.zeros_like(eta) + as_columns(check_targets(y))
+    loss = model.path_.training().models.losses[model.n_terms_]
+    return deviance_explained(loss, Y, eta, check_counts(sample_weight, len(Y)))
 
 
 def deviance_explained(loss: Loss, Y: Floats, eta: Floats, sample_weight: Floats) -> float:

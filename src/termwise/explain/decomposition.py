@@ -59,7 +59,7 @@ class AdditiveDecomposition:
         G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
         for key, terms in self.groups().items():
             if len(key) == MAX_JOINT:
-                found[key] = Part(None, G[:, terms] @ weights[:, terms].T)
+                found[key] = Part(np.empty((0, len(weights))), G[:, terms] @ weights[:, terms].T)
                 continue
             members = [purify.inputs[k] for k in key]
             codes = [one.grid(purify.pair_size if len(key) == 2 else purify.grid_size)[1] for one in members]

@@ -128,7 +128,7 @@ def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: in
     bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify, U) for fold in folds], mains)
     effects = []
     for (key, part), share in zip(pure.items(), shares, strict=True):
-        if part.grid is not None:
+        if len(part.grid):
             members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
             found = describe(members, part.grid, part.rows.std(axis=0), band, observed=X is not None)
             effects.append([replace(one, share=float(of)) for one, of in zip(found, share, strict=True)])
@@ -284,7 +284,7 @@ def effect_metadata(outputs: tuple[Effect, ...]) -> Metadata:
         "deciles": [round_significant(v, 4) for v in one.deciles],
     }
     if one.share is not None:
-        found["share"] = [round_significant(effect.share, 4) for effect in outputs]
+        found["share"] = [round_significant(effect.share or 0.0, 4) for effect in outputs]
     if one.density is not None:
         found["support"] = to_plain(one.support.astype(np.int8))
         if len(one.inputs) == 1:

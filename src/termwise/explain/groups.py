@@ -91,7 +91,8 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
 
     For terms that cannot be separated into main effects and interactions.
     """
-    model, groups = resolved.model, {}
+    model = resolved.model
+    groups: dict[tuple[int, ...], list[int]] = {}
     for term, inputs in enumerate(inputs_of(model.fitted_terms_)):
         groups.setdefault(inputs, []).append(term)
     terms = {key: np.array(some) for key, some in groups.items()}
@@ -140,8 +141,8 @@ def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
     estimator : fitted estimator of termwise, `CriterionSearch`, or a pipeline that ends in one
         The model.
     X : data frame or array-like of shape (n, d), default=None
-        Samples, by default those that the model has kept of its fit: at most 2,000, and none of very wide tables, files
-        and data on a cluster.
+        Samples, by default those that a model with a basis has kept of its fit: at most 2,000, and none of very wide
+        tables and of data on a cluster.
 
     Returns
     -------
@@ -165,6 +166,8 @@ def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
     >>> model = ForwardRegressor(AnovaBasis()).fit(X, y)
     >>> for effect in diagnostics.effects_table(model)[:2]:
     ...     print(" and ".join(effect["inputs"]), effect["n_terms"], f"{effect['share']:.0%}")
+    x0 3 83%
+    x1 and x2 1 16%
     """
     resolved = resolve(estimator, "effects_table")
     sample = resolved.model.fitted_terms_.sample

@@ -42,53 +42,43 @@ class Input:
     @cached_property
     def ends(self) -> tuple[float, float]:
         """Ends of the axis of numbers: the lowest and the highest, around a constant one unit."""
-        low, high = float(self.present.min()), float(self.present.max())
+        low, high = float(self.rows.min()), float(self.rows.max())
         return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-    @cached_property
-    def present(self) -> Floats:
-        """Values that are not missing; zero if all are."""
-        values = self.rows[~np.isnan(self.rows)]
-        return values if len(values) else np.zeros(1)
 
     @property
     def deciles(self) -> Floats:
         """Deciles of numbers; empty for categories."""
-        return np.empty(0) if self.categories is not None else np.quantile(self.present, DECILES)
+        return np.empty(0) if self.categories is not None else np.quantile(self.rows[:, 0], DECILES)
 
     def nearest(self, size: int) -> NDArray[np.intp]:
-        """Place on the grid that is nearest to each row; -1 for missing values and unknown categories."""
+        """Place on the grid that is nearest to each row; -1 for a category that the model does not know."""
         if self.categories is not None:
             return np.where(self.rows.any(axis=1), self.rows.argmax(axis=1), -1)
         low, high = self.ends
-        places = np.rint((self.rows[:, 0] - low) / (high - low) * (size - 1))
-        return np.nan_to_num(places, nan=-1.0).astype(np.intp)
+        return np.rint((self.rows[:, 0] - low) / (high - low) * (size - 1)).astype(np.intp)
 
     @cached_property
     def _knots(self) -> tuple[Floats, int]:
         """Knots and degree of the splines: all values of an input that has few, else quantiles."""
-        distinct = np.unique(self.present)
+        distinct = np.unique(self.rows)
         n_functions = int(np.clip(round(len(self.rows) ** 0.25), MIN_FUNCTIONS, MAX_FUNCTIONS))
         if len(distinct) <= n_functions:
             return distinct, 1
-        return np.unique(np.quantile(self.present, np.linspace(0, 1, n_functions - 2))), 3
+        return np.unique(np.quantile(self.rows, np.linspace(0, 1, n_functions - 2))), 3
 
     def functions(self, codes: Floats) -> Floats:
         """Functions of this input alone, (m, number of functions), at some values given as encoded columns.
 
         Indicators of categories; of numbers B-splines, cubic with knots at quantiles, or piecewise linear between all
-        values if these are few, which is an indicator of each on the rows. They add up to one, and are zero where the
-        value is missing.
+        values if these are few, which is an indicator of each on the rows. They add up to one.
         """
         if self.categories is not None:
             return codes
         knots, degree = self._knots
-        present = ~np.isnan(codes[:, :1])
         if len(knots) == 1:
-            return present.astype(np.float64)
+            return np.ones((len(codes), 1))
         padded = np.concatenate([np.repeat(knots[0], degree), knots, np.repeat(knots[-1], degree)])
-        inside = np.clip(np.where(present, codes, knots[0])[:, 0], knots[0], knots[-1])
-        return BSpline.design_matrix(inside, padded, degree).toarray() * present
+        return BSpline.design_matrix(np.clip(codes[:, 0], knots[0], knots[-1]), padded, degree).toarray()
 
     @cached_property
     def row_functions(self) -> Floats:

@@ -24,7 +24,7 @@ Key = tuple[int, ...]  # one to three inputs, by their positions
 class Part(NamedTuple):
     """Contribution of one to three inputs to q outputs."""
 
-    grid: Floats | None  # (m, q) or (m1, m2, q); None for three inputs, which are not drawn
+    grid: Floats  # (m, q) or (m1, m2, q); (0, q) for three inputs, which are not drawn
     rows: Floats  # (n, q)
 
 
@@ -56,10 +56,7 @@ class Purification:
             for key in [key for key in pure if len(key) == n_inputs]:
                 self._move(key, pure)
         centers = {key: part.rows.mean(axis=0) for key, part in pure.items()}
-        centred = {
-            key: Part(None if part.grid is None else part.grid - centers[key], part.rows - centers[key])
-            for key, part in pure.items()
-        }
+        centred = {key: Part(part.grid - centers[key], part.rows - centers[key]) for key, part in pure.items()}
         return centred, np.sum(list(centers.values()), axis=0)
 
     def _move(self, key: Key, parts: dict[Key, Part]) -> None:
@@ -75,11 +72,10 @@ class Purification:
         ends = np.cumsum([basis.shape[1] for basis in bases])[:-1]
         for some, basis, weights in zip(lower, bases, np.split(coef, ends), strict=True):
             own, own_rows = parts.get(some, Part(np.zeros(1), np.zeros(1)))
-            assert own is not None, "effects of one and two inputs have a grid"
             size = self.grid_size if len(some) == 1 else self.pair_size
             parts[some] = Part(own + self._on_grid(some, weights, size), own_rows + basis @ weights)
             rows = rows - basis @ weights
-            if grid is not None:
+            if len(grid):
                 grid = grid - np.expand_dims(self._on_grid(some, weights, self.pair_size), 1 - key.index(some[0]))
         parts[key] = Part(grid, rows)
 

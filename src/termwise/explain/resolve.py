@@ -25,7 +25,7 @@ from termwise.estimators.refits import find_model
 from termwise.linalg.criteria import CRITERIA, misclassified
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
-from termwise.selection.path import SIZES, tcr_thresholds
+from termwise.selection.path import tcr_thresholds
 
 Floats = NDArray[np.float64]
 Metadata = dict[str, Any]
@@ -178,14 +178,14 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
         for row in rows:
             if row["size"] < len(errors):
                 row["cv"] = round_significant(errors[row["size"]] * variance)
-    criteria = [name for name in ("cv", *CRITERIA, "loo_error") if any(name in row for row in rows)]
+    criteria = [name for name in ("cv", *path.criteria, "loo_error") if any(name in row for row in rows)]
     choices = {}
     for name in criteria:
         candidates = [row for row in rows if row.get(name) is not None and (row["size"] or path.fit_intercept)]
         if candidates:
             choices[name] = min((row[name], row["size"]) for row in candidates)[1]
     if len(path) and not refitted:
-        choices |= {name: path.choose(name) for name in SIZES}
+        choices |= {name: path.choose(name) for name in path.size_criteria}
     labels = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
     inputs = [[str(labels[j]) for j in some] for some in inputs_of_columns(model.basis_, path.terms)]
     found = {"criteria": criteria, "choices": choices, "path": rows, "sizes": sizes}
@@ -197,7 +197,7 @@ def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     rows: list[Metadata] = []
     thresholds = tcr_thresholds(path) if len(path) else np.empty(0)
     for k, step in enumerate(path.steps):
-        values = {name: round_significant(getattr(step, name)) for name in (*CRITERIA, "loo_se", "dof", "alpha")}
+        values = {name: round_significant(getattr(step, name)) for name in (*path.criteria, "loo_se", "dof", "alpha")}
         rows.append({"size": k, "term": names[k - 1] if k else None, **values})
         if k:
             reductions = {"reduction": step.reduction, "threshold": thresholds[k - 1]}

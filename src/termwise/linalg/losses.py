@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
+from termwise._arrays import namespace
 from termwise._numerics import RESIDUAL_SCALE_MIN
 
 Floats = NDArray[np.float64]
@@ -53,10 +54,10 @@ def softmax(eta: Floats) -> Floats:
 
 LINKS: dict[str, Callable[[Any], Any]] = {
     "identity": lambda eta: eta,
-    "log": np.exp,
+    "log": lambda eta: namespace(eta).exp(eta),
     "logit": expit,
     "softmax": softmax,
-    "sorted": lambda eta: np.sort(eta, axis=-1),
+    "sorted": lambda eta: namespace(eta).sort(eta, axis=-1),
 }
 
 

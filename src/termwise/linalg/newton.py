@@ -90,10 +90,12 @@ def multinomial_step(V: Floats, Q: Floats, samples: Samples, eta: Floats, gradie
     return step
 
 
-def minimise(loss: Loss, V: Floats, Q: Floats, samples: Samples, start: Fit) -> Fit:
+def minimise(
+    loss: Loss, V: Floats, Q: Floats, samples: Samples, start: Fit, tolerance: float = NEWTON_DECREMENT
+) -> Fit:
     """Minimise J from a start, whose H, if it has one, is that of its eta."""
     Y, f, a, eta, H = samples.Y, samples.sample_weight, start.a, start.eta, start.H
-    least = NEWTON_DECREMENT * float(f.sum()) * loss.scale**2
+    least = tolerance * float(f.sum()) * loss.scale**2
 
     def objective(a: Floats, eta: Floats) -> float:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import as_columns, different_rows, evenly
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
-from termwise.basis import AnovaBasis, Basis, SmoothBasis
+from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.recipe.settings import RecipeSettings
@@ -31,6 +31,12 @@ class Samples(NamedTuple):
     X: Floats  # (n, d)
     Y: Floats  # (n, q)
     sample_weight: Floats  # (n,)
+    blocks: Indices | None = None  # (n,), samples with the same number stay in one fold
+
+    def rows(self, which: Any) -> Self:
+        """Return some of the samples."""
+        blocks = None if self.blocks is None else self.blocks[which]
+        return type(self)(self.X[which], self.Y[which], self.sample_weight[which], blocks)
 
 
 def comparable(X: Floats) -> Floats:
@@ -45,20 +51,27 @@ class Inputs(NamedTuple):
     n_curved: int  # inputs with more than two values, of which functions other than linear ones are made
     n_centers: int  # number of Gaussians
     groups: Indices  # (d,), the column of the table that each input comes from
+    monotone: dict[int, int] | None = None  # inputs, and the directions of their effects
 
     @classmethod
-    def from_samples(cls, X: Floats, groups: Indices, n_centers: int) -> Self:
+    def from_samples(cls, X: Floats, groups: Indices, n_centers: int, monotone: dict[int, int] | None = None) -> Self:
         """Describe the inputs of some samples."""
         low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)  # of the values that are not missing
         curved = np.any((low < X) & (high > X), axis=0)
-        return cls(X.shape[1], int(curved.sum()), n_centers, groups)
+        return cls(X.shape[1], int(curved.sum()), n_centers, groups, monotone)
 
 
 def anova_candidates(basis: Any, d: int, stored: bool) -> int:
     """Bound the number of functions an `AnovaBasis` makes of d inputs."""
+    basis = basis.basis if isinstance(basis, LevelMeans) else basis
     kinds = {"bump": basis.n_centers, "hinge": 2 * basis.n_knots, "step": 2 * basis.n_knots}
     functions = min(d, getattr(basis, "n_inputs", d)) * (1 + sum(kinds.get(name, 0) for name in basis.functions))
     return functions**2 // 2 if basis.order == 2 and stored else functions
+
+
+def gaussian_candidates(basis: Any, d: int, stored: bool) -> int:
+    """Bound the number of functions a `SmoothBasis` makes of d inputs."""
+    return d + (basis.basis if isinstance(basis, LevelMeans) else basis).centers
 
 
 @dataclass(frozen=True)
@@ -115,9 +128,15 @@ class ScreenedPairs(AnovaBasis):
         functions: Sequence[str] = ("linear", "bump"),
         n_knots: int = 10,
         groups: Indices | None = None,
+        monotone: dict[int, int] | None = None,
     ) -> None:
         super().__init__(
-            min_count=min_count, extrapolation=extrapolation, functions=functions, n_knots=n_knots, groups=groups
+            min_count=min_count,
+            extrapolation=extrapolation,
+            functions=functions,
+            n_knots=n_knots,
+            groups=groups,
+            monotone=monotone,
         )
         self.n_inputs = n_inputs
 
@@ -159,10 +178,11 @@ def explained_variance(G: Floats, R: Floats) -> Floats:
 
 def build_pairs(inputs: Inputs, settings: RecipeSettings) -> AnovaBasis:
     """Return the products of all inputs, or of many inputs those of the screened ones."""
-    outside, groups = settings.extrapolation, inputs.groups
+    outside, groups, monotone = settings.extrapolation, inputs.groups, inputs.monotone
     if inputs.d <= settings.max_paired_inputs:
-        return AnovaBasis(extrapolation=outside, groups=groups)
-    return ScreenedPairs(n_inputs=settings.n_screened_inputs, extrapolation=outside, groups=groups)
+        return AnovaBasis(extrapolation=outside, groups=groups, monotone=monotone)
+    n_inputs = settings.n_screened_inputs
+    return ScreenedPairs(n_inputs=n_inputs, extrapolation=outside, groups=groups, monotone=monotone)
 
 
 def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: int) -> AnovaBasis:
@@ -172,10 +192,16 @@ def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: in
     n_curved = min(inputs.n_curved, settings.n_knotted_inputs) if many else inputs.n_curved
     affordable = settings.max_single_functions // (2 * max(n_curved, 1))
     n_knots = int(np.clip(affordable, settings.min_knots, n_knots))
+    monotone, n_inputs = inputs.monotone, settings.n_knotted_inputs
     if not many:
-        return AnovaBasis(extrapolation=outside, groups=groups, functions=functions, n_knots=n_knots)
+        return AnovaBasis(extrapolation=outside, functions=functions, n_knots=n_knots, groups=groups, monotone=monotone)
     return ScreenedPairs(
-        n_inputs=settings.n_knotted_inputs, extrapolation=outside, groups=groups, functions=functions, n_knots=n_knots
+        n_inputs=n_inputs,
+        extrapolation=outside,
+        functions=functions,
+        n_knots=n_knots,
+        groups=groups,
+        monotone=monotone,
     )
 
 
@@ -263,13 +289,15 @@ class TunedSmoothBasis(SmoothBasis):
 DICTIONARIES = {
     "linear": Dictionary(
         "linear terms",
-        build=lambda inputs, settings: AnovaBasis(n_centers=0, order=1),
+        build=lambda inputs, settings: AnovaBasis(n_centers=0, order=1, monotone=inputs.monotone),
         contained_in=("additive", "pairs", "hinges", "steps", "smooth", "relevant"),
         option="none",
     ),
     "additive": Dictionary(
         "linear terms and bumps of single inputs",
-        build=lambda inputs, settings: AnovaBasis(order=1, extrapolation=settings.extrapolation),
+        build=lambda inputs, settings: AnovaBasis(
+            order=1, extrapolation=settings.extrapolation, monotone=inputs.monotone
+        ),
         contained_in=("pairs",),
     ),
     "pairs": Dictionary(
@@ -301,7 +329,7 @@ DICTIONARIES = {
             inputs.n_centers, settings.widths, settings.width_rows, extrapolation=settings.extrapolation
         ),
         is_tried=lambda inputs, settings: inputs.d <= settings.max_gaussian_inputs,
-        max_candidates=lambda basis, d, stored: d + basis.centers,
+        max_candidates=gaussian_candidates,
         drawable=False,
         option="smooth",
     ),
@@ -311,7 +339,7 @@ DICTIONARIES = {
             centers=inputs.n_centers, relevance="auto", extrapolation=settings.extrapolation
         ),
         is_tried=lambda inputs, settings: 1 < inputs.d <= settings.max_ard_inputs,
-        max_candidates=lambda basis, d, stored: d + basis.centers,
+        max_candidates=gaussian_candidates,
         drawable=False,
         option="relevant",
     ),

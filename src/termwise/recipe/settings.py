@@ -34,6 +34,9 @@ class RecipeSettings:
 
     # -- length of the paths -------------------------------------------------------------------------------------------
     alpha: float = 1e-6  # ridge penalty during selection: stabilises near-duplicate candidates, hardly shrinks
+    loss_alpha: float = (
+        1.0  # penalty of losses other than the squared one, on standardised columns: C = 1 of scikit-learn
+    )
     first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
     min_first_terms: int = 10  # their minimum length
     rows_per_first_term: int = 8  # rows for each of the first terms
@@ -47,6 +50,7 @@ class RecipeSettings:
     small_se: float = 0.25  # "small": standard errors above the minimum, between none and the one-standard-error rule
     small_loss: float = 0.1  # "small": share of the explained variance that may be lost, if standard errors are large
     small_extra_terms: int = 1  # "small": terms beyond the fewest if they lower the error
+    readable_terms: int = 20  # "readable": maximum number of terms, what fits on a page
     drawable_se: float = 1.0  # "small": standard errors by which a model that cannot be drawn must be better
 
     # -- stacked ensemble ----------------------------------------------------------------------------------------------
@@ -81,6 +85,8 @@ class RecipeSettings:
     max_single_functions: int = 250  # at most as many: products cost the square
     max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots; beyond,
     n_knotted_inputs: int = 20  # only the screened ones
+    max_levels: int = 20  # levels up to which every one has an indicator; beyond, means of the targets take their place
+    min_level_rows: int = 5  # levels of fewer rows share one indicator
     max_gaussian_inputs: int = 3000  # distances concentrate in high dimensions, and every centre stores one row
     max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
     # Nonlinear dictionaries outside the training range: a linear term beside bumps is part of a curve and must not go

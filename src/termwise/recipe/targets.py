@@ -75,7 +75,7 @@ class RidgeTarget:
             return cls.fit(G, Y, sample_weight)
         K = product_kernel(basis, X)
         K[np.diag_indices_from(K)] += KERNEL_JITTER * np.trace(K) / len(K)
-        L: Floats = np.linalg.cholesky(K)  # columns with the same inner products
+        L = np.linalg.cholesky(K).astype(np.float64, copy=False)  # columns with the same inner products
         return cls.from_columns(L, Y, sample_weight)
 
     @classmethod
@@ -138,7 +138,7 @@ class Reference:
     @classmethod
     def fit(cls, estimator: Any, samples: Samples, groups: Indices, labels: bool, settings: RecipeSettings) -> Self:
         """Train the model on the samples and evaluate it at these and at synthetic inputs."""
-        X, Y, sample_weight = samples
+        X, Y, sample_weight, _ = samples
         synthetic = synthetic_inputs(X, groups, settings)
         both, estimator = np.vstack([X, synthetic]), accepting_missing(estimator, X)
         weighted = {"sample_weight": sample_weight} if has_fit_parameter(estimator, "sample_weight") else {}
@@ -158,6 +158,7 @@ class Reference:
         alpha: float,
         max_terms: int,
         before: NestedModels | None = None,
+        constraints: dict[str, Any] | None = None,
     ) -> NestedModels:
         """Select terms of a fitted basis that reproduce the predictions for samples, and for synthetic inputs.
 
@@ -165,7 +166,8 @@ class Reference:
         """
         values, weights = self.rows(sample_weight)
         every = np.vstack([X, self.X]).astype(np.float32)
-        (models,) = nested_paths(design_matrix(basis, every), [values], weights, alpha, max_terms, before)
+        design, limits = design_matrix(basis, every), constraints or {}
+        (models,) = nested_paths(design, [values], weights, alpha, max_terms, before, **limits)
         return models
 
     def rows(self, sample_weight: Floats) -> tuple[Floats, Floats]:
@@ -320,6 +322,7 @@ class EnsembleTarget:
         cls,
         members: Sequence[Member],
         bases: Mapping[str, Any],
+        designs: Mapping[str, Any],
         X: Floats,
         Y: Floats,
         rows: WeightedRows,
@@ -328,7 +331,6 @@ class EnsembleTarget:
     ) -> tuple[Self, dict[str, Indices]]:
         """Fit every member to the candidates of its dictionary; return also the terms used of each dictionary."""
         ridges: dict[str, RidgeTarget] = {}
-        candidates = {name: design_matrix(basis, X) for name, basis in bases.items()}
         terms = {name: np.empty(0, dtype=np.intp) for name in bases}
         fits = []
         for name, target, size, weight in members:
@@ -337,7 +339,7 @@ class EnsembleTarget:
                 fits.append((weight, MemberFit.from_reference(models, Y, rows)))
                 terms[name] = np.union1d(terms[name], models.terms)
                 continue
-            G = candidates[name] if size else np.empty((len(Y), 0))
+            G = designs[name] if size else np.empty((len(Y), 0))
             if target == "ridge" and name not in ridges:
                 ridges[name] = RidgeTarget.of_basis(bases[name], X, G, Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None

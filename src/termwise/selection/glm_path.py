@@ -26,7 +26,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._arrays import from_host, to_host
 from termwise._checks import check_choice, check_indices
+from termwise._numerics import NEWTON_DECREMENT_FINAL
 from termwise.linalg.least_squares import Solution, WeightedRows
 from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
@@ -56,6 +58,7 @@ class GlmPath(SelectionPath):
     loss: str = ""
     dispersions: list[float] = field(default_factory=list, repr=False)
     term_dof: int = 1
+    like: Any = field(default=None, repr=False)  # an array of the library and device of the candidates
 
     criteria: ClassVar[tuple[str, ...]] = ("loo", "bic")
     size_criteria: ClassVar[tuple[str, ...]] = ("tcr", "loo", "one_se", "bic")
@@ -100,8 +103,8 @@ class GlmSolution(Solution):
 
     def row_variances(self, centred: Floats, rows: WeightedRows) -> Floats:
         """Variance of the linear predictors, (m, q), for centred rows of the chosen columns."""
-        rows_of_all = np.hstack([np.ones((len(centred), 1)), centred])
-        return np.einsum("mi,qij,mj->mq", rows_of_all, self.covariance, rows_of_all)
+        both = np.hstack([np.ones((centred.shape[0], 1)), to_host(centred)])
+        return from_host(np.einsum("mi,qij,mj->mq", both, self.covariance, both), centred)
 
 
 class GlmFit(NamedTuple):
@@ -158,7 +161,7 @@ class GlmTraining:
         V, to_weights, Q, fit = self.problem(k)
         if refit is not None and k:
             alpha, fit = self.best_alpha(loss, V, Q, fit)
-        fit = minimise(loss, V, alpha * Q, samples, fit)
+        fit = minimise(loss, V, alpha * Q, samples, fit, NEWTON_DECREMENT_FINAL)
         left_out, dof = approximate_loo(loss, V, alpha * Q, samples, fit, self.null_eta)
         numbers, joint = measure(loss, samples, fit.eta, left_out, dof), to_weights @ fit.a
         f, (n_rows, q) = samples.sample_weight, samples.Y.shape

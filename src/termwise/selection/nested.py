@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import DEPENDENT_COLUMN, FLOAT64, OFFSET_SHARE, ROUNDING_SHARE
+from termwise._numerics import DEPENDENT_COLUMN, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
 from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
@@ -89,7 +89,7 @@ def nested_paths(
     """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.
 
     A path `before`, on the same rows for the first of the targets, is continued unless there are constraints: with
-    `signs`, (p,), the weights of all models have these signs, or any where they are 0. With the `inputs` of every
+    `signs`, (p,), the weights of all models have these signs, or any where they are 0; with the `inputs` of every
     candidate a product of inputs is chosen only if terms of each of them alone are in the model. See `Constraints`.
     """
     constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
@@ -127,10 +127,10 @@ def centred_columns(design: Design, sample_weight: Floats, intercept: bool = Tru
     n, weighted = sample_weight.sum(), bool(np.any(sample_weight != 1))
     means = design.products(sample_weight) / n if intercept else np.zeros(design.shape[1])
     norms = design.power_sums(2, sample_weight if weighted else None, means)
-    rounding, shift = n * (ROUNDING_SHARE[FLOAT64] * means) ** 2, np.zeros_like(means)
-    offset = norms < OFFSET_SHARE[FLOAT64] * n * means**2
+    rounding, shift = n * (ROUNDING_SHARE[design.dtype] * means) ** 2, np.zeros_like(means)
+    offset = norms < OFFSET_SHARE[design.dtype] * n * means**2
     if offset.any():  # products with such a column would lose digits
-        shift[offset] = means[offset]
+        shift[offset] = means[offset].astype(design.dtype)  # what is subtracted
         design = design.shifted(shift)
         means = design.products(sample_weight) / n
         norms = design.power_sums(2, sample_weight if weighted else None, means)
