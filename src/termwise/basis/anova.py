@@ -203,7 +203,6 @@ class AnovaBasis(Basis):
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 has no bumps, 4 suits most data")
-        unit, factor = self._resolve_width()
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
@@ -217,28 +216,33 @@ class AnovaBasis(Basis):
         missing = np.isnan(distinct) if self.missing_.any() else np.zeros((1, 1), dtype=bool)
         binary = np.all((low == distinct) | (high == distinct) | missing, axis=0)
         share = np.sum(high == distinct, axis=0) / np.maximum(len(distinct) - missing.sum(axis=0), 1)
-        rare = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
-        self.means_ = np.where(rare, np.where(shaped | (share < 0.5), low, high), statistics.means)
-        self.deviations_ = np.where(rare, high - low, statistics.deviations)
-        n_centers = self.n_centers if BUMP in codes else 0
-        midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
-        centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
-        for j in np.flatnonzero(self.missing_ & ~binary):
-            centers[j] = np.quantile(distinct[~missing[:, j], j], midpoints, method="nearest")
-        centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
-        centers[binary] = np.nan
-        self.centers_ = np.sort(centers, axis=1)  # NaN comes last
-        counts = np.sum(~np.isnan(self.centers_), axis=1)
-        scale = np.where(counts > 0 if unit == "std" else counts == 1, statistics.deviations, np.nan)
-        for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
-            scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
-        self.widths_ = factor * scale
+        coded = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
+        self.means_ = np.where(coded, np.where(shaped | (share < 0.5), low, high), statistics.means)
+        self.deviations_ = np.where(coded, high - low, statistics.deviations)
+        self._place_bumps(distinct, binary, statistics.deviations, self.n_centers if BUMP in codes else 0)
         self.knots_ = np.full((X.shape[1], self.n_knots if shaped else 0), np.nan)
         for j in np.flatnonzero(~binary) if shaped else ():
             x = distinct[:, j]
             knots = find_knots(x[~np.isnan(x)] if self.missing_[j] else x, self.n_knots, self.min_count)
             self.knots_[j, : len(knots)] = knots
         self.inputs_, self.bumps_, self.signs_ = self._eligible_terms(distinct, groups)
+
+    def _place_bumps(self, distinct: Floats, binary: NDArray[np.bool_], deviations: Floats, n_centers: int) -> None:
+        """Set the centres and widths of the bumps, from the different samples."""
+        unit, factor = self._resolve_width()
+        midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
+        centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
+        for j in np.flatnonzero(self.missing_ & ~binary):
+            x = distinct[:, j]
+            centers[j] = np.quantile(x[~np.isnan(x)], midpoints, method="nearest")
+        centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
+        centers[binary] = np.nan
+        self.centers_ = np.sort(centers, axis=1)  # NaN comes last
+        counts = np.sum(~np.isnan(self.centers_), axis=1)
+        scale = np.where(counts > 0 if unit == "std" else counts == 1, deviations, np.nan)
+        for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
+            scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
+        self.widths_ = factor * scale
 
     def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
         """Return the codes of the functions and the group of each of d inputs, and set their directions."""
@@ -274,7 +278,7 @@ class AnovaBasis(Basis):
                 f"width={factor!r} will be in standard deviations of an input: use width=('spacing', {factor!r}) for "
                 f"multiples of the distance between centres, as now, or ('std', {factor!r}).",
                 FutureWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return unit, factor
 
@@ -350,8 +354,8 @@ class AnovaBasis(Basis):
             for code, columns in shaped:  # `single_function`, of the functions of one kind
                 U[:, columns] = evaluate(SHAPES[code], {"u": U[:, columns]}, overwrite=("u",))
             S[rows, :-1] = U
-            if has_missing(X[rows]):
-                S[rows, :-1][np.isnan(X[rows][:, inputs])] = 0.0
+            if has_missing(X[rows] if X.shape[1] < len(inputs) else Z):  # whichever is smaller
+                S[rows, :-1][np.isnan(Z)] = 0.0
         return S
 
     def _single_parameters(self, inputs: Indices, bumps: Indices) -> dict[str, Floats]:
