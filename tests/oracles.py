@@ -733,6 +733,7 @@ def shape_singles(x, functions, n_knots, least):
     low, high, unit = min(present), max(present), np.std(present)
     knots = shape_knots(present, n_knots, least) if len(set(present)) > 2 else []
     edges = [low, *knots, high] if knots else []
+    length = max(1, round(0.4 * (len(knots) + 1)))
     kinds = {
         "hinge": [("hinge >", t, lambda v, t=t: max(0.0, v - t) / unit, True) for t in knots]
         + [("hinge <", t, lambda v, t=t: max(0.0, t - v) / unit, True) for t in knots],
@@ -740,7 +741,7 @@ def shape_singles(x, functions, n_knots, least):
         + [("<=", t, lambda v, t=t: float(v <= t), False) for t in knots],
         "ramp": [
             ("ramp", a, lambda v, a=a, b=b: min(max((v - a) / (b - a), 0.0), 1.0), True)
-            for a, b in itertools.pairwise(edges)
+            for a, b in zip(edges, edges[length:], strict=False)
         ],
     }
     found = [one for kind in ("hinge", "step", "ramp") if kind in functions for one in kinds[kind]]

@@ -28,6 +28,7 @@ from termwise.basis.shapes import (
     codes_of,
     find_knots,
     label_functions,
+    ramp_ends,
 )
 from termwise.design.computed import ProductDesign
 
@@ -79,8 +80,9 @@ class AnovaBasis(Basis):
     functions : sequence of {"linear", "bump", "hinge", "step", "ramp"}, default=("linear", "bump")
         Kinds of single functions. With knots t between neighbouring values of an input: "hinge" `max(0, x - t)` and
         `max(0, t - x)` in standard deviations (Friedman 1991); "step" 1 where `x > t` and 0 elsewhere, in products also
-        1 where `x <= t`, so that the product of two is a rule; "ramp" 0 up to a knot, 1 from the next one on and linear
-        in between, where the ends of the range are knots as well. An input with two values is linear in any case.
+        1 where `x <= t`, so that the product of two is a rule; "ramp" 0 up to a knot, 1 from a later one on and linear
+        in between, on two fifths of the samples, where the ends of the range are knots as well. An input with two
+        values is linear in any case.
     n_knots : int, default=10
         Knots per input for hinges, steps and ramps. They divide the samples into equal shares, in which a value of many
         samples counts for one share; between all values of an input that has few. `min_count` samples or more lie on
@@ -100,7 +102,7 @@ class AnovaBasis(Basis):
     bumps_ : ndarray of shape (p, 2)
         Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none. The
         next numbers are those of hinges above, hinges below, steps above and steps below each of the `n_knots` knots,
-        and of the ramps that end there and beyond the last one.
+        and of the ramps from the lowest value and from each knot.
     signs_ : ndarray of shape (p,)
         Sign that the weight of each function must have for the model to be `monotone`; 0 where it is free.
     centers_ : ndarray of shape (d, n_centers)
@@ -201,7 +203,6 @@ class AnovaBasis(Basis):
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 has no bumps, 4 suits most data")
-        unit, factor = self._resolve_width()
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
@@ -215,28 +216,33 @@ class AnovaBasis(Basis):
         missing = np.isnan(distinct) if self.missing_.any() else np.zeros((1, 1), dtype=bool)
         binary = np.all((low == distinct) | (high == distinct) | missing, axis=0)
         share = np.sum(high == distinct, axis=0) / np.maximum(len(distinct) - missing.sum(axis=0), 1)
-        rare = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
-        self.means_ = np.where(rare, np.where(shaped | (share < 0.5), low, high), statistics.means)
-        self.deviations_ = np.where(rare, high - low, statistics.deviations)
-        n_centers = self.n_centers if BUMP in codes else 0
-        midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
-        centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
-        for j in np.flatnonzero(self.missing_ & ~binary):
-            centers[j] = np.quantile(distinct[~missing[:, j], j], midpoints, method="nearest")
-        centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
-        centers[binary] = np.nan
-        self.centers_ = np.sort(centers, axis=1)  # NaN comes last
-        counts = np.sum(~np.isnan(self.centers_), axis=1)
-        scale = np.where(counts > 0 if unit == "std" else counts == 1, statistics.deviations, np.nan)
-        for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
-            scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
-        self.widths_ = factor * scale
+        coded = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
+        self.means_ = np.where(coded, np.where(shaped | (share < 0.5), low, high), statistics.means)
+        self.deviations_ = np.where(coded, high - low, statistics.deviations)
+        self._place_bumps(distinct, binary, statistics.deviations, self.n_centers if BUMP in codes else 0)
         self.knots_ = np.full((X.shape[1], self.n_knots if shaped else 0), np.nan)
         for j in np.flatnonzero(~binary) if shaped else ():
             x = distinct[:, j]
             knots = find_knots(x[~np.isnan(x)] if self.missing_[j] else x, self.n_knots, self.min_count)
             self.knots_[j, : len(knots)] = knots
         self.inputs_, self.bumps_, self.signs_ = self._eligible_terms(distinct, groups)
+
+    def _place_bumps(self, distinct: Floats, binary: NDArray[np.bool_], deviations: Floats, n_centers: int) -> None:
+        """Set the centres and widths of the bumps, from the different samples."""
+        unit, factor = self._resolve_width()
+        midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
+        centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
+        for j in np.flatnonzero(self.missing_ & ~binary):
+            x = distinct[:, j]
+            centers[j] = np.quantile(x[~np.isnan(x)], midpoints, method="nearest")
+        centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
+        centers[binary] = np.nan
+        self.centers_ = np.sort(centers, axis=1)  # NaN comes last
+        counts = np.sum(~np.isnan(self.centers_), axis=1)
+        scale = np.where(counts > 0 if unit == "std" else counts == 1, deviations, np.nan)
+        for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
+            scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
+        self.widths_ = factor * scale
 
     def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
         """Return the codes of the functions and the group of each of d inputs, and set their directions."""
@@ -272,7 +278,7 @@ class AnovaBasis(Basis):
                 f"width={factor!r} will be in standard deviations of an input: use width=('spacing', {factor!r}) for "
                 f"multiples of the distance between centres, as now, or ('std', {factor!r}).",
                 FutureWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return unit, factor
 
@@ -348,8 +354,8 @@ class AnovaBasis(Basis):
             for code, columns in shaped:  # `single_function`, of the functions of one kind
                 U[:, columns] = evaluate(SHAPES[code], {"u": U[:, columns]}, overwrite=("u",))
             S[rows, :-1] = U
-            if has_missing(X[rows]):
-                S[rows, :-1][np.isnan(X[rows][:, inputs])] = 0.0
+            if has_missing(X[rows] if X.shape[1] < len(inputs) else Z):  # whichever is smaller
+                S[rows, :-1][np.isnan(Z)] = 0.0
         return S
 
     def _single_parameters(self, inputs: Indices, bumps: Indices) -> dict[str, Floats]:
@@ -360,13 +366,10 @@ class AnovaBasis(Basis):
     def _places_and_units(self) -> tuple[Floats, Floats]:
         """Place and unit of every function of every input, by the numbers in `bumps_`; NaN where there is none."""
         deviations, widths = self.deviations_[:, None], self.widths_[:, None]
-        n_centers, (d, n_knots) = self.centers_.shape[1], self.knots_.shape
+        n_centers, n_knots = self.centers_.shape[1], self.knots_.shape[1]
         places, units = [self.means_[:, None], self.centers_], [deviations, np.repeat(widths, n_centers, axis=1)]
         if n_knots:
-            counts = np.sum(~np.isnan(self.knots_), axis=1)
-            ends = np.column_stack([self.knots_, np.full(d, np.nan)])
-            ends[np.arange(d), counts] = np.where(counts > 0, self.ranges_[1], np.nan)  # the last ramp ends there
-            starts = np.column_stack([np.where(counts > 0, self.ranges_[0], np.nan), self.knots_])
+            starts, ends = ramp_ends(self.knots_, self.ranges_)
             places += [np.tile(self.knots_, 4), starts]
             units += [np.repeat(deviations, 4 * n_knots, axis=1), ends - starts]
         return np.column_stack(places), np.column_stack(units)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +42,9 @@ FUNCTIONS = {
     "step": (STEP_ABOVE, STEP_BELOW),
     "ramp": (RAMP,),
 }  # the codes of each kind of function
+# Share of the samples on a ramp. On simulated monotone functions (250 samples), models of ramps on two fifths of them
+# have three quarters of the error of models of ramps between neighbouring knots; steps and hinges are there for kinks.
+RAMP_SHARE = 0.4
 WHOLE_DIGITS, MAX_PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 
 
@@ -88,6 +90,27 @@ def find_knots(x: Floats, count: int, least: float) -> Floats:
     return np.where((low < middle) & (middle < high), middle, low)  # neighbours may have no number between them
 
 
+def ramp_length(counts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many intervals between neighbouring knots a ramp extends over, for inputs with so many knots."""
+    return np.maximum(1, np.rint(RAMP_SHARE * (counts + 1)).astype(np.intp))
+
+
+def ramp_ends(knots: Floats, ranges: Floats) -> tuple[Floats, Floats]:
+    """Return where the ramps of all inputs start and end, (d, n_knots + 1), NaN where there are fewer.
+
+    They extend over `ramp_length` neighbouring intervals between the knots, (d, n_knots), and the ends of the ranges,
+    (2, d).
+    """
+    counts = np.sum(~np.isnan(knots), axis=1)[:, None]
+    edges = np.column_stack([ranges[0], knots, np.full(len(knots), np.nan)])
+    np.put_along_axis(edges, counts + 1, ranges[1][:, None], axis=1)
+    first = np.arange(knots.shape[1] + 1)
+    last = first + ramp_length(counts)
+    there = (last <= counts + 1) & (counts > 0)
+    starts, ends = edges[:, :-1], np.take_along_axis(edges, np.minimum(last, edges.shape[1] - 1), axis=1)
+    return np.where(there, starts, np.nan), np.where(there, ends, np.nan)
+
+
 def label_functions(
     name: str, codes: NDArray[np.intp], centers: Floats, knots: Floats, ends: Floats
 ) -> NDArray[np.object_]:
@@ -99,7 +122,8 @@ def label_functions(
     at_knots = [(label,) for label in distinct_labels(knots)]
     edges = distinct_labels(np.concatenate([ends[:1], knots, ends[1:]]))
     at_centers = [(label,) for label in distinct_labels(centers)]
-    places: list[Sequence[tuple[str, ...]]] = [[()], at_centers, *[at_knots] * 4, list(pairwise(edges))]
+    ramps = list(zip(edges, edges[int(ramp_length(np.array(len(at_knots)))) :], strict=False))
+    places: list[Sequence[tuple[str, ...]]] = [[()], at_centers, *[at_knots] * 4, ramps]
     for code, each in enumerate(places if at_knots else places[:2]):
         start = np.searchsorted(codes, code)
         labels[start : start + len(each)] = [LABELS[code].format(name, *place) for place in each]
