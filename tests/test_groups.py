@@ -308,6 +308,15 @@ def test_scores_of_the_folds_of_an_automatic_estimator(rng):
     facts = diagnostics.facts(model, X, y)
     assert facts["confusion"]["how"] == "out-of-fold"
     assert "Out-of-fold predictions, of models that were selected" in report.render(model, facts=facts)
+    twice = np.r_[X, X[:30]]
+    repeated = TermwiseClassifier(2, dictionary="linear").fit(twice, np.r_[y, y[:30]])
+    assert len(repeated.fitted_terms_.fold_models.fold) == 150  # each sample once, with its weight
+    facts = diagnostics.facts(repeated, twice, np.r_[y, y[:30]])
+    counts = np.array(facts["scores"]["cross_validation"]["confusion"]["counts"])
+    assert counts.sum(axis=1).tolist() == [np.sum(np.r_[y, y[:30]] == label) for label in "ab"]
+    assert np.trace(counts) / 180 == pytest.approx(1 - repeated.cv_error_rate_, abs=0.03)
+    assert "reliability" in facts
+    assert "auc" not in diagnostics.facts(repeated)["scores"]["cross_validation"]
     z = X[:, 0] + rng.normal(size=150)
     regressor = TermwiseRegressor(2, dictionary="linear", target="data").fit(X, z)
     residuals = regressor.fitted_terms_.fold_models.residuals[:, 0]
