@@ -41,6 +41,7 @@ class SavedModel:
         self.target: str = command.get("target") or facts.get("model", {}).get("target") or ""
         self.time: str | None = command.get("time")
         self.lags: int = command.get("lags") or 0
+        self.missing: list[str] = command.get("missing") or []
         classes = self.predictor.classes
         self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
 
@@ -48,7 +49,7 @@ class SavedModel:
         """Read a table, with categorical inputs and class labels as strings."""
         strings = [each.name for each in self.predictor.inputs if each.kind == "category"]
         strings += [self.target] * (self.target_kind == "text")
-        return read_table(path, as_text=strings, expected=self.predictor.input_names)
+        return read_table(path, as_text=strings, expected=self.predictor.input_names, missing=self.missing)
 
     def inputs(self, table: Table) -> tuple[Any, Any]:
         """Return the inputs that the terms use and the order of the rows, which is that of time in a series."""
@@ -83,6 +84,10 @@ class SavedModel:
         found = self.predictor.clipped(X.iloc[:n_past])
         names = [name for name, column in zip(self.predictor.input_names, found.T, strict=True) if column.any()]
         return int(found.any(axis=1).sum()), names
+
+    def unseen(self, table: Table) -> dict[str, int]:
+        """Return how many rows have a category that the fit did not have, by the names of inputs that have some."""
+        return {} if self.lags else self.predictor.count_unseen(self.inputs(table)[0])
 
     def score(self, table: Table, predicted: Any) -> str:
         """Return how well predictions agree with the target, for a message; empty if the table does not have it."""
@@ -135,11 +140,16 @@ def run_predict(model: Path, data: Path, out: Path | None, proba: bool, console:
     if n_clipped:
         console.print(f"{n_clipped} of {counted(table.n_rows, 'row')} outside the range of the training data in "
                       f"{', '.join(clipped)}: terms were evaluated at the boundary")  # fmt: skip
+    unseen = saved.unseen(table)
+    for name, count in unseen.items():
+        console.print(f"{count} of {counted(table.n_rows, 'row')} with a category of {name} that the fit did not have: "
+                      "predicted without an effect of it")  # fmt: skip
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
     predictions = {name: values.tolist() for name, values in columns.items()}
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
-            "rows": table.n_rows, "rows_clipped": n_clipped, "inputs_clipped": clipped, **predictions}  # fmt: skip
+            "rows": table.n_rows, "rows_clipped": n_clipped, "inputs_clipped": clipped, "rows_unseen": unseen,
+            **predictions}  # fmt: skip
 
 
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:

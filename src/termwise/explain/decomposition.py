@@ -74,7 +74,7 @@ class AdditiveDecomposition:
         validate_data(self.resolved.model, U, skip_check_array=True, reset=False)
         for step in self.resolved.steps[: self.n_encoders]:
             U = step.transform(U)
-        return check_array(densify(U), dtype=np.float64)
+        return check_array(densify(U), dtype=np.float64, ensure_all_finite="allow-nan")
 
     def groups(self) -> dict[Key, NDArray[np.intp]]:
         """Positions of the terms of each input and each pair."""
