@@ -181,7 +181,7 @@ def test_arrays_pass_through(dtype):
     np.testing.assert_array_equal(encoder.transform([[5, 6]]), [[5, 6]])
 
 
-# -- missing values, rare and many categories, dates ---------------------------------------------------------------------
+# -- missing values, rare and many categories, dates -------------------------------------------------------------------
 
 
 def missing_tables():

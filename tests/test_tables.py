@@ -440,7 +440,10 @@ def test_imputation(written):
     table = written(
         text({"a": lambda i: "" if i == 4 else i % 7, "k": lambda i: "" if i == 5 else "uvv"[i % 3], "y": wave})
     )
-    said = r"missing values, which lags cannot use: a in 1 row, first in line 6; k in 1 row, first in line 7\. Fill th"
+    said = (
+        r"missing values, which lags cannot use: a in 1 row, first in line 6; k in 1 row, first in line 7\. Fill them "
+        r"in, leave the columns out with --drop, or use --impute, which takes the median"
+    )
     with pytest.raises(ValueError, match=said):
         make_task(table, "y", series=True)
     assert make_task(table, "y").X.isna().sum().tolist() == [1, 1]
@@ -571,8 +574,8 @@ def test_select_inputs(written):
 )  # fmt: skip
 def test_select_inputs_errors(written, content, message):
     table = written(content, as_text=["k"])
+    inputs = [wanted("a"), wanted("k", "category", ["u", "v"]), wanted("d", "date")]
     with pytest.raises(ValueError, match=message):
-        inputs = [wanted("a"), wanted("k", "category", ["u", "v"]), wanted("d", "date")]
         select_inputs(table, inputs[: 3 if "d" in table.columns else 2])
 
 

@@ -282,7 +282,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The table.
         """
         check_is_fitted(self, "categories_")
-        table, counts = self._validate(X, reset=False), {}
+        table = self._validate(X, reset=False)
+        counts: dict[str, int] = {}
         for one in self.encodings_:
             if one.kind == "category" and OTHER not in one.codes:
                 count = int(np.sum(positions(table[one.name], one.categories, UNSEEN) == UNSEEN))

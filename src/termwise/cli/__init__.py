@@ -236,8 +236,8 @@ def fit(
         raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
-                         tuple(category or ()), tuple(missing or ()), time, impute, None if no_hold_out else hold_out, not no_hold_out,
-                         report, out, force)  # fmt: skip
+                         tuple(category or ()), tuple(missing or ()), time, impute,
+                         None if no_hold_out else hold_out, not no_hold_out, report, out, force)  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 

@@ -297,8 +297,8 @@ def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.in
         details = "; ".join(f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
                             for name, found in list(gaps.items())[:MAX_NAMED])  # fmt: skip
         more = f"; and {len(gaps) - MAX_NAMED} more columns" * (len(gaps) > MAX_NAMED)
-        raise ValueError(f"{table.path} has missing values, which lags cannot use: {details}{more}. Fill them in, leave "
-                         "the columns out with --drop, or use --impute, which takes the median.")  # fmt: skip
+        raise ValueError(f"{table.path} has missing values, which lags cannot use: {details}{more}. Fill them in, "
+                         "leave the columns out with --drop, or use --impute, which takes the median.")  # fmt: skip
 
 
 def informative_columns(
@@ -408,8 +408,8 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
             dates = iso_dates(column if column.kind == "date" else replace(column, values=column.values.astype(str)))
             if (wrong := dates.isna().to_numpy() & ~column.missing).any():
                 row = int(np.argmax(wrong))
-                raise ValueError(f"{table.path} must hold dates in {name}, as in the fit, got {column.values[row]!r} in "
-                                 f"{table.location(row)}: write them as 2021-12-31.")  # fmt: skip
+                raise ValueError(f"{table.path} must hold dates in {name}, as in the fit, got {column.values[row]!r} "
+                                 f"in {table.location(row)}: write them as 2021-12-31.")  # fmt: skip
             columns[name] = dates.to_numpy()
         elif column.kind == "number":
             check_magnitude(table, {name: column}, "or use other units", smallest=0)
