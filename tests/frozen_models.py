@@ -33,7 +33,7 @@ from termwise import (
     TermwiseRegressor,
     UnionBasis,
 )
-from termwise.basis import TableEncoder
+from termwise.basis import LevelMeans, TableEncoder
 from termwise.deploy.predictor import Predictor
 from termwise.deploy.program import apply
 
@@ -49,6 +49,9 @@ FRAME["kind"] = pd.Categorical(RNG.choice(["u", "v", "w"], N))
 FRAME["level"] = pd.Categorical(RNG.choice([10, 20], N))
 Y_FRAME = y + 2.0 * (FRAME["kind"] == "v") - (FRAME["level"] == 10)
 ROOT = RNG.normal(size=(4, 4))
+MISSING = np.where(np.random.default_rng(1).uniform(size=X.shape) < [0.3, 0.0, 0.2, 0.1], np.nan, X)
+LEVELS = np.column_stack([MISSING, np.arange(N) % 11])
+Y_LEVELS = Y + 3.0 * (LEVELS[:, 4:] % 3)
 
 BASES: dict[str, Any] = {
     "columns": None,
@@ -167,6 +170,17 @@ def _unfitted() -> Any:
     yield "folds of three classes", make_pipeline(StandardScaler(), ForwardClassifier(few, selection_cv=3)), X, THREE
     yield "one scaled column", make_pipeline(StandardScaler(), ForwardRegressor(max_terms=1)), X, y
     yield "one scaled input", make_pipeline(StandardScaler(), BasisRidge(LogisticBasis(n_units=3))), X[:, :1], Y
+
+    levels = LevelMeans(SmoothBasis(width=[1.0, 2.0], centers=7), columns=[4])
+    yield "missing values", ForwardRegressor(SmoothBasis(centers=9), max_terms=6, selection_cv=3), MISSING, y
+    yield "missing values and levels", BasisRidge(UnionBasis([levels, SmoothBasis(centers=5)])), LEVELS, Y_LEVELS
+    yield (
+        "missing values scaled",
+        make_pipeline(StandardScaler(), ForwardClassifier(SmoothBasis(centers=9))),
+        MISSING,
+        THREE,
+    )
+    yield "imputed behind an encoder", make_pipeline(TableEncoder(), SimpleImputer(), ForwardRegressor()), MISSING, y
 
 
 UNFITTED = {name: rest for name, *rest in _unfitted()}

@@ -99,8 +99,9 @@ def test_python_checks_and_fills():
     assert module.predict(used) == module.predict(row) == module.predict(case.rows[0])
     with pytest.raises(ValueError, match="speed must be a finite number, got None"):
         module.predict(row | {"speed": np.nan})
-    with pytest.raises(ValueError, match=r"kind must be one of \('u', 'v', 'w'\), got 'q'"):
-        module.predict(row | {"kind": "q"})
+    unknown = pd.DataFrame([row | {"kind": "q"}])
+    np.testing.assert_allclose(module.predict(row | {"kind": "q"}), case.predictor.predict(unknown)[0], rtol=1e-12)
+    assert case.predictor.count_unseen(unknown) == {"kind": 1}
     with pytest.raises(ValueError, match="kind must be one of"):
         module.predict(row | {"kind": None})
     with pytest.raises(ValueError, match="a sample must have 6 values, got 2"):
@@ -194,8 +195,13 @@ def test_c_checks_and_fills(tmp_path):
     plain, full = (CompiledModel(library, n, case.predictor, "float64") for n in ("plain", "filled"))
     row = coded(case)[0]
     assert plain.call("predict", row, 1)[0] == 0
-    for place, value, status in ((0, np.nan, 1), (0, np.inf, 1), (4, np.nan, 5), (4, 3.0, 5), (4, 0.5, 5), (4, -1, 5)):
+    for place, value, status in ((0, np.nan, 1), (0, np.inf, 1), (4, np.nan, 5)):
         assert plain.call("predict", [*row[:place], value, *row[place + 1 :]], 1)[0] == status
+    unknown = case.predictor.predict(FRAME[:1].assign(kind="q"))[0]
+    for value in (3.0, 0.5, -1.0):  # any other number is an unknown category
+        found = plain.call("predict", [*row[:4], value, row[5]], 1)
+        assert found[0] == 0
+        np.testing.assert_allclose(found[1], unknown, rtol=1e-12)
     assert full.call("predict", [np.nan, *row[1:4], np.nan, row[5]], 1) == plain.call("predict", row, 1)
     rows = (lagged._program.lags.longest + 1) * 4
     series = CompiledModel(library, "series", lagged, "float64")

@@ -37,6 +37,7 @@ ELEMENTWISE = {  # in z, with a parameter per term
     "maximum": np.maximum(z * 2, a),
     "minimum": np.minimum(z - 1, a),
     "where": where(t, z - a, np.exp(z - a)),
+    "isnan": where(np.isnan(z * a), a, z),
     "shared": (u := np.exp(z - a)) * u + u,
 }
 SUMS = {  # with parameters per term, per input and per both
@@ -80,7 +81,8 @@ def step_of(name):
 
 FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "square": np.square, "expit": expit,
              "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply,
-             "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum, "where": np.where}  # fmt: skip
+             "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum, "where": np.where,
+             "isnan": np.isnan}  # fmt: skip
 
 
 def value(node, step, row, k, j=None):

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from frozen_models import FRAME, NAMES, TWO, X, Y, all_cases, case_of, y
+from frozen_models import FRAME, MISSING, NAMES, TWO, X, Y, all_cases, case_of, y
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -374,7 +374,7 @@ def test_the_file_is_readable_plain_json(tmp_path):
     text = path.read_text(encoding="utf-8")
     data = json.loads(text)
     assert list(data) == ["format", "version", "termwise", "predictor", "facts"]
-    assert (data["format"], data["version"], data["termwise"]) == ("termwise-model", 2, termwise.__version__)
+    assert (data["format"], data["version"], data["termwise"]) == ("termwise-model", 3, termwise.__version__)
     assert '"categories": ["u", "v", "w"]' in text
     assert not any("[" in line and "]" not in line and any(c.isdigit() for c in line) for line in text.splitlines())
 
@@ -475,8 +475,8 @@ def saved(model, tmp_path, change=None):
         (b'{"format": "termwise-model"}', "version must be a whole number >= 1, got None"),
         (b'{"format": "termwise-model", "version": true}', "version must be a whole number >= 1, got True"),
         (
-            b'{"format": "termwise-model", "version": 3, "termwise": "9.1"}',
-            r"was written by a newer termwise \(9\.1\), in version 3 of the format; this one reads version 2: upgrade "
+            b'{"format": "termwise-model", "version": 4, "termwise": "9.1"}',
+            r"was written by a newer termwise \(9\.1\), in version 4 of the format; this one reads version 3: upgrade "
             r"with pip install --upgrade termwise\.",
         ),
         (
@@ -545,7 +545,7 @@ DAMAGES = [
     (put("predictor", "inputs", []), r"predictor\.inputs must be one or more inputs of different names, got \[\]"),
     (put("predictor", "inputs", 0, "name", "x1"), r"must be one or more inputs of different names"),
     (put("predictor", "inputs", 0, "name", 3), r"predictor\.inputs\[0\]\.name must be a string, got 3"),
-    (put("predictor", "inputs", 0, "kind", "date"), r"inputs\[0\]\.kind must be one of number, category, got 'date'"),
+    (put("predictor", "inputs", 0, "kind", "word"), r"inputs\[0\]\.kind must be one of number, category, date, got 'w"),
     (put("predictor", "inputs", 0, "fill", "a"), r"inputs\[0\]\.fill must be a finite number, got 'a'"),
     (put("predictor", "inputs", 0, "fill", 10**400), r"fill must be a finite number, got 1000"),
     (put("predictor", "inputs", 0, "kind", "category"), r"inputs\[0\] must have an entry 'categories'"),
@@ -707,9 +707,16 @@ def test_children_of_a_basis_that_do_the_same():
 
 
 def late_encoder():
-    model = make_pipeline(StandardScaler(), TableEncoder(), BasisRidge()).fit(X, y)
-    model[1].categories_ = {"x0": ["a"]}
+    model = make_pipeline(StandardScaler(), TableEncoder(), BasisRidge(SmoothBasis())).fit(MISSING, y)
     return Predictor.from_estimator(model)
+
+
+def first_version():
+    """The model of a file of the first versions, to which unknown categories were errors."""
+    data = table_model().predictor.to_dict()
+    for one in data["predictor"]["inputs"]:
+        one.pop("unseen", None)
+    return Predictor(Program.from_plain(data["predictor"], "predictor"))
 
 
 def nested():
@@ -761,7 +768,7 @@ ERRORS = [
     ("indicator", lambda: BasisRidge(SimpleImputer(add_indicator=True)).fit(X, y).predictor_, TypeError,
      r"SimpleImputer must fill NaN in columns of numbers and add no indicator, got other settings"),
     ("encoder behind", late_encoder, TypeError,
-     r"TableEncoder must be the first step of a pipeline if it has categories, got it later\."),
+     r"TableEncoder must be the first step of a pipeline if it has categories, dates or missing values, got it later"),
     ("lags of lags", nested, ValueError, r"estimator must have one step of lags at most, and none beside others"),
     ("categories of dates", odd_categories, TypeError,
      r"categories of when must be strings, numbers or booleans to be stored in a file, got Timestamp\(.*\) of type "
@@ -777,9 +784,9 @@ ERRORS = [
      r"X must have the columns the model uses, got none called speed, kind: its columns are load, heat.* Rename or"),
     ("repeated column", lambda: table_model().predictor.predict(pd.concat([FRAME, FRAME[["heat"]]], axis=1)),
      ValueError, r"X must have columns of different names, got heat more than once\."),
-    ("unknown category", lambda: table_model().predictor.predict(with_value("kind", "q")), ValueError,
+    ("unknown category", lambda: first_version().predict(with_value("kind", "q")), ValueError,
      r"kind must hold categories the model was fitted with, got 'q': those are 'u', 'v', 'w'\. Drop those rows,"),
-    ("unknown categories", lambda: table_model().predictor.predict(FRAME.assign(kind=[f"k{i}" for i in range(60)])),
+    ("unknown categories", lambda: first_version().predict(FRAME.assign(kind=[f"k{i}" for i in range(60)])),
      ValueError, r"got 'k0', 'k1', 'k2', 'k3', 'k4' and 55 more: those are"),
     ("missing category", lambda: table_model().predictor.predict(with_value("kind", None)), ValueError,
      r"kind must be complete, got missing values in 1 row, first in row 3: .* with_fill\(\{'kind': value\}\)\."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -104,7 +105,10 @@ CATEGORIES = {
     "truths": (pd.Series([True, False, True], dtype="category"), [False, True]),
     "mixed": (pd.Series([20, "3", 20], dtype="category"), [20, "3"]),
     "unused": (pd.Series(pd.Categorical(["x", "y", "x"], categories=["w", "x", "y"])), ["x", "y"]),
-    "ordered": (pd.Series(pd.Categorical(["lo", "hi", "lo"], ["lo", "hi"], ordered=True)), ["hi", "lo"]),
+    "strings": (pd.Series(["y", "x", "y"], dtype=object), ["x", "y"]),
+    "string type": (pd.Series(["y", "x", "y"], dtype="string"), ["x", "y"]),
+    "strings of numbers": (pd.Series(["20", "3", "20"]), ["20", "3"]),
+    "polars strings": (pl.Series(["y", "x", "y"]), ["x", "y"]),
 }
 
 
@@ -120,9 +124,16 @@ def test_categories_of_every_type(kind):
     assert G.dtype == np.float64
 
 
-def test_intervals_of_a_cut_are_categories():
-    G = TableEncoder().fit_transform(pd.DataFrame({"age": pd.cut([5, 15, 25, 35], [0, 10, 30, 40])}))
-    np.testing.assert_array_equal(G, np.eye(3)[[0, 1, 1, 2]])
+def test_ordered_categories_are_positions_in_their_order():
+    table = pd.DataFrame({"age": pd.cut([5, 15, 25, 35], [0, 10, 30, 40])})
+    np.testing.assert_array_equal(TableEncoder().fit_transform(table), [[0], [1], [1], [2]])
+    sizes = ["small", "middle", "large", "huge"]
+    encoder = TableEncoder().fit(pd.DataFrame({"k": pd.Categorical(["large", "small", None], sizes, ordered=True)}))
+    assert encoder.categories_ == {"k": sizes}
+    assert encoder.get_feature_names_out().tolist() == ["k", "k=missing"]
+    G = encoder.transform(pd.DataFrame({"k": ["middle", None, "enormous"]}))
+    np.testing.assert_array_equal(G, [[1, 0], [np.nan, 1], [1, 0]])  # an unseen level is at the mean of the samples
+    assert encoder.blocks() == [("k", None), ("k=missing", None)]
 
 
 @both
@@ -170,6 +181,132 @@ def test_arrays_pass_through(dtype):
     np.testing.assert_array_equal(encoder.transform([[5, 6]]), [[5, 6]])
 
 
+# -- missing values, rare and many categories, dates -------------------------------------------------------------------
+
+
+def missing_tables():
+    """The same table with missing values of numbers, truths, categories and strings, in both libraries."""
+    numbers, truths, kinds = [1.0, None, 3.0, 4.0], [True, None, False, True], ["b", "a", None, "b"]
+    text = ["u", None, "v", "u"]
+    yield pd.DataFrame({"size": numbers, "new": pd.array(truths, "boolean"), "kind": pd.Categorical(kinds), "t": text})
+    columns = {"size": numbers, "new": truths, "kind": pl.Series(kinds, dtype=pl.Categorical), "t": text}
+    yield pl.DataFrame(columns)
+    yield pd.DataFrame({"size": pd.array([1, None, 3, 4], "Int64"), "new": pd.Series(truths, dtype=object),
+                        "kind": pd.Series(kinds, dtype="string"), "t": pd.Series(text, dtype=object)})  # fmt: skip
+
+
+@pytest.mark.parametrize("table", list(missing_tables()), ids=["pandas", "polars", "objects"])
+def test_missing_values_have_indicators(table):
+    encoder = TableEncoder()
+    nan = np.nan
+    expected = [  # size, missing; new, missing; kind=a, b, missing; t=u, v, missing
+        [1, 0, 1, 0, 0, 1, 0, 1, 0, 0],
+        [nan, 1, nan, 1, 1, 0, 0, 0, 0, 1],
+        [3, 0, 0, 0, 0, 0, 1, 0, 1, 0],
+        [4, 0, 1, 0, 0, 1, 0, 1, 0, 0],
+    ]
+    np.testing.assert_array_equal(encoder.fit_transform(table), expected)
+    names = ["size", "missing(size)", "new", "missing(new)", "kind=a", "kind=b", "kind=missing", "t=u", "t=v"]
+    assert encoder.get_feature_names_out().tolist() == [*names, "t=missing"]
+    assert encoder.groups().tolist() == [0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert encoder.inputs_of(np.array([1, 6])) == [(0,), (2,)]
+    blocks = [("size", None), ("missing(size)", None), ("new", None), ("missing(new)", None)]
+    assert encoder.blocks() == [*blocks, ("kind", ["a", "b", "missing"]), ("t", ["u", "v", "missing"])]
+
+
+def test_missing_values_of_arrays_have_indicators():
+    X = np.array([[1.0, 2.0], [np.nan, 3.0]], dtype=np.float32)
+    encoder = TableEncoder()
+    G = encoder.fit_transform(X)
+    np.testing.assert_array_equal(G, [[1, 0, 2], [np.nan, 1, 3]])
+    assert G.dtype == np.float32
+    assert encoder.get_feature_names_out(["a", "b"]).tolist() == ["a", "missing(a)", "b"]
+    np.testing.assert_array_equal(encoder.transform([[4.0, 5.0]]), [[4, 0, 5]])
+
+
+def test_a_category_called_missing():
+    encoder = TableEncoder().fit(pd.DataFrame({"k": ["missing", None, "other"]}))
+    assert encoder.get_feature_names_out().tolist() == ["k=missing", "k=other", "missing(k)"]
+
+
+@both
+def test_rare_categories_share_an_indicator(make):
+    encoder = TableEncoder(min_count=2).fit(make([1.0] * 6, ["a", "b", "a", "c", "b", "d"]))
+    assert encoder.get_feature_names_out().tolist() == ["size", "kind=a", "kind=b", "kind=other"]
+    np.testing.assert_array_equal(
+        encoder.transform(make(kinds=["d", "a", "new"]))[:, 1:], [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
+    )
+    assert encoder.count_unseen(make(kinds=["d", "a", "new"])) == {}
+
+
+@both
+def test_many_categories_are_numbered(make):
+    kinds = ["c", "a", None, "b"]
+    encoder = TableEncoder(max_levels=2).fit(make([1.0] * 4, kinds))
+    assert encoder.get_feature_names_out().tolist() == ["size", "kind"]
+    assert encoder.level_columns().tolist() == [1]
+    G = encoder.transform(make([1.0] * 5, [*kinds, "new"]))
+    assert G[:, 1].tolist() == [2, 0, 3, 1, -1]  # missing values are the last level
+    assert encoder.count_unseen(make([1.0] * 5, ["x", *kinds])) == {"kind": 1}
+    assert TableEncoder(max_levels=3).fit(make([1.0] * 4, kinds)).level_columns().tolist() == []
+
+
+@both
+def test_new_missing_values_at_the_mean(make):
+    encoder = TableEncoder(new_missing="mean").fit(make([1.0, 2.0, 6.0]))
+    np.testing.assert_array_equal(encoder.transform(make([np.nan, 1.0], [None, "a"])), [[3, 0, 0], [1, 1, 0]])
+    arrays = TableEncoder(new_missing="mean").fit([[1.0, np.nan], [2.0, 3.0]])
+    np.testing.assert_array_equal(arrays.transform([[np.nan, np.nan]]), [[1.5, np.nan, 1]])
+    days = TableEncoder(new_missing="mean").fit(pd.DataFrame({"d": pd.to_datetime(["2021-01-01", "2021-01-03"])}))
+    G = days.transform(pd.DataFrame({"d": pd.to_datetime([None, "2021-01-02"])}))
+    np.testing.assert_array_equal(G[0], G[1])
+
+
+def test_options_are_checked():
+    X = [[1.0]]
+    with pytest.raises(ValueError, match="new_missing must be one of 'error', 'mean', got 'drop': 'mean' puts them at"):
+        TableEncoder(new_missing="drop").fit(X)
+    with pytest.raises(ValueError, match="missing must be one of 'indicator', 'error', got 'drop': 'error' refuses"):
+        TableEncoder(missing="drop").fit(X)
+    with pytest.raises(ValueError, match="max_levels must be a whole number >= 1, got 0: 20 suits most data"):
+        TableEncoder(max_levels=0).fit(X)
+    with pytest.raises(ValueError, match="min_count must be a whole number >= 1, got 0: 1 groups nothing"):
+        TableEncoder(min_count=0).fit(X)
+
+
+DATES = ["2021-01-04", "2024-12-31", None]
+WHEN = {
+    "pandas": pd.to_datetime(pd.Series(DATES)),
+    "with a time zone": pd.to_datetime(pd.Series(DATES)).dt.tz_localize("America/New_York"),
+    "objects": pd.Series([date(2021, 1, 4), date(2024, 12, 31), None], dtype=object),
+    "polars dates": pl.Series(DATES).str.to_date(),
+    "polars times": pl.Series(DATES).str.to_datetime().dt.replace_time_zone("Asia/Tokyo"),
+}
+
+
+@pytest.mark.parametrize("kind", WHEN)
+def test_dates_are_expanded(kind):
+    library = pl if isinstance(WHEN[kind], pl.Series) else pd
+    encoder = TableEncoder()
+    G = encoder.fit_transform(library.DataFrame({"d": WHEN[kind]}))
+    names = ["time(d)", "year(d)", "season_sin(d)", "season_cos(d)", "weekday(d)", "missing(d)"]
+    assert encoder.get_feature_names_out().tolist() == names
+    angles = 2 * np.pi * np.array([3, 365]) / 365.2425
+    days = [(date(2021, 1, 4) - date(1970, 1, 1)).days, (date(2024, 12, 31) - date(1970, 1, 1)).days]
+    expected = [1970 + np.array(days) / 365.2425, [2021, 2024], np.sin(angles), np.cos(angles), [0, 1], [0, 0]]
+    np.testing.assert_allclose(G[:2], np.transpose(expected), rtol=1e-12)
+    np.testing.assert_array_equal(G[2], [np.nan] * 5 + [1])
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"d": DATES})), G)  # strings of the ISO format
+
+
+def test_times_have_hours():
+    table = pd.DataFrame({"t": pd.to_datetime(["2021-06-01 06:30", "1969-12-31 23:00"])})
+    G = TableEncoder().fit(table).set_output(transform="pandas").transform(table)
+    assert G["hour(t)"].round(9).tolist() == [6.5, 23.0]
+    assert G["weekday(t)"].tolist() == [1, 2]
+    assert G["year(t)"].tolist() == [2021, 1969]
+
+
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +349,7 @@ def test_pickled_and_cloned(make):
 
 
 def test_a_fit_that_failed_is_no_fit():
-    encoder = TableEncoder()
+    encoder = TableEncoder(missing="error")
     with pytest.raises(ValueError, match="missing values"):
         encoder.fit(pandas_table([np.nan, 1, 2]))
     with pytest.raises(NotFittedError):
@@ -252,14 +389,12 @@ def test_categories_of_samples_that_do_not_count_are_not_learned(make, rng):
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 WORDS = (
-    r"X must hold numbers or categories, got something else in a, c: make it a categorical column, with astype\('cat"
+    r"X must hold numbers, categories, strings or dates, got something else in a, c: make it a categorical column, with"
 )
 HOLES = r"X must not have missing values \(NaN, inf or null\), got some in a, c: fill them, with scikit-learn's Simple"
 REFUSED = {
-    "text": (pd.DataFrame({"a": ["u", "v"], "b": [1, 2], "c": ["1", "2"]}), WORDS),
-    "polars text": (pl.DataFrame({"a": ["u", "v"], "b": [1, 2], "c": ["1", "2"]}), WORDS),
-    "dates and intervals": (
-        pd.DataFrame({"a": pd.date_range("2020", periods=2), "b": [1, 2], "c": pd.interval_range(0, 2)}),
+    "durations and intervals": (
+        pd.DataFrame({"a": pd.timedelta_range(0, periods=2), "b": [1, 2], "c": pd.interval_range(0, 2)}),
         WORDS,
     ),
     "lists and text among numbers": (
@@ -317,18 +452,24 @@ REFUSED = {
 def test_refused_at_fit(case):
     table, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
-        TableEncoder().fit(table)
+        TableEncoder(missing="error").fit(table)
 
 
 @both
 def test_holes_are_refused_at_transform_too(make):
-    encoder = TableEncoder().fit(make())
+    encoder = TableEncoder(missing="error").fit(make())
     with pytest.raises(ValueError, match=r"missing values .* got some in size, kind: fill them"):
         encoder.transform(make([1.0, np.nan, 2.0], ["a", None, "b"]))
     with pytest.raises(ValueError, match=r"missing values .* got some in kind: fill them"):
         encoder.transform(pd.DataFrame({"size": [1.0], "kind": pd.array([None], "string")}))
     with pytest.raises(ValueError, match="at least one row and one column"):
         encoder.transform(make([], []))
+    new = r"X must be complete in columns that had no missing values in fit, got some in size, kind: fill them, or fit"
+    with pytest.raises(ValueError, match=new):
+        TableEncoder().fit(make()).transform(make([1.0, np.nan, 2.0], ["a", None, "b"]))
+    infinite = r"X must be finite or missing, got infinity in size: correct it, or make it NaN if it stands for a missi"
+    with pytest.raises(ValueError, match=infinite):
+        TableEncoder().fit(make([1.0, np.nan, np.inf]))
 
 
 @both
@@ -348,19 +489,20 @@ def test_other_columns_than_in_fit(make):
 @both
 def test_numbers_must_stay_numbers(make):
     encoder = TableEncoder().fit(make()[["size"]])
-    with pytest.raises(
-        ValueError, match="X must hold numbers where it did in fit, got categories in size: give numbers"
-    ):
-        encoder.transform(pd.DataFrame({"size": pd.Categorical(["u"])}))
-    with pytest.raises(ValueError, match="got something else in size: make it a categorical column"):
-        encoder.transform(pl.DataFrame({"size": ["u"]}))
+    message = "X must hold numbers where it did in fit, got something else in size: give numbers, or fit again"
+    for table in (pd.DataFrame({"size": pd.Categorical(["u"])}), pl.DataFrame({"size": ["u"]})):
+        with pytest.raises(ValueError, match=message):
+            encoder.transform(table)
+    encoder = TableEncoder().fit(pd.DataFrame({"when": pd.date_range("2020", periods=2)}))
+    with pytest.raises(ValueError, match="X must hold dates where it did in fit, got something else in when: give"):
+        encoder.transform(pd.DataFrame({"when": [1.5]}))
 
 
 @both
 def test_arrays_cannot_stand_for_categories(make):
     encoder = TableEncoder().fit(make())
     message = (
-        r"X must be a data frame as in fit, got ndarray: an array of numbers does not hold the categories of kind\."
+        r"X must be a data frame as in fit, got ndarray: an array of numbers does not hold the categories or dates of k"
     )
     with pytest.raises(ValueError, match=message):
         encoder.transform(np.ones((2, 2)))

@@ -341,10 +341,21 @@ def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
 
 
+def has_missing(X: NDArray) -> bool:
+    """Whether a NumPy array of numbers without infinities has a NaN, by one pass in the common case."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(np.sum(X)) and np.isnan(X).any())  # a sum that overflows may be NaN, too
+
+
+def comparable(X: NDArray) -> NDArray:
+    """Return finite numbers and NaN with infinity in place of NaN, so that missing values are equal to each other."""
+    return np.where(np.isnan(X), np.inf, X) if has_missing(X) else X
+
+
 def different_rows(X: Array) -> Array:
-    """First row of each distinct sample, in the order of the data."""
+    """First row of each distinct sample, in the order of the data; missing values are equal to each other."""
     if isinstance(X, np.ndarray):
-        return np.sort(np.unique(X, axis=0, return_index=True)[1])
+        return np.sort(np.unique(comparable(X), axis=0, return_index=True)[1])
     xp = namespace(X)
     order = xp.argsort(X[:, -1], stable=True)
     for j in reversed(range(X.shape[1] - 1)):

@@ -7,7 +7,9 @@ from termwise.basis import base
 from termwise.basis.anova import AnovaBasis
 from termwise.basis.base import Basis
 from termwise.basis.encoder import TableEncoder
+from termwise.basis.identifiers import id_columns
 from termwise.basis.lag import LagBasis
+from termwise.basis.levels import LevelMeans
 from termwise.basis.radial import KERNELS, RadialBasis, r2
 from termwise.basis.smooth import SmoothBasis
 from termwise.basis.union import UnionBasis
@@ -19,11 +21,13 @@ __all__ = [
     "Basis",
     "FourierBasis",
     "LagBasis",
+    "LevelMeans",
     "LogisticBasis",
     "RadialBasis",
     "SmoothBasis",
     "TableEncoder",
     "UnionBasis",
+    "id_columns",
     "r2",
 ]
 

@@ -24,11 +24,13 @@ from termwise._arrays import (
     different_rows,
     fetch,
     from_host,
+    has_missing,
     is_foreign,
     namespace,
     to_host,
 )
 from termwise._checks import check_foreign, check_indices
+from termwise.basis.encoder import TableEncoder, missing_columns
 from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
@@ -49,10 +51,17 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     A subclass lists in `_per_term` its fitted arrays with an entry for every function, which `take` restricts, and
     implements `_fit` (set the fitted attributes), `evaluate` (rows of G) and `_names`. One that evaluates functions at
     clipped inputs returns the ranges of these by `clip_ranges`.
+
+    One with `allows_missing` accepts missing values (NaN) in the inputs that have some in `fit`, `missing_`. Functions
+    of a missing input are zero, which is neutral in a linear model: the effect of a missing value is that of its
+    indicator, see `TableEncoder`. `evaluate` treats every NaN like this, whether `missing_` has its input or not.
     """
 
     _per_term: ClassVar[tuple[str, ...]]
     any_library: ClassVar[bool] = False  # whether it computes by the array API, on the device of the inputs
+    allows_missing: ClassVar[bool] = False  # whether inputs may have missing values; if so, NumPy computes
+    cross_fits: ClassVar[bool] = False  # whether `fit_transform` differs from `transform` on the training samples
+    missing_: NDArray[np.bool_]  # (d,), inputs with missing values in fit; of bases that allow them
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -68,6 +77,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = self.any_library
+        tags.input_tags.allow_nan = self.allows_missing
         return tags
 
     @abstractmethod
@@ -101,6 +111,18 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         self._fit(self._check(X, reset=True), y)
         return self
 
+    def fit_design(self, X: ArrayLike, y: Any = None) -> Any:
+        """Fix the functions and return the design matrix of the training samples, which need not be stored.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like, default=None
+            Targets, for the few bases that depend on them; ignored by the others.
+        """
+        return design_matrix(self.fit(X, y), X)
+
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy, with parameters that were estimated from the targets at their fitted values."""
         return clone(self)
@@ -112,7 +134,34 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
         X = to_host(X) if is_foreign(X) else X
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        finite = "allow-nan" if self.allows_missing else True
+        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite)
+        if self.allows_missing:
+            missing = np.isnan(X).any(axis=0) if has_missing(X) else np.zeros(X.shape[1], dtype=bool)
+            if reset:
+                self.missing_ = missing
+            self._check_missing(missing)
+        return X
+
+    def _check_missing(self, missing: NDArray[np.bool_]) -> None:
+        """Raise unless inputs with missing values, (d,), had some in the fit."""
+        if np.any(missing & ~self.missing_):
+            names = np.array(self.input_names(), dtype=object)[missing & ~self.missing_]
+            raise ValueError(
+                f"X must be complete in inputs that had no missing values in fit, got NaN in {', '.join(names)}: fill "
+                "them in, or fit with samples in which they are missing."
+            )
+
+    def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
+        """Accept missing values in more inputs than had some in `fit`, in place: those of the table a fold is from.
+
+        Parameters
+        ----------
+        missing : ndarray of bool of shape (d,)
+            Inputs that may have missing values.
+        """
+        self.missing_ = self.missing_ | missing
+        return self
 
     def transform(self, X: ArrayLike) -> NDArray:
         """Evaluate every function on every sample.
@@ -228,10 +277,10 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
 
 @dataclass(frozen=True)
 class InputStatistics:
-    """Mean, standard deviation and range of every input, over the distinct samples.
+    """Mean, standard deviation and range of every input, over the distinct samples in which it is not missing.
 
     A repeated sample enters once, so that repeating it and giving it the weight two, of which a basis is not informed,
-    have the same effect.
+    have the same effect. An input that is missing everywhere is constant, at zero.
     """
 
     n_samples: int  # repeated ones included
@@ -245,7 +294,10 @@ class InputStatistics:
         """Compute the statistics of training inputs."""
         xp, rows = namespace(X), different_rows(X)
         distinct = as_float64(at(X, rows))
-        low, high, means, deviations = fetch(*(f(distinct, axis=0) for f in (xp.min, xp.max, xp.mean, xp.std)))
+        if isinstance(distinct, np.ndarray) and has_missing(distinct):
+            xp, distinct = np.ma, np.ma.masked_invalid(distinct)
+        found = [f(distinct, axis=0) for f in (xp.min, xp.max, xp.mean, xp.std)]
+        low, high, means, deviations = (np.ma.filled(one, 0.0) for one in found) if xp is np.ma else fetch(*found)
         deviations = np.where(low == high, 0.0, deviations)  # a computed deviation need not be quite zero
         return cls(X.shape[0], rows, means, deviations, np.array([low, high]))
 
@@ -304,7 +356,7 @@ def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) ->
 
 
 def input_ranges(X: Array) -> Floats:
-    """Return the lowest and the highest value of each input, (2, d)."""
+    """Return the lowest and the highest value of each input without missing values, (2, d)."""
     xp = namespace(X)
     return np.array(fetch(*(as_float64(f(X, axis=0)) for f in (xp.min, xp.max))))
 
@@ -362,6 +414,34 @@ def design_matrix(basis: Any, X: Any) -> Any:
         last, X = basis[-1], basis[:-1].transform(X) if len(basis) > 1 else X
     X = last._check(X, reset=False)
     return last.evaluate(X) if last._stores(X) else last.design(X)
+
+
+def fit_design_matrix(basis: Any, X: Any, y: Any) -> Any:
+    """Fit a transformer, in place, and return the design matrix of the training samples, as `design_matrix` does.
+
+    It is cross-fitted where the transformer, or the last one of a pipeline, learns inputs from the targets.
+    """
+    if isinstance(basis, Basis):
+        return basis.fit_design(X, y)
+    if isinstance(basis, Pipeline) and isinstance(basis[-1], Basis):
+        return basis[-1].fit_design(basis[:-1].fit_transform(X, y) if len(basis) > 1 else X, y)
+    return design_matrix(basis.fit(X, y), X)
+
+
+def expect_missing(basis: Any, X: Any) -> None:
+    """Let a fitted transformer accept missing values wherever a table has some, of which it was fitted to some rows."""
+    steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
+    X = to_host(X) if is_foreign(X) else X
+    for i, step in enumerate(steps):
+        if isinstance(step, TableEncoder) or (isinstance(step, Basis) and step.allows_missing):
+            step.expect_missing(missing_columns(X))
+        X = step.transform(X) if i + 1 < len(steps) and hasattr(step, "transform") else X
+
+
+def cross_fits(basis: Any) -> bool:
+    """Whether a transformer, or the last one of a pipeline, has another design matrix for the training samples."""
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return isinstance(last, Basis) and last.cross_fits
 
 
 def restrict(basis: Any, indices: NDArray[np.intp]) -> Any:

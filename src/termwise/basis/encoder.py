@@ -1,10 +1,11 @@
-"""Encode data frames as numbers: indicator columns for categories."""
+"""Encode data frames as numbers: indicator columns for categories and missing values, parts of dates."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
@@ -14,53 +15,172 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from termwise._checks import check_choice, check_number
+from termwise.basis.dates import DATE_PARTS, as_days, date_part, is_date
+
+Floats = NDArray[np.float64]
+
 CATEGORICAL = ("category", "Categorical", "Enum")  # names of the categorical types of pandas and polars
 NUMERIC = re.compile(r"u?int\d|float\d|bool|decimal", re.IGNORECASE)  # and of numeric types
+# What an encoded column is, if not the indicator of a category or a part of a date, whose numbers are from 0 on: the
+# number itself (of an ordered category its position), the indicator of missing values, the position of a category
+# with missing values as the last one, and the indicator of all categories that are not listed.
+VALUE, MISSING, LEVEL, OTHER = -1, -2, -3, -4
+UNSEEN = -1.0  # position of a category that was not seen in fit
+
+
+@dataclass(frozen=True)
+class ColumnEncoding:
+    """How a column of a table is encoded.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : {"number", "category", "date"}
+        Type of its values.
+    categories : tuple
+        Categories of a categorical column.
+    missing : bool
+        Whether it had missing values in `fit`, and may have some later.
+    codes : tuple of int
+        The encoded columns: `VALUE`, `MISSING`, `LEVEL`, `OTHER`, or the number of a category or of a part of a date.
+    unseen : float
+        Position of categories that were not seen in `fit`.
+    fill : float or None
+        Value in place of missing ones, if there were none in `fit`; None: a missing value is an error.
+    """
+
+    name: str
+    kind: str
+    categories: tuple[Any, ...] = ()
+    missing: bool = False
+    codes: tuple[int, ...] = (VALUE,)
+    unseen: float = UNSEEN
+    fill: float | None = None
+
+    def read(self, column: Any) -> Floats:
+        """Return the values of a column as numbers, positions of categories, or days; NaN where they are missing."""
+        if self.kind == "number":
+            return as_numbers(column)
+        return as_days(column) if self.kind == "date" else positions(column, self.categories, self.unseen)
+
+    def with_fill(self, values: NDArray) -> ColumnEncoding:
+        """Return the encoding that fills in the mean of these values, as read, or an unseen category."""
+        if self.missing:
+            return self
+        return replace(self, fill=self.unseen if self.kind == "category" else float(values.mean(dtype=np.float64)))
+
+    def names(self, name: str) -> list[str]:
+        """Return the names of the encoded columns of a column of this name."""
+        return [name_encoded(name, code, self.kind, self.categories) for code in self.codes]
+
+
+def name_encoded(name: str, code: int, kind: str, categories: Iterable[Any]) -> str:
+    """Return the name of an encoded column."""
+    words = list(map(str, categories))
+    if code >= 0:
+        return f"{DATE_PARTS[code]}({name})" if kind == "date" else f"{name}={words[code]}"
+    if code in (MISSING, OTHER):
+        word = "missing" if code == MISSING else "other"
+        return f"{name}={word}" if kind == "category" and word not in words else f"{word}({name})"
+    return name
+
+
+def encode(numbers: Floats, code: int, kind: str, n_categories: int) -> NDArray:
+    """Return an encoded column of values as `ColumnEncoding.read` returns them."""
+    if code >= 0:
+        return date_part(numbers, code) if kind == "date" else numbers == code
+    if code == VALUE:
+        return numbers
+    if code == LEVEL:
+        return np.where(np.isnan(numbers), n_categories, numbers)
+    return np.isnan(numbers) if code == MISSING else numbers == UNSEEN
 
 
 class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Encode a data frame as numbers: a column of a categorical type becomes one indicator column per category.
+    """Encode a data frame as numbers: categories and missing values become indicator columns, dates their parts.
 
-    Columns of any other type must be numeric. All indicators are 0 for a category not seen in `fit`. Missing values are
-    an error that names the columns. Plain arrays pass through.
+    - Numbers and booleans stay as they are.
+    - Categories, that is columns of a categorical type or of strings, become one indicator column per category. A
+      category with a declared order (an ordered Categorical of pandas) becomes its position in this order instead.
+    - Dates and times become the elapsed time in years, the year, sine and cosine of the season, the weekday (0 on
+      Mondays) and, where there are times, the hour.
+    - Missing values (NaN, None, null) of numbers and dates stay missing, NaN, beside an indicator `missing(column)`;
+      those of categories are a category of their own, `column=missing`.
+
+    Plain arrays of numbers are encoded in the same way.
+
+    Parameters
+    ----------
+    missing : {"indicator", "error"}, default="indicator"
+        What to do with missing values: encode them, or raise an error that names the columns.
+    max_levels : int or None, default=None
+        Categories with more levels than this are encoded as one column: the number of the level, for `LevelMeans` to
+        replace by means of the targets. None: all have indicators.
+    min_count : int, default=1
+        Categories of fewer samples than this share one indicator, `column=other`.
+    new_missing : {"error", "mean"}, default="error"
+        What to do with a missing value in a column that had none in `fit`, of which no effect is known: raise an error
+        that names the column, or put it at the mean of the column in `fit`, and a category with those not seen. The
+        latter is for cross-validation of tables in which few values are missing.
 
     Attributes
     ----------
     categories_ : dict
-        The categories of each categorical column, by its name, in ascending order.
+        The categories of each categorical column, by its name, in ascending or in their declared order.
+    encodings_ : list of ColumnEncoding
+        How each column is encoded.
     n_features_in_, feature_names_in_ : int, ndarray
         Number and names of the columns; names only if they are strings.
 
     Notes
     -----
     Use it as the first step of a basis, `make_pipeline(TableEncoder(), AnovaBasis())`, wherever a table has
-    categorical columns. pandas and polars give the same columns for the same table. The result is float32 if all
-    numeric columns are, float64 otherwise.
+    categories, dates or missing values. pandas and polars give the same columns for the same table. The result is
+    float32 if all numeric columns are, float64 otherwise.
 
-    Strings are no categories by default: `"17"` may be a category or a number.
+    A category not seen in `fit` has zero in all indicators; it is `column=other` if there is such a column, and at the
+    mean position of the samples in an ordered category. `count_unseen` counts them.
+
+    Strings that look like numbers are categories, too: convert such columns before. Columns of identifiers are found by
+    `id_columns`.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from termwise.basis import TableEncoder
-    >>> table = pd.DataFrame({"size": [1.0, 2.0, 3.0], "kind": pd.Categorical(["a", "b", "a"])})
+    >>> table = pd.DataFrame({"size": [1.0, None, 3.0], "kind": ["a", "b", "a"]})
     >>> TableEncoder().fit_transform(table)
-    array([[1., 1., 0.],
-           [2., 0., 1.],
-           [3., 1., 0.]])
+    array([[ 1.,  0.,  1.,  0.],
+           [nan,  1.,  0.,  1.],
+           [ 3.,  0.,  1.,  0.]])
     >>> list(TableEncoder().fit(table).get_feature_names_out())
-    ['size', 'kind=a', 'kind=b']
+    ['size', 'missing(size)', 'kind=a', 'kind=b']
     """
 
     categories_: dict[str, list[Any]]
 
+    def __init__(
+        self,
+        missing: str = "indicator",
+        max_levels: int | None = None,
+        min_count: int = 1,
+        new_missing: str = "error",
+    ) -> None:
+        self.missing = missing
+        self.max_levels = max_levels
+        self.min_count = min_count
+        self.new_missing = new_missing
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self.missing == "indicator"
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Store the categories.
+        """Store the categories, and which columns have missing values.
 
         Parameters
         ----------
@@ -69,20 +189,60 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
             Present for scikit-learn's conventions.
         """
-        columns = self._validate(X, reset=True)
-        categorical = _categorical_columns(columns) if is_frame(X) else {}
-        self.categories_ = {}
-        for key, column in categorical.items():
-            values = list(np.asarray(column.unique(), dtype=object))
-            try:
-                self.categories_[key] = sorted(values)
-            except TypeError:  # of several types
-                self.categories_[key] = sorted(values, key=str)
-        _check_names(self.get_feature_names_out())
+        check_choice("missing", self.missing, ["indicator", "error"], remedy="'error' refuses missing values")
+        if self.max_levels is not None:
+            check_number("max_levels", self.max_levels, low=1, integer=True, remedy="20 suits most data")
+        check_number("min_count", self.min_count, low=1, integer=True, remedy="1 groups nothing")
+        check_choice("new_missing", self.new_missing, ["error", "mean"], remedy="'mean' puts them at the mean in fit")
+        table = self._validate(X, reset=True)
+        if isinstance(table, dict):
+            kinds = {key: column_kind(column) for key, column in table.items()}
+            if others := [key for key, kind in kinds.items() if kind is None]:
+                raise ValueError(
+                    f"X must hold numbers, categories, strings or dates, got something else in {listing(others)}: make "
+                    "it a categorical column, with astype('category') in pandas or cast(pl.Categorical) in polars, or "
+                    "drop it."
+                )
+            encodings = [self._encoding(key, column, str(kinds[key])) for key, column in table.items()]
+        else:
+            keys, missing = super().get_feature_names_out(), np.isnan(table).any(axis=0).tolist()
+            encodings = [_number(str(key), some) for key, some in zip(keys, missing, strict=True)]
+        values = self._read(table, encodings)
+        if self.new_missing == "mean":
+            encodings = [one.with_fill(column) for one, column in zip(encodings, values.T, strict=True)]
+        _check_names(name for one in encodings for name in one.names(one.name))
+        self.encodings_ = encodings
+        self.categories_ = {one.name: list(one.categories) for one in encodings if one.kind == "category"}
         return self
 
+    def _encoding(self, key: str, column: Any, kind: str) -> ColumnEncoding:
+        """Determine how to encode a column: of categories, which ones there are."""
+        if kind == "number":
+            return _number(key, bool(np.isnan(as_numbers(column)).any()))
+        missing = bool(is_missing(column).any())
+        last = (MISSING,) * missing
+        if kind == "date":
+            days = as_days(column)
+            parts = range(len(DATE_PARTS) - bool(np.all(np.isnan(days) | (days == np.floor(days)))))
+            return ColumnEncoding(key, kind, (), missing, (*parts, *last))
+        counts = Counter(np.asarray(column, dtype=object)[~is_missing(column)])
+        if kind == "ordered":
+            declared = tuple(column.cat.categories)
+            unseen = np.nanmean([*positions(column, declared, UNSEEN), np.nan if counts else 0.0])
+            return ColumnEncoding(key, "category", declared, missing, (VALUE, *last), float(unseen))
+        many = self.max_levels is not None and len(counts) > self.max_levels
+        listed = [value for value in counts if many or counts[value] >= self.min_count]
+        try:
+            categories = tuple(sorted(listed))
+        except TypeError:  # of several types
+            categories = tuple(sorted(listed, key=str))
+        if many:
+            return ColumnEncoding(key, kind, categories, missing, (LEVEL,))
+        other = (OTHER,) * (len(categories) < len(counts))
+        return ColumnEncoding(key, kind, categories, missing, (*range(len(categories)), *other, *last))
+
     def transform(self, X: Any) -> NDArray:
-        """Return the table as numbers.
+        """Return the table as numbers, NaN where numbers and dates are missing.
 
         Parameters
         ----------
@@ -90,31 +250,74 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The table.
         """
         check_is_fitted(self, "categories_")
-        columns = self._validate(X, reset=False)
-        if not is_frame(X):
-            return columns
-        numeric = [str(column.dtype).lower() for key, column in columns.items() if key not in self.categories_]
-        parts = []
-        for key, column in columns.items():
-            if key in self.categories_:
-                values = np.asarray(column, dtype=object)
-                parts += [values == category for category in self.categories_[key]]
-            else:
-                parts.append(np.asarray(column, dtype=np.float64))
-        dtype = np.float32 if numeric and set(numeric) == {"float32"} else np.float64
-        return np.column_stack(parts).astype(dtype, copy=False)
+        table = self._validate(X, reset=False)
+        values = self._read(table, self.encodings_)
+        if not isinstance(table, dict) and all(one.codes == (VALUE,) for one in self.encodings_):
+            return values
+        parts = [
+            encode(numbers, code, one.kind, len(one.categories))
+            for one, numbers in zip(self.encodings_, values.T, strict=True)
+            for code in one.codes
+        ]
+        return np.column_stack(parts).astype(values.dtype, copy=False)
+
+    def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
+        """Accept missing values in more columns than had some in `fit`, in place; these have no indicator.
+
+        Parameters
+        ----------
+        missing : ndarray of bool of shape (d,)
+            Columns that may have missing values.
+        """
+        pairs = zip(self.encodings_, missing, strict=True)
+        self.encodings_ = [replace(one, missing=one.missing or bool(some)) for one, some in pairs]
+        return self
+
+    def count_unseen(self, X: Any) -> dict[str, int]:
+        """Return how many rows have a category that was not seen in `fit`, by the names of columns that have some.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n, d)
+            The table.
+        """
+        check_is_fitted(self, "categories_")
+        table = self._validate(X, reset=False)
+        counts: dict[str, int] = {}
+        for one in self.encodings_:
+            if one.kind == "category" and OTHER not in one.codes:
+                count = int(np.sum(positions(table[one.name], one.categories, UNSEEN) == UNSEEN))
+                counts |= {one.name: count} if count else {}
+        return counts
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the encoded columns: numeric ones unchanged, indicators as `column=category`.
+        """Return the names of the encoded columns.
+
+        Numbers keep theirs; indicators are `column=category` and `missing(column)`, parts of dates `year(column)`.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
             Names of the columns of the table; by default those seen in `fit`, or `x0`, `x1`, ...
         """
-        blocks = self.blocks(input_features)
-        names = [[name] if kinds is None else [f"{name}={kind}" for kind in kinds] for name, kinds in blocks]
-        return np.array([name for block in names for name in block], dtype=object)
+        check_is_fitted(self, "categories_")
+        names = super().get_feature_names_out(input_features)
+        pairs = zip(self.encodings_, names, strict=True)
+        return np.array([each for one, name in pairs for each in one.names(str(name))], dtype=object)
+
+    def groups(self) -> NDArray[np.intp]:
+        """Return the number of the table's column that each encoded column comes from.
+
+        Products of two encoded columns of one column have no meaning: `AnovaBasis(groups=encoder.groups())` makes none.
+        """
+        check_is_fitted(self, "categories_")
+        sizes = [len(one.codes) for one in self.encodings_]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def level_columns(self) -> NDArray[np.intp]:
+        """Return the encoded columns that are numbers of levels, see `max_levels`: those that `LevelMeans` replaces."""
+        check_is_fitted(self, "categories_")
+        return np.flatnonzero([code == LEVEL for one in self.encodings_ for code in one.codes])
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the column of the table that each of some encoded columns comes from.
@@ -124,11 +327,12 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         indices : ndarray of int
             Which encoded columns.
         """
-        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks()]
-        return [(int(j),) for j in np.repeat(np.arange(len(sizes)), sizes)[indices]]
+        return [(int(j),) for j in self.groups()[indices]]
 
     def blocks(self, input_features: ArrayLike | None = None) -> list[tuple[str, list[Any] | None]]:
-        """Return the name and the categories of each column of the table, None for a numeric column.
+        """Return the name and the categories of each block of encoded columns, None for a single column of numbers.
+
+        All indicators of a category are one block; `missing(column)` and each part of a date are blocks of their own.
 
         Parameters
         ----------
@@ -136,8 +340,14 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Names of the columns of the table; by default those seen in `fit`, or `x0`, `x1`, ...
         """
         check_is_fitted(self, "categories_")
-        names, keys = super().get_feature_names_out(input_features), super().get_feature_names_out()
-        return [(str(name), self.categories_.get(str(key))) for name, key in zip(names, keys, strict=True)]
+        found: list[tuple[str, list[Any] | None]] = []
+        for one, name in zip(self.encodings_, super().get_feature_names_out(input_features), strict=True):
+            if one.kind == "category" and one.codes[:1] not in ((VALUE,), (LEVEL,)):
+                words = {OTHER: "other", MISSING: "missing"}
+                found.append((str(name), [words.get(code) or one.categories[code] for code in one.codes]))
+            else:
+                found += [(each, None) for each in one.names(str(name))]
+        return found
 
     def _validate(self, X: Any, reset: bool) -> Any:
         """Return a valid array, or the columns of a valid frame by name, `x0`, `x1`, ... where names are no strings."""
@@ -146,28 +356,45 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if 0 in X.shape:
                 raise ValueError(f"X must have at least one row and one column, got shape {X.shape}: give some data.")
             validate_data(self, X, skip_check_array=True, reset=reset)
-            values = dict(zip(map(str, super().get_feature_names_out()), (X[name] for name in X.columns), strict=True))
-            categorical = _categorical_columns(values) if reset else self.categories_
-            numeric = {key: column for key, column in values.items() if key not in categorical}
-            _check_numeric(numeric)
-            missing = [
-                key
-                for key, column in values.items()
-                if is_missing(column).any()
-                or (key in numeric and not np.isfinite(np.asarray(column, dtype=np.float64)).all())
-            ]
-        else:
-            if not reset and self.categories_:
-                raise ValueError(
-                    f"X must be a data frame as in fit, got {type(X).__name__}: an array of numbers does not hold the "
-                    f"categories of {listing(self.categories_)}."
-                )
-            values = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
-            missing = list(super().get_feature_names_out()[~np.isfinite(values).all(axis=0)])
-        if missing:
+            return dict(zip(map(str, super().get_feature_names_out()), (X[name] for name in X.columns), strict=True))
+        if not reset and (others := [one.name for one in self.encodings_ if one.kind != "number"]):
             raise ValueError(
-                f"X must not have missing values (NaN, inf or null), got some in {listing(missing)}: fill them, with "
-                "scikit-learn's SimpleImputer for example, or drop those rows."
+                f"X must be a data frame as in fit, got {type(X).__name__}: an array of numbers does not hold the "
+                f"categories or dates of {listing(others)}."
+            )
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
+
+    def _read(self, table: Any, encodings: list[ColumnEncoding]) -> NDArray:
+        """Return the values of a valid table as numbers, positions and days, (n, d); raise if some must not be."""
+        values = table
+        if isinstance(table, dict):
+            _check_numbers(table, encodings)
+            kinds = {str(table[one.name].dtype).lower() for one in encodings if one.kind == "number"}
+            single = kinds == {"float32"} and all(one.kind != "date" for one in encodings)
+            values = np.column_stack([one.read(table[one.name]) for one in encodings])
+            values = values.astype(np.float32 if single else np.float64, copy=False)
+        if np.isfinite(values).all():
+            return values
+        missing, infinite = np.isnan(values).any(axis=0), np.isinf(values).any(axis=0)
+        names = np.array([one.name for one in encodings], dtype=object)
+        if self.missing == "error":
+            raise ValueError(
+                f"X must not have missing values (NaN, inf or null), got some in {listing(names[missing | infinite])}: "
+                "fill them, with scikit-learn's SimpleImputer for example, or drop those rows."
+            )
+        if infinite.any():
+            raise ValueError(
+                f"X must be finite or missing, got infinity in {listing(names[infinite])}: correct it, or make it NaN "
+                "if it stands for a missing value."
+            )
+        new = missing & ~np.array([one.missing for one in encodings])
+        if new.any() and self.new_missing == "mean":
+            fills = np.array([np.nan if one.fill is None else one.fill for one in encodings], dtype=values.dtype)
+            return np.where(np.isnan(values), fills, values)
+        if new.any():
+            raise ValueError(
+                f"X must be complete in columns that had no missing values in fit, got some in {listing(names[new])}: "
+                "fill them, or fit with rows in which they are missing."
             )
         return values
 
@@ -182,6 +409,17 @@ def is_missing(column: Any) -> NDArray[np.bool_]:
     return np.asarray(column.isna() if hasattr(column, "isna") else column.is_null(), dtype=bool)
 
 
+def missing_columns(X: Any) -> NDArray[np.bool_]:
+    """Which columns of a data frame or an array have missing values."""
+    if not is_frame(X):
+        values = np.asarray(X)
+        return np.isnan(values).any(axis=0) if values.dtype.kind == "f" else np.zeros(values.shape[1], dtype=bool)
+    columns = [X[name] for name in X.columns]
+    return np.array(
+        [bool(np.isnan(as_numbers(one)).any() if is_numeric(one) else is_missing(one).any()) for one in columns]
+    )
+
+
 def is_numeric(column: Any) -> bool:
     """Whether a column holds numbers; strings that look like numbers are none."""
     if NUMERIC.match(str(column.dtype)):
@@ -190,29 +428,57 @@ def is_numeric(column: Any) -> bool:
     return all(isinstance(value, Real | Decimal) for value in present)
 
 
+def column_kind(column: Any) -> str | None:
+    """Return "number", "date", "category" or "ordered"; None for a column of anything else."""
+    if str(column.dtype).startswith(CATEGORICAL):
+        return "ordered" if getattr(getattr(column, "cat", None), "ordered", False) else "category"
+    if is_numeric(column):
+        return "number"
+    missing = is_missing(column)
+    if is_date(column, missing):
+        return "date"
+    present = np.asarray(column, dtype=object)[~missing]
+    return "category" if all(isinstance(value, str) for value in present) else None
+
+
+def as_numbers(column: Any) -> NDArray:
+    """Return a column of numbers with NaN in place of missing values."""
+    missing = is_missing(column)
+    if not missing.any() or getattr(column.dtype, "kind", "") == "f":
+        return np.asarray(column, dtype=np.float64)
+    values = np.full(len(missing), np.nan)
+    values[~missing] = np.asarray(column, dtype=object)[~missing].astype(np.float64)
+    return values
+
+
+def positions(column: Any, categories: Iterable[Any], unseen: float) -> Floats:
+    """Return the positions of the categories of a column, NaN where one is missing."""
+    place = {category: float(i) for i, category in enumerate(categories)}
+    found = np.array([place.get(value, unseen) for value in np.asarray(column, dtype=object)])
+    return np.where(is_missing(column), np.nan, found)
+
+
 def listing(names: Iterable[Any]) -> str:
     """Return names separated by commas."""
     return ", ".join(str(name) for name in names)
 
 
-def _categorical_columns(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a categorical type."""
-    return {key: column for key, column in columns.items() if str(column.dtype).startswith(CATEGORICAL)}
+def _number(name: str, missing: bool) -> ColumnEncoding:
+    """Return the encoding of a column of numbers."""
+    return ColumnEncoding(name, "number", (), missing, (VALUE, MISSING) if missing else (VALUE,))
 
 
-def _check_numeric(columns: dict[str, Any]) -> None:
-    """Raise unless all columns hold numbers."""
-    others = {key: column for key, column in columns.items() if not is_numeric(column)}
-    if categorical := _categorical_columns(others):
-        raise ValueError(
-            f"X must hold numbers where it did in fit, got categories in {listing(categorical)}: give numbers, or fit "
-            "again."
-        )
-    if others:
-        raise ValueError(
-            f"X must hold numbers or categories, got something else in {listing(others)}: make it a categorical "
-            "column, with astype('category') in pandas or cast(pl.Categorical) in polars, or drop it."
-        )
+def _check_numbers(columns: dict[str, Any], encodings: list[ColumnEncoding]) -> None:
+    """Raise unless columns of numbers hold numbers, and those of dates dates."""
+    for kind, allowed in (("number", ["number"]), ("date", ["date", "category"])):
+        names = [one.name for one in encodings if one.kind == kind]
+        others = [name for name in names if column_kind(columns[name]) not in allowed]
+        others = [name for name in others if not is_missing(columns[name]).all()]
+        if others:
+            raise ValueError(
+                f"X must hold {kind}s where it did in fit, got something else in {listing(others)}: give {kind}s, or "
+                "fit again."
+            )
 
 
 def _check_names(names: Iterable[Any]) -> None:

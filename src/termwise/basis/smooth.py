@@ -20,15 +20,21 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import as_columns, different_rows, is_foreign, row_blocks, to_host
+from termwise._arrays import as_columns, different_rows, has_missing, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
-from termwise.basis.expressions import evaluate
-from termwise.basis.radial import RadialBasis, median_distance, median_factor
+from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
+from termwise.basis.radial import KERNELS, RadialBasis, median_distance, median_factor
 from termwise.design.computed import one_thread
 
 Floats = NDArray[np.float64]
+
+# A Gaussian of several inputs, any of which may be missing: these are ignored in the distance to the centre. It is zero
+# where all of them are missing; the second sum is the number of those that are not.
+PRESENT_DISTANCE = sum_squares(where(np.isnan(z), 0.0, (z - variable("centers")) / variable("widths")))
+N_PRESENT = sum_squares(where(np.isnan(z), 0.0, 1.0))
+PRESENT_GAUSSIAN = KERNELS["gaussian"].substitute(r2=PRESENT_DISTANCE) * np.minimum(1.0, N_PRESENT)
 
 NAMED_INPUTS = 3  # as many inputs are listed in the name of a Gaussian
 ARD_ROWS = 350  # samples for ARD, whose time grows with their cube
@@ -94,6 +100,8 @@ class SmoothBasis(Basis):
         Means and standard deviations of the inputs; a deviation of 0 marks a constant input, which is excluded.
     ranges_ : ndarray of shape (2, d)
         Lowest and highest value of each input, to which inputs are clipped.
+    missing_ : ndarray of bool of shape (d,)
+        Inputs with missing values in `fit`, which may have some in `transform`, too.
 
     See Also
     --------
@@ -112,6 +120,11 @@ class SmoothBasis(Basis):
     are excluded, and names list the remaining ones if they are few. Criteria and error bars of a model treat the
     relevances as given, as they do with all fitted attributes of a basis: for few samples and many inputs they are
     optimistic, and cross-validation is the better estimate.
+
+    Missing values (NaN) are neutral: the linear function of a missing input is zero, and Gaussians ignore it in the
+    distance to their centre; where all inputs are missing they are zero. Means and deviations are those of the values
+    that are present. A centre on a sample with missing values is at the mean of these inputs, where they also are when
+    relevances, the median distance and a number of centres are determined.
 
     Examples
     --------
@@ -136,6 +149,7 @@ class SmoothBasis(Basis):
     """
 
     _per_term = ("columns_", "factors_", "centers_", "center_rows_")
+    allows_missing = True
 
     def __init__(
         self,
@@ -162,11 +176,12 @@ class SmoothBasis(Basis):
         factors, of_median = self._resolve_widths()
         statistics = InputStatistics.from_samples(X).check_varying()
         self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
+        X = np.where(np.isnan(X), self.means_.astype(X.dtype), X) if has_missing(X) else X
         self.relevance_, self.isotropic_ = self._resolve_relevance(X, y), self.relevance is None
         distinct, inputs, varying = statistics.rows, self._relevant_inputs, np.flatnonzero(self.deviations_)
         scaling = {"center": self.means_[inputs], "scale": self.deviations_[inputs]}
         Z = evaluate(STANDARDISED, {"z": X[distinct][:, inputs], **scaling}) * self.relevance_[inputs]
-        if len(inputs) < len(varying):  # samples may differ in excluded inputs only
+        if len(inputs) < len(varying) or self.missing_.any():  # samples may differ in other inputs only
             first = different_rows(Z)
             distinct, Z = distinct[first], Z[first]
         self.distance_ = median_distance(Z) if of_median else 1.0
@@ -257,9 +272,10 @@ class SmoothBasis(Basis):
         linear = np.flatnonzero(self.columns_ >= 0)
         columns, inputs = self.columns_[linear], self._relevant_inputs
         scaling, ends = {"center": self.means_[columns], "scale": self.deviations_[columns]}, self._linear_ranges()
+        gaussians, incomplete = self.gaussians(), has_missing(X)
         radial = [
             (terms, RadialBasis(width=widths, centers=centers).fit(centers))
-            for terms, widths, centers in self.gaussians()
+            for terms, widths, centers in ([] if incomplete else gaussians)
         ]
         for rows in row_blocks(*G.shape):
             of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
@@ -268,8 +284,12 @@ class SmoothBasis(Basis):
             if self.extrapolation != "continue":
                 of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
             G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
+            for terms, widths, centers in gaussians if incomplete else ():
+                G[rows, terms] = present_gaussians(of_gaussians, centers, widths)
             for terms, part in radial:
                 G[rows, terms] = part.evaluate(of_gaussians)
+        if incomplete:
+            G[:, linear] = np.nan_to_num(G[:, linear])
         return G
 
     def clip_ranges(self) -> Floats:
@@ -313,6 +333,23 @@ class SmoothBasis(Basis):
             parts += [f"w={factor:g}"] if self.isotropic_ or factor != 1 else []
             names.append(inputs[j] if j >= 0 else f"gauss({'; '.join(parts)}) near {place} {row}")
         return names
+
+
+def present_gaussians(X: NDArray, centers: NDArray, widths: Floats) -> Floats:
+    """Evaluate `PRESENT_GAUSSIAN` on inputs (n, d) with missing values, by matrix products.
+
+    With `m_j` 1 where input j is present and else 0, the squared distance in units of the widths is
+    `sum_j m_j z_j^2 - 2 sum_j m_j z_j c_j + sum_j m_j c_j^2`.
+    """
+    origin = centers.mean(axis=0, dtype=np.float64)  # products cancel less around the centres
+    C, present = (centers - origin) / widths, ~np.isnan(X)
+    Z = np.where(present, (X - origin) / widths, 0.0)
+    m = 2 * Z @ C.T
+    m -= present.astype(np.float64) @ (C * C).T
+    m -= np.einsum("ij,ij->i", Z, Z)[:, None]
+    G = np.exp(np.minimum(m, 0.0, out=m), out=m)
+    G[~present.any(axis=1)] = 0.0
+    return G
 
 
 # -- automatic relevance determination ---------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class UnionBasis(Basis):
 
     Functions that two bases have in common are included twice, under the same name. `AnovaBasis` has the inputs
     themselves, so that `SmoothBasis` with it needs `linear=False`. All functions are evaluated into one array: unlike
-    `AnovaBasis` and `RadialBasis` alone, a union has to fit into memory.
+    `AnovaBasis` and `RadialBasis` alone, a union has to fit into memory. Missing values are allowed if all of its bases
+    allow them.
 
     Examples
     --------
@@ -70,6 +71,16 @@ class UnionBasis(Basis):
     def __init__(self, bases: Sequence[Basis]) -> None:
         self.bases = bases
 
+    @property
+    def allows_missing(self) -> bool:  # type: ignore[override]
+        """Whether all of its bases allow missing values."""
+        return isinstance(self.bases, Sequence) and all(getattr(basis, "allows_missing", False) for basis in self.bases)
+
+    @property
+    def cross_fits(self) -> bool:  # type: ignore[override]
+        """Whether one of its bases has another design matrix for the training samples."""
+        return isinstance(self.bases, Sequence) and any(getattr(basis, "cross_fits", False) for basis in self.bases)
+
     @classmethod
     def of(cls, fitted: Sequence[Basis]) -> Self:
         """Return the union of bases that are fitted to the same inputs already, without fitting them again.
@@ -89,6 +100,8 @@ class UnionBasis(Basis):
         union.n_features_in_ = widths[0]
         if hasattr(fitted[0], "feature_names_in_"):
             union.feature_names_in_ = fitted[0].feature_names_in_
+        if union.allows_missing:
+            union.missing_ = np.any([basis.missing_ for basis in fitted], axis=0)
         union.bases_ = tuple(fitted)
         union.places_ = np.arange(sum(union.sizes))
         return union
@@ -97,6 +110,41 @@ class UnionBasis(Basis):
         self._check_bases()
         self.bases_ = tuple(clone(basis).fit(X, y) for basis in self.bases)
         self.places_ = np.arange(sum(self.sizes))
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray:
+        """Fix the functions from the training inputs and evaluate them on these.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like, default=None
+            Targets, for bases that depend on them.
+        **fit_params : dict
+            None: present for scikit-learn's conventions.
+        """
+        if not self.cross_fits:
+            return self.fit(X, y).transform(X)
+        X = self._check(X, reset=True)
+        self._check_bases()
+        self.bases_ = tuple(clone(basis) for basis in self.bases)
+        parts = [basis.fit_transform(X, y) for basis in self.bases_]
+        self.places_ = np.arange(sum(self.sizes))
+        return np.hstack(parts)
+
+    fit_design = fit_transform
+
+    def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
+        """Accept missing values in more inputs than had some in `fit`, in place.
+
+        Parameters
+        ----------
+        missing : ndarray of bool of shape (d,)
+            Inputs that may have missing values.
+        """
+        for basis in self.bases_:
+            basis.expect_missing(missing)
+        return super().expect_missing(missing)
 
     def _check_bases(self) -> None:
         """Raise unless there are bases, each row of whose design matrix depends on one row of X."""

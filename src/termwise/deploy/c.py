@@ -16,8 +16,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise._checks import check_choice
+from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, ProgramStep, as_float32
+from termwise.deploy.program import (
+    Concatenate,
+    Lags,
+    LevelEffects,
+    PairProducts,
+    Program,
+    ProgramStep,
+    as_float32,
+)
 
 LINE_LENGTH = 116
 
@@ -110,6 +119,7 @@ class ExpressionWriter(SourceWriter):
         "maximum": "({0} < {1} ? {1} : {0})",  # NaN stays NaN
         "minimum": "({0} > {1} ? {1} : {0})",
         "where": "({0} ? {1} : {2})",
+        "isnan": "isnan({0})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "sum_squares": ("0", "{total} += {0} * {0};"),
@@ -164,6 +174,15 @@ def write(step: Any, c: CNames, name: str) -> str:
         case Lags():  # here z is a window of rows, the newest last
             place = f"({step.longest} - @lags[k]) * {step.n_inputs} + @columns[k]"
             return c.step(name, [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = z[{place}];"], **vars(step))
+        case LevelEffects():
+            lines = [
+                f"for (int k = 0; k < {step.n_terms}; ++k) {{",
+                "    const $real level = z[@columns[k]];",
+                "    g[k] = @sizes[k] == 0 ? level : 0;",
+                "    if (level >= 0 && level < @sizes[k]) g[k] = @effects[@offsets[k] + (int)level];",
+                "}",
+            ]
+            return c.step(name, lines, **vars(step) | {"offsets": step.offsets})
         case Concatenate():
             return _concatenate(step, c, name)
     return c.step(name, ExpressionWriter(step, c).all_values("g", step.n_terms), **step.tables)
@@ -198,16 +217,31 @@ def _input(program: Program, c: CNames) -> str:
         fills.append("NAN" if code is None else c.number(code))
     tables = c.array("inputs", schema.columns) + f"static const {c.real} {c.name}_fills[] = {{{', '.join(fills)}}};\n"
     lines = [f"const int j = {c.name}_inputs[i];", f"$real value = isnan(x[j]) ? {c.name}_fills[j] : x[j];"]
-    if (schema.categories >= 0).any():
+    if any(one.categories is not None for one in schema.inputs):
         counts = [0 if one.categories is None else len(one.categories) for one in schema.inputs]
-        tables += c.array("categories", schema.categories) + c.array("counts", np.array(counts))
+        unseen = ["NAN" if one.unseen is None else c.number(one.unseen) for one in schema.inputs]
+        tables += c.array("counts", np.array(counts))
+        tables += f"static const {c.real} {c.name}_unseen[] = {{{', '.join(unseen)}}};\n"
+        known = f"value >= 0 && value < {c.name}_counts[j] && value == $floor(value)"
         lines += [
-            f"if ({c.name}_counts[j] > 0) {{",
-            f"    if (!(value >= 0 && value < {c.name}_counts[j] && value == $floor(value))) return j + 1;",
-            f"    value = value == {c.name}_categories[i];",
+            f"if ({c.name}_counts[j] > 0 && !isnan(value) && !({known})) {{",
+            f"    if (isnan({c.name}_unseen[j])) return j + 1;",
+            f"    value = {c.name}_unseen[j];",
             "}",
         ]
-    lines += ["if (!isfinite(value)) return j + 1;"] * (program.lags is None) + ["z[i] = value;"]
+    may_be_missing = any(one.missing for one in schema.inputs)
+    if may_be_missing:
+        tables += c.array("missing", np.array([int(bool(one.missing)) for one in schema.inputs]))
+    allowed = f"!({c.name}_missing[j] && isnan(value)) && " if may_be_missing else ""
+    lines += [f"if ({allowed}!isfinite(value)) return j + 1;"] * (program.lags is None)
+    if (schema.categories != VALUE).any():
+        tables += c.array("codes", schema.categories)
+        lines += [f"const int code = {c.name}_codes[i];", "if (code >= 0) value = value == code;"]
+        lines += [f"if (code == {MISSING}) value = isnan(value) ? 1 : 0;"] * bool((schema.categories == MISSING).any())
+        levels = bool((schema.categories == LEVEL).any())  # missing values are the last one
+        lines += [f"if (code == {LEVEL} && isnan(value)) value = {c.name}_counts[j];"] * levels
+        lines += [f"if (code == {OTHER}) value = value == {int(UNSEEN)};"] * bool((schema.categories == OTHER).any())
+    lines += ["z[i] = value;"]
     loop = [f"for (int i = 0; i < {len(schema.columns)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
     head = f"static int {c.name}_read(const $real *x, $real *z)"
     return f"{tables}\n{_function(head, ['(void)x;', '(void)z;', *loop, 'return 0;'])}"
@@ -284,7 +318,9 @@ def _comment(program: Program, heads: list[str]) -> str:
     for j, one in enumerate(program.schema.inputs):
         codes = ", ".join(f"{i} {kind}" for i, kind in enumerate(one.categories or ()))
         kinds = f" is the number of a category: {codes}" if codes else ""
+        kinds += "; any other number is an unknown one" if codes and one.unseen is not None else ""
         fill = "" if one.fill is None else f"; {one.fill} where it is NaN"
+        fill = "; NaN where it is missing" if one.missing and one.fill is None else fill
         lines.append(f"    x[{j}]  {one.name}{kinds}{fill}{'' if j in program.schema.used else '; not used'}")
     if labels is None:
         lines += ["", f"y receives {q} output{'s' * (q > 1)}."]

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.linalg as sla
 from sklearn import preprocessing
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -23,9 +24,11 @@ from termwise import basis as bases
 from termwise._arrays import to_host
 from termwise._checks import check_choice
 from termwise.basis import KERNELS, LagBasis, TableEncoder
-from termwise.basis.base import CLIPPED, STANDARDISED, ColumnSubset, linear_ranges
+from termwise.basis.base import CLIPPED, STANDARDISED, Basis, ColumnSubset, linear_ranges
+from termwise.basis.encoder import ColumnEncoding
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
+from termwise.basis.smooth import PRESENT_GAUSSIAN, present_gaussians
 from termwise.basis.waves import HIDDEN_UNIT, WAVE
 from termwise.deploy.document import Integers, Reals, plain_scalar
 from termwise.deploy.inputs import InputSchema
@@ -34,11 +37,13 @@ from termwise.deploy.program import (
     ClassLabels,
     ClipToRange,
     Concatenate,
+    FillMissing,
     Floats,
     FoldProgram,
     FoldResiduals,
     Indices,
     Lags,
+    LevelEffects,
     Linear,
     PairProducts,
     Program,
@@ -88,6 +93,8 @@ def _freeze_terms(estimator: Any, model: Any, before: list[Any], terms: FittedTe
     for one in chain:
         if isinstance(one, LagBasis) and all(step.axis == "inputs" for step in steps):  # of single columns
             series = schema.inputs[schema.columns[one.output_]].name
+        if isinstance(one, SimpleImputer):  # behind an encoder that leaves values missing
+            steps += (FillMissing(np.nan_to_num(one.statistics_)),)
         steps += tuple(steps_of(one))
     check_lags(steps, "estimator")
     steps, columns = prune(steps, np.arange(len(names)))
@@ -115,16 +122,24 @@ def _input_schema(estimator: Any, model: Any, chain: list[Any]) -> tuple[InputSc
     source = estimator if hasattr(estimator, "n_features_in_") else model
     names = getattr(source, "feature_names_in_", [f"x{j}" for j in range(source.n_features_in_)])
     fills: dict[int, Any] = {}
-    categories: dict[str, Any] = {}
-    while chain and isinstance(chain[0], TableEncoder | SimpleImputer):
+    encodings = [ColumnEncoding(str(name), "number") for name in names]
+    while chain and isinstance(chain[0], TableEncoder | SimpleImputer) and all(is_plain(one) for one in encodings):
         first, chain = chain[0], chain[1:]
         if isinstance(first, TableEncoder):
-            blocks = zip(map(str, names), (kinds for _, kinds in first.blocks()), strict=True)
-            categories |= {name: kinds for name, kinds in blocks if kinds is not None}
+            encodings = [replace(one, name=str(name)) for one, name in zip(first.encodings_, names, strict=True)]
         else:
             chain = [*steps_of(first), *chain]
             fills |= {j: value for j, value in enumerate(first.statistics_) if not np.isnan(value)}
-    return InputSchema.from_columns(names, categories, fills), chain
+    first = next((one for one in chain if not isinstance(one, OneToOneFeatureMixin)), None)
+    if isinstance(first, Basis) and first.allows_missing and first.n_features_in_ == len(encodings):
+        missing = first.missing_.tolist()  # without an encoder, the first basis knows what may be missing
+        encodings = [replace(one, missing=one.missing or some) for one, some in zip(encodings, missing, strict=True)]
+    return InputSchema.from_encodings(encodings, fills), chain
+
+
+def is_plain(encoding: ColumnEncoding) -> bool:
+    """Whether a column of a table is encoded as itself."""
+    return encoding.kind == "number" and not encoding.missing
 
 
 def _term_names(model: Any, before: list[Any], terms: FittedTerms) -> tuple[str, ...]:
@@ -190,8 +205,11 @@ def steps_by_class(transformer: Any) -> list[ProgramStep]:
 
 @steps_by_class.register
 def _(encoder: TableEncoder) -> list[ProgramStep]:
-    if encoder.categories_:
-        raise TypeError("TableEncoder must be the first step of a pipeline if it has categories, got it later.")
+    if not all(is_plain(one) for one in encoder.encodings_):
+        raise TypeError(
+            "TableEncoder must be the first step of a pipeline if it has categories, dates or missing values, got it "
+            "later."
+        )
     return []
 
 
@@ -326,6 +344,17 @@ class Radial(ProgramStep, kind="radial"):
         return kernel_design(Z, self.centers, self.widths, self.kernel).columns(EVERY)
 
 
+class PresentGaussian(ProgramStep, kind="present_gaussian", expression=PRESENT_GAUSSIAN):
+    """Gaussians around centres that ignore missing inputs, of `SmoothBasis`."""
+
+    widths: Annotated[Floats, Reals(("inputs",), positive=True)]
+    centers: Annotated[Floats, Reals(("terms", "inputs"))]
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Evaluate by matrix products, as `SmoothBasis` does."""
+        return present_gaussians(Z, self.centers, self.widths)
+
+
 def _clip_to(ranges: Floats) -> list[ProgramStep]:
     """Return the step that clips inputs to ranges (2, inputs), or none if these are infinite."""
     return [ClipToRange(*ranges)] if np.isfinite(ranges).all() else []
@@ -355,11 +384,14 @@ def _(basis: bases.SmoothBasis) -> list[ProgramStep]:
     inputs, linear = np.flatnonzero(basis.relevance_), np.flatnonzero(basis.columns_ >= 0)
     columns = basis.columns_[linear]
     clip = _clip_to(linear_ranges(basis.extrapolation, basis.ranges_, basis.deviations_)[:, columns])
+    clip = [FillMissing(basis.means_[columns])] * bool(basis.missing_[columns].any()) + clip
     parts = [Branch(columns, (*clip, Standardise(basis.means_[columns], basis.deviations_[columns])))]
     order = [linear]
     for terms, widths, centers in basis.gaussians():
         clip = [] if basis.extrapolation == "continue" else _clip_to(basis.ranges_[:, inputs])
-        parts.append(Branch(inputs, (*clip, Radial("gaussian", widths, centers))))
+        some_missing = basis.missing_[inputs].any()
+        last = PresentGaussian(widths, centers) if some_missing else Radial("gaussian", widths, centers)
+        parts.append(Branch(inputs, (*clip, last)))
         order.append(terms)
     return [Concatenate(tuple(parts), np.argsort(np.concatenate(order)))]
 
@@ -412,3 +444,19 @@ steps_by_class.register(
     bases.UnionBasis,
     lambda basis: [_concatenate([steps_of(one) for one in basis.bases_], basis.n_features_in_, basis.places_)],
 )
+
+
+@steps_by_class.register
+def _(basis: bases.LevelMeans) -> list[ProgramStep]:
+    """Effects on the first target replace the numbers of levels, those on others follow all inputs."""
+    columns = basis.sources()
+    sizes = np.zeros_like(columns)
+    effects: dict[int, Floats] = {}
+    further = (len(columns) - basis.n_features_in_) // max(1, len(basis.columns_))
+    for i, (j, own) in enumerate(zip(basis.columns_, basis.effects_, strict=True)):
+        effects |= {j: own[:, 0]}
+        effects |= {basis.n_features_in_ + i * further + k: own[:, 1 + k] for k in range(further)}
+    for place, own in effects.items():
+        sizes[place] = len(own)
+    flat = np.concatenate([np.empty(0), *(effects[place] for place in sorted(effects))])
+    return [LevelEffects(columns, sizes, flat), *steps_of(basis.basis_)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -16,7 +16,20 @@ from numpy.typing import NDArray
 
 from termwise._arrays import is_foreign, to_host
 from termwise._checks import check_table
-from termwise.basis.encoder import is_frame, is_missing, is_numeric, listing
+from termwise.basis.dates import DATE_PARTS, as_days
+from termwise.basis.encoder import (
+    LEVEL,
+    MISSING,
+    OTHER,
+    VALUE,
+    ColumnEncoding,
+    encode,
+    is_frame,
+    is_missing,
+    is_numeric,
+    listing,
+    name_encoded,
+)
 from termwise.deploy.document import Integers, Record, Sizes, invalid, plain_scalar, read, read_dict, read_scalars
 
 Floats = NDArray[np.float64]
@@ -35,64 +48,82 @@ class Input(Record):
     ----------
     name : str
         Its name; `x0`, `x1`, ... where the data had none.
-    kind : {"number", "category"}
+    kind : {"number", "category", "date"}
         Type of its values.
     categories : tuple or None
-        The categories it was fitted with; None for numbers.
+        The categories it was fitted with; None for numbers and dates.
     fill : float, str or None
-        Replacement of missing values; None: a missing value is an error.
+        Replacement of missing values; None: a missing value stays missing, or is an error.
+    missing : bool
+        Whether it may be missing: it was, in some samples of the fit.
+    unseen : float or None
+        Position given to a category that the fit did not have; None: such a category is an error.
     """
 
     name: str
     kind: str = "number"
     categories: tuple[Any, ...] | None = None
     fill: Any = None
-    optional: ClassVar[tuple[str, ...]] = ("categories",)
+    missing: bool | None = None
+    unseen: float | None = None
+    optional: ClassVar[tuple[str, ...]] = ("categories", "missing", "unseen")
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Input:
         """Return the input that plain data describe."""
-        data = read_dict(data, place, ["name", "kind", "fill"], optional=["categories"])
+        data = read_dict(data, place, ["name", "kind", "fill"], optional=cls.optional)
         name, fill = read(str, data["name"], f"{place}.name", sizes), data["fill"]
-        kind = read(("number", "category"), data["kind"], f"{place}.kind", sizes)
-        if kind == "number":
-            return cls(name, kind, None, read(float | None, fill, f"{place}.fill", sizes))
-        data = read_dict(data, place, ["name", "kind", "categories", "fill"])
+        kind = read(("number", "category", "date"), data["kind"], f"{place}.kind", sizes)
+        missing = read(bool | None, data.get("missing"), f"{place}.missing", sizes)
+        if kind != "category":
+            number = None if kind == "date" else read(float | None, fill, f"{place}.fill", sizes)
+            return cls(name, kind, None, number, missing)
+        data = read_dict(data, place, ["name", "kind", "categories", "fill"], optional=cls.optional)
         categories = tuple(read_scalars(data["categories"], f"{place}.categories", sizes))
         if fill is not None and fill not in categories:
             raise invalid(f"{place}.fill", "one of the categories", fill)
-        return cls(name, kind, categories, fill)
+        unseen = read(float | None, data.get("unseen"), f"{place}.unseen", sizes)
+        return cls(name, kind, categories, fill, missing, unseen)
 
     def to_numbers(self, values: NDArray, missing: NDArray[np.bool_], complete: bool) -> Floats:
-        """Return a column as numbers or as positions of categories, with missing values filled.
+        """Return a column as numbers, positions of categories or days, with missing values filled.
 
-        Numbers must be finite if the column must be complete; categories must always be.
+        Unless values may be missing, numbers must be finite if the column must be complete; categories always.
         """
-        if self.categories is None:
+        numbers = np.full(len(values), np.nan)
+        if self.categories is not None:
+            what, values = "missing values", np.where(missing, self.fill, values) if missing.any() else values
+            there = ~missing if self.fill is None else np.ones(len(values), dtype=bool)
+            numbers[there] = self._positions(values[there])
+        elif self.kind == "date":
+            what, numbers[~missing] = "missing values", as_days(values[~missing])
+        else:
             for value in values[~missing] if values.dtype.kind not in "fiub" else ():
                 if not isinstance(value, Real | Decimal):
                     raise ValueError(
                         f"{self.name} must hold numbers, got {value!r}: convert the column, or fit with it as a "
                         "category."
                     )
-            numbers = np.full(len(values), np.nan)
-            numbers[~missing] = values[~missing].astype(np.float64)
+            what, numbers[~missing] = "NaN, null or infinity", values[~missing].astype(np.float64)
             if self.fill is not None:
                 numbers[np.isnan(numbers)] = self.fill
-            what, invalid_rows = "NaN, null or infinity", ~np.isfinite(numbers) if complete else None
-        else:
-            what, invalid_rows = "missing values", missing if self.fill is None else None
-            values = np.where(missing, self.fill, values) if missing.any() else values
-            position = {category: i for i, category in enumerate(self.categories)}
-            numbers = np.array([position.get(value, -1) for value in values], dtype=np.float64)
-        if invalid_rows is not None and invalid_rows.any():
+        invalid_rows = np.isinf(numbers) if self.missing else ~np.isfinite(numbers)
+        if invalid_rows.any() and (complete or self.categories is not None):
             rows = np.flatnonzero(invalid_rows)
             raise ValueError(
                 f"{self.name} must be complete, got {what} in {len(rows)} row{'s' * (len(rows) > 1)}, first in row "
                 f"{rows[0]}: fill or drop those rows, or use with_fill({{{self.name!r}: value}})."
             )
-        if self.categories is not None and (numbers < 0).any():
-            unknown = list(dict.fromkeys(repr(value) for value in values[numbers < 0].tolist()))
+        return numbers
+
+    def _positions(self, values: NDArray) -> Floats:
+        """Return the positions of categories none of which is missing."""
+        assert self.categories is not None
+        position = {category: i for i, category in enumerate(self.categories)}
+        default = np.nan if self.unseen is None else self.unseen
+        numbers = np.array([position.get(value, default) for value in values], dtype=np.float64)
+        if np.isnan(numbers).any():
+            unknown = list(dict.fromkeys(repr(value) for value in values[np.isnan(numbers)].tolist()))
             more = f" and {len(unknown) - MAX_LISTED} more" * (len(unknown) > MAX_LISTED)
             raise ValueError(
                 f"{self.name} must hold categories the model was fitted with, got {listing(unknown[:MAX_LISTED])}"
@@ -100,33 +131,49 @@ class Input(Record):
             )
         return numbers
 
+    def count_unseen(self, values: NDArray, missing: NDArray[np.bool_]) -> int:
+        """Return the number of values that are categories the fit did not have."""
+        return 0 if self.categories is None else sum(value not in self.categories for value in values[~missing])
+
 
 @dataclass(frozen=True, eq=False)
 class InputSchema(Record):
-    """Encoding of a table: each number of a row is an input itself, or 1 where it is a certain category and else 0."""
+    """Encoding of a table, as by `TableEncoder`: each number of a row is an input itself, or an indicator."""
 
     inputs: tuple[Input, ...]
     columns: Indices  # (m,), the input of each number
-    categories: Indices  # (m,), and the category; -1 for the input itself
+    categories: Indices  # (m,), and the code of it: -1 for the input itself, or another of `TableEncoder`
 
     @classmethod
     def from_columns(
         cls, names: Iterable[Any], categories: Mapping[str, Iterable[Any]], fills: Mapping[int, Any]
     ) -> InputSchema:
-        """Encode all columns of a table, as `TableEncoder` does; categories are by name, fills by position."""
-        names = [str(name) for name in names]
+        """Encode all columns of a table by indicators of categories; these are by name, fills by position."""
+        encodings = []
+        for name in map(str, names):
+            own = tuple(categories.get(name, ()))
+            codes = tuple(range(len(own))) if name in categories else (VALUE,)
+            encodings.append(ColumnEncoding(name, "category" if name in categories else "number", own, codes=codes))
+        return cls.from_encodings(encodings, fills)
+
+    @classmethod
+    def from_encodings(cls, encodings: Sequence[ColumnEncoding], fills: Mapping[int, Any]) -> InputSchema:
+        """Encode all columns of a table as a `TableEncoder` does; fills are by position."""
+        names = [one.name for one in encodings]
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             raise ValueError(f"inputs must have different names to be stored, got {listing(repeated)} more than once.")
-        inputs, codes = [], []
-        for j, name in enumerate(names):
-            kinds = categories.get(name)
-            if kinds is not None:
-                kinds = tuple(plain_scalar(kind, f"categories of {name}") for kind in kinds)
-            inputs.append(Input(name, "number" if kinds is None else "category", kinds))
-            codes += [(j, -1)] if kinds is None else [(j, code) for code in range(len(kinds))]
-        columns, numbers = np.array(codes, dtype=np.intp).reshape(-1, 2).T
-        return cls(tuple(inputs), columns, numbers).with_fill({names[j]: value for j, value in fills.items()})
+        inputs = []
+        for one in encodings:
+            own: dict[str, Any] = {}
+            if one.kind == "category":
+                kinds = tuple(plain_scalar(kind, f"categories of {one.name}") for kind in one.categories)
+                own = {"categories": kinds, "unseen": one.unseen}
+            inputs.append(Input(one.name, one.kind, missing=one.missing or None, **own))
+        codes = [(j, code) for j, one in enumerate(encodings) for code in one.codes]
+        places, numbers = np.array(codes, dtype=np.intp).reshape(-1, 2).T
+        schema = cls(tuple(inputs), places, numbers)
+        return schema.with_fill({names[j]: value for j, value in fills.items()})
 
     @cached_property
     def used(self) -> list[int]:
@@ -141,6 +188,8 @@ class InputSchema(Record):
                 raise ValueError(f"fill must name inputs of the model, got {name!r}: it has {listing(inputs)}.")
             value = value.item() if isinstance(value, np.generic) else value
             categories = inputs[name].categories
+            if value is not None and inputs[name].kind == "date":
+                raise ValueError(f"fill must name inputs of numbers or categories, got {name!r}, which holds dates.")
             if value is not None and categories is not None and value not in categories:
                 raise ValueError(
                     f"fill of {name} must be one of its categories, got {value!r}: they are {listing(categories)}."
@@ -168,7 +217,7 @@ class InputSchema(Record):
         if len(codes) != len(columns):
             raise invalid(f"{place}.categories", f"a list of {len(columns)} numbers", len(codes))
         for i, (one, code) in enumerate(zip([inputs[j] for j in columns], codes, strict=True)):
-            if type(code) is not int or code not in ([-1] if one.categories is None else range(len(one.categories))):
+            if type(code) is not int or code not in _allowed_codes(one):
                 raise invalid(f"{place}.categories[{i}]", f"a category of {one.name}, -1 for a number", code)
         return cls(inputs, columns, np.array(codes, dtype=np.intp))
 
@@ -176,18 +225,10 @@ class InputSchema(Record):
 
     def encode(self, X: Any, complete: bool = True) -> Floats:
         """Return the numbers of a table, row by row; NaN for missing ones if it need not be complete."""
+        X = self._as_table(X)
         if not is_frame(X):
-            mixed = isinstance(X, list | tuple) and any(self.inputs[j].categories for j in self.used)
-            X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
-            X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
-            if X.ndim != 2 or X.shape[1] != len(self.inputs):
-                names = [one.name for one in self.inputs]
-                more = " ..." * (len(names) > MAX_NAMES)
-                raise ValueError(
-                    f"X must have {len(names)} columns, got shape {X.shape}: give {listing(names[:MAX_NAMES])}{more}, "
-                    "in this order."
-                )
-            plain = all(self.inputs[j].categories is None and self.inputs[j].fill is None for j in self.used)
+            plain = all(self.inputs[j].kind == "number" and self.inputs[j].fill is None for j in self.used)
+            plain = plain and bool((self.categories == VALUE).all())
             if plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
                 Z = X[:, self.columns].astype(np.float64, copy=False)
                 if np.isfinite(Z).all():
@@ -195,12 +236,48 @@ class InputSchema(Record):
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
         Z = np.empty((X.shape[0], len(self.columns)))
         for j, (values, missing) in zip(self.used, columns, strict=True):
-            numbers, places = (
-                self.inputs[j].to_numbers(values, missing, complete)[:, None],
-                np.flatnonzero(self.columns == j),
-            )
-            Z[:, places] = numbers if self.inputs[j].categories is None else numbers == self.categories[places]
+            one, numbers = self.inputs[j], self.inputs[j].to_numbers(values, missing, complete)
+            for place in np.flatnonzero(self.columns == j):
+                Z[:, place] = encode(numbers, int(self.categories[place]), one.kind, len(one.categories or ()))
         return Z
+
+    def count_unseen(self, X: Any) -> dict[str, int]:
+        """Return how many rows have a category that the fit did not have, by the names of inputs with some."""
+        X = self._as_table(X)
+        columns = zip(self.used, self._frame_columns(X) if is_frame(X) else self._array_columns(X), strict=True)
+        counts = {self.inputs[j].name: self.inputs[j].count_unseen(*column) for j, column in columns}
+        return {name: count for name, count in counts.items() if count}
+
+    def numeric_dates(self) -> InputSchema:
+        """Return the same encoding of a table that has the parts of dates as columns of numbers."""
+        inputs: list[Input] = []
+        columns, codes = self.columns.copy(), self.categories.copy()
+        for j, one in enumerate(self.inputs):
+            own = self.columns == j
+            parts = sorted({max(int(code), 0) for code in self.categories[own]}) if one.kind == "date" else []
+            for place in np.flatnonzero(own):
+                number = parts.index(max(int(codes[place]), 0)) if parts else 0
+                columns[place] = len(inputs) + number
+                codes[place] = min(int(codes[place]), VALUE) if parts else codes[place]
+            named = [name_encoded(one.name, part, "date", ()) for part in parts or [0]]
+            inputs += [Input(name, missing=one.missing) for name in named] if one.kind == "date" else [one]
+        return InputSchema(tuple(inputs), columns, codes)
+
+    def _as_table(self, X: Any) -> Any:
+        """Return a frame as it is, and anything else as an array with a column for every input."""
+        if is_frame(X):
+            return X
+        mixed = isinstance(X, list | tuple) and any(self.inputs[j].kind != "number" for j in self.used)
+        X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
+        X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != len(self.inputs):
+            names = [one.name for one in self.inputs]
+            more = " ..." * (len(names) > MAX_NAMES)
+            raise ValueError(
+                f"X must have {len(names)} columns, got shape {X.shape}: give {listing(names[:MAX_NAMES])}{more}, "
+                "in this order."
+            )
+        return X
 
     def _array_columns(self, X: Any) -> Iterator[Column]:
         """Yield the columns of an array in use: their values, and which are missing."""
@@ -230,5 +307,15 @@ class InputSchema(Record):
         for j in self.used:
             values = X[present[j] if by_position else self.inputs[j].name]
             missing = is_missing(values)
+            if self.inputs[j].kind == "date":
+                yield as_days(values), missing
+                continue
             numeric = not missing.any() and is_numeric(values) and self.inputs[j].categories is None
             yield np.asarray(values, dtype=np.float64 if numeric else object), missing
+
+
+def _allowed_codes(one: Input) -> list[int]:
+    """Return the codes that an encoded column of an input may have."""
+    numbers = {"number": 0, "category": len(one.categories or ()), "date": len(DATE_PARTS)}[one.kind]
+    special = [VALUE] * (one.kind == "number" or one.unseen is not None) + [MISSING] * bool(one.missing)
+    return [*range(numbers), *special, *([LEVEL, OTHER] if one.unseen is not None else [])]

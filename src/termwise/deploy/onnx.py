@@ -18,6 +18,7 @@ import termwise
 from termwise._checks import check_choice, import_optional
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
+from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
 from termwise.basis.expressions import Expression, evaluate
 from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
 from termwise.deploy.inputs import Input, InputSchema
@@ -25,6 +26,7 @@ from termwise.deploy.program import (
     ClassLabels,
     Concatenate,
     Lags,
+    LevelEffects,
     Linear,
     PairProducts,
     Program,
@@ -154,6 +156,7 @@ OPERATIONS = {
     "maximum": "Max",
     "minimum": "Min",
     "where": "Where",
+    "isnan": "IsNaN",
 }
 
 
@@ -173,6 +176,15 @@ def add_steps(steps: Sequence[Any], graph: Graph, z: str) -> str:
                 rows = graph.node("Sub", times, graph.constant(step.lags[None]))
                 rows = graph.node("Max", rows, graph.constant(np.array([0])))
                 z = graph.node("GatherElements", graph.columns(z, step.columns), rows, axis=0)
+            case LevelEffects():
+                level = graph.columns(z, step.columns)
+                known = graph.node("GreaterOrEqual", level, graph.constant(0.0))
+                known = graph.node("And", known, graph.node("Less", level, graph.constant(step.sizes.astype(float))))
+                place = graph.node("Add", level, graph.constant(step.offsets.astype(float)))
+                place = graph.node("Where", known, place, graph.constant(float(len(step.effects))))
+                place = graph.node("Cast", place, to=element_type(np.int64))
+                effects = graph.node("Gather", graph.constant(np.append(step.effects, 0.0)), place)
+                z = graph.node("Where", graph.constant(step.sizes > 0), effects, level)
             case Concatenate():
                 parts = [add_steps(part.steps, graph, graph.columns(z, part.columns)) for part in step.parts]
                 z = graph.columns(graph.node("Concat", *parts, axis=1), step.order)
@@ -244,7 +256,13 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
     if all(one.categories is None for one in schema.inputs):
         z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.columns)
         values = np.array(fills)[schema.columns]
-        return z if np.isnan(values).all() else graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
+        if not np.isnan(values).all():
+            z = graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
+        indicators = schema.categories == MISSING
+        if not indicators.any():
+            return z
+        missing = graph.node("Cast", graph.node("IsNaN", z), to=element_type(graph.dtype))
+        return graph.node("Where", graph.constant(indicators), missing, z)
     if len(names) != len(schema.inputs):
         raise ValueError(
             f"initial_types must have an input for each of {len(schema.inputs)} columns of a table with categories, "
@@ -260,20 +278,41 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
                 missing = graph.node("IsNaN", columns[j])
                 columns[j] = graph.node("Where", missing, graph.constant(np.array([fills[j]])), columns[j])
         part = columns[j]
-        if category >= 0:
-            part = graph.node("Equal", part, graph.constant(np.array([category])))
-            part = graph.node("Cast", part, to=element_type(graph.dtype))
+        if one.categories is not None:
+            part = _add_code(one, graph, part, category)
+        elif category == MISSING:
+            part = graph.node("Cast", graph.node("IsNaN", part), to=element_type(graph.dtype))
         parts.append(part)
     return graph.node("Concat", *parts, axis=1)
 
 
+def _add_code(one: Input, graph: Graph, number: str, code: int) -> str:
+    """Add an encoded column of a category, given its number, -1 for an unknown category, -2 for a missing value."""
+    if code in (VALUE, LEVEL):
+        unseen, kind = one.unseen if code == VALUE else UNSEEN, element_type(graph.dtype)
+        replaced = {-1: unseen, -2: np.nan if code == VALUE else float(len(one.categories or ()))}
+        part = graph.node("Cast", number, to=kind)
+        for place, value in replaced.items():
+            equal = graph.node("Equal", number, graph.constant(np.array([place])))
+            part = graph.node("Where", equal, graph.constant(np.array([value])), part)
+        return part
+    place = {MISSING: -2, OTHER: -1}.get(code, code)
+    equal = graph.node("Equal", number, graph.constant(np.array([place])))
+    return graph.node("Cast", equal, to=element_type(graph.dtype))
+
+
 def _category_number(one: Input, graph: Graph, name: str) -> str:
-    """Add the number of the category of an input, -1 for an unknown one."""
+    """Add the number of the category of an input, -1 for an unknown one, -2 for a missing value."""
     keys = list(one.categories or ())
     numbers, kind = list(range(len(keys))), category_type(one)
+    if kind is not str and one.missing and one.fill is None:
+        raise ValueError(
+            f"categories of {one.name} must be strings in ONNX if they may be missing, got {keys!r}: convert the "
+            "column with astype(str) before the fit, or use with_fill."
+        )
     if kind is str:  # a missing string is empty
         if "" not in keys:
-            numbers.append(-1 if one.fill is None else keys.index(one.fill))
+            numbers.append((-2 if one.missing else -1) if one.fill is None else keys.index(one.fill))
             keys.append("")
         lists: dict[str, Any] = {"keys_strings": keys, "values_int64s": numbers}
     else:
@@ -480,9 +519,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callable[[Any], str]) -> list[str]:
     """Add the terms of a basis, or the numbers of an encoder; return the name of the result."""
     if isinstance(basis, TableEncoder):
-        blocks = dict(basis.blocks())
-        categories = {name: kinds for name, kinds in blocks.items() if kinds is not None}
-        return [encode(InputSchema.from_columns(blocks, categories, {}), graph, names)]
+        return [encode(InputSchema.from_encodings(basis.encodings_, {}).numeric_dates(), graph, names)]
     if isinstance(basis, ColumnSubset):
         return [graph.columns(converted(basis.transformer), basis.indices)]
     return [add_steps(steps_of(basis), graph, names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1))]

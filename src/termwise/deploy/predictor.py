@@ -53,8 +53,9 @@ class Predictor:
     task : {"regression", "classification"}
         Kind of prediction.
     inputs : tuple of Input
-        For each input its `name`, `kind` ("number" or "category"), `categories` (None for numbers) and `fill` (the
-        replacement of a missing value; None: a missing value is an error).
+        For each input its `name`, `kind` ("number", "category" or "date"), `categories` (None for others), `missing`
+        (whether it may be missing), `fill` (the replacement of a missing value; None: it stays missing, or is an error)
+        and `unseen` (position of an unknown category; None: it is an error).
     input_names : list of str
         Their names.
     used_inputs : list of str
@@ -79,7 +80,10 @@ class Predictor:
     Notes
     -----
     Predictions are those of the estimator, except for rounding, computed in float64. Inputs are read differently:
-    columns of a data frame are found by name in any order, and an unknown category is an error.
+    columns of a data frame are found by name in any order, and dates may be strings in the ISO 8601 format.
+
+    Inputs that were missing in some samples of the fit may be missing (None, NaN or null); in others a missing value is
+    an error. A category that the fit did not have has none of the effects of the others: `count_unseen` counts these.
 
     A model on a `LagBasis` takes, as the estimator does, a table in the order of time, and predicts each row from those
     before it; `free_run` feeds predictions back. Its ONNX graph takes such a table too. In Python and C the exported
@@ -211,6 +215,16 @@ class Predictor:
             One column for each of `term_names`.
         """
         return self._program.terms(X)
+
+    def count_unseen(self, X: Any) -> dict[str, int]:
+        """Return how many rows have a category that the fit did not have, by the names of inputs that have some.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (m, d)
+            Inputs.
+        """
+        return self._program.schema.count_unseen(X)
 
     @available_if(lambda self: self._program.labels is not None)
     def decision_function(self, X: Any) -> NDArray:
@@ -349,7 +363,7 @@ class Predictor:
             parts["folds"] = [one.to_plain() for one in self._program.folds]
         return {
             "format": document.FORMAT,
-            "version": document.VERSION if self._program.folds else 1,  # without folds, any version reads it
+            "version": self._program.version,  # the lowest that can express it, for older releases to read
             "termwise": version("termwise"),
             "predictor": {**document.to_plain(self._program.schema), **parts},
             "facts": self.facts,
@@ -389,8 +403,9 @@ class Predictor:
         to about 1e-4 for inputs of ordinary size.
 
         Python and C reject the inputs that `predict` rejects; in C categories are numbers, which a comment lists. ONNX
-        cannot reject inputs: where a number is missing the result is NaN, and an unknown category is none of the known
-        ones.
+        cannot reject inputs: where a number is missing that must not be, the result is NaN, and an unknown category is
+        none of the known ones. A missing value is None or NaN in Python, NaN in C and ONNX, and of strings in ONNX the
+        empty one. Of dates, all formats but "json" take the parts as numbers, such as `year(sold)`, see `TableEncoder`.
         """
         formats = {suffix: name for name, suffix in EXPORTS.items()}
         to = formats.get(Path(path).suffix, Path(path).suffix) if to is None else to
@@ -405,7 +420,8 @@ class Predictor:
         if source is None:
             self.save(path)
         else:
-            document.write_atomically(path, source(self._program, **options))
+            program = replace(self._program, schema=self._program.schema.numeric_dates())
+            document.write_atomically(path, source(program, **options))
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from termwise._arrays import row_blocks
 from termwise.basis.anova import SINGLE
 from termwise.basis.base import CLIPPED
-from termwise.basis.expressions import SUMS, Expression, evaluate, z
+from termwise.basis.expressions import SUMS, Expression, evaluate, variable, where, z
 from termwise.basis.lag import lagged
 from termwise.deploy.document import (
     Integers,
@@ -165,11 +165,45 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
 
 
+class FillMissing(ProgramStep, kind="fill", axis="inputs", expression=where(np.isnan(z), variable("values"), z)):
+    """Replace missing values, by the values of inputs at which their functions are zero."""
+
+    values: Annotated[Floats, Reals(("inputs",))]
+
+
 class ClipToRange(ProgramStep, kind="range", axis="inputs", expression=CLIPPED):
     """Clip inputs to the range of the training data."""
 
     low: Annotated[Floats, Reals(("inputs",))]
     high: Annotated[Floats, Reals(("inputs",))]
+
+
+class LevelEffects(ProgramStep, kind="levels"):
+    """Numbers of levels replaced by the effects of these, of `LevelMeans`; zero for levels without one."""
+
+    columns: Annotated[Indices, Integers(("terms",), of="inputs")]
+    sizes: Annotated[Indices, Integers(("terms",))]  # number of levels; 0 for an input that stays as it is
+    effects: Annotated[Floats, Reals(("levels",))]  # those of all terms, one after the other
+
+    @cached_property
+    def offsets(self) -> Indices:
+        """Place of the first effect of each term."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def evaluate(self, Z: Floats) -> Floats:
+        """Look up the effects."""
+        terms = Z[:, self.columns]
+        known = (terms >= 0) & (terms < self.sizes)
+        places = np.where(known, terms + self.offsets, len(self.effects)).astype(np.intp)
+        return np.where(self.sizes > 0, np.append(self.effects, 0.0)[places], terms)
+
+    def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
+        """Restrict it to some inputs and their effects."""
+        if not self.sizes[terms].any():
+            return None, self.columns[terms]
+        needed, columns = np.unique(self.columns[terms], return_inverse=True)
+        own = [self.effects[self.offsets[k] :][: self.sizes[k]] for k in terms]
+        return LevelEffects(columns, self.sizes[terms], np.concatenate(own)), needed
 
 
 class SelectColumns(ProgramStep, expression=z):
@@ -287,7 +321,7 @@ def clipped_values(steps: tuple[ProgramStep, ...], Z: Floats) -> NDArray[np.bool
     later = clipped_values(rest, step.evaluate(Z)) if clips(rest) else np.zeros((len(Z), step.n_terms), dtype=bool)
     if step.axis == "inputs":
         return found | later
-    if isinstance(step, Lags):
+    if isinstance(step, Lags | LevelEffects):
         np.logical_or.at(found.T, step.columns, later.T)
         return found
     return found | later.any(axis=1, keepdims=True)
@@ -465,6 +499,12 @@ class Program:
         weights, outputs = np.concatenate([one.sample_weight for one in numbers]), np.stack([one for one, _ in found])
         scales = np.stack([scale for _, scale in found]) if normalised else None
         return cv_plus(self.outputs(X), outputs, fold, residuals, weights, coverage, side, scales)
+
+    @property
+    def version(self) -> int:
+        """The first version of the format of model files that can express the model."""
+        newer = any(one.missing or one.unseen is not None or one.kind == "date" for one in self.schema.inputs)
+        return 3 if newer else 2 if self.folds else 1
 
     def with_fill(self, fill: Mapping[str, Any]) -> Program:
         """Return the same model with replacements of missing values of some inputs."""

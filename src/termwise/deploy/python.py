@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, Lags, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Concatenate, Lags, LevelEffects, PairProducts, Program, ProgramStep
 
 
 def source(program: Program) -> str:
@@ -24,7 +24,8 @@ def source(program: Program) -> str:
     terms = [name.encode("unicode_escape").decode().replace('"', "'") for name in linear.names]
     listed = "".join(f"    {name}\n" for name in terms) or "    none: the prediction is constant\n"
     title = f"A model written by termwise: {what} from {len(schema.inputs)} inputs."
-    inputs = "".join(f"    {(one.name, one.categories, one.fill)!r},\n" for one in schema.inputs)
+    listed_inputs = [(one.name, one.categories, one.fill, bool(one.missing), one.unseen) for one in schema.inputs]
+    inputs = "".join(f"    {one!r},\n" for one in listed_inputs)
     columns = _table("_columns", np.column_stack([schema.columns, schema.categories]))
     lags = [isinstance(step, Lags) for step in program.steps]
     names = [f"_step_{i + 1}" for i in range(len(program.steps))]
@@ -39,8 +40,8 @@ def source(program: Program) -> str:
     chain = [start, *(f"z = {name}(z)" for name in names[split:]), "return _linear(z)"]
     parts = [
         f'"""{title}\n\nIts terms:\n\n{listed}"""\n\nimport math',
-        f"INPUTS = (  # name, categories, replacement of a missing value\n{inputs})\n"
-        f"{columns}  # number of an input, and of a category or -1",
+        f"INPUTS = (  # name, categories, replacement if missing, may it be missing, place if unknown\n{inputs})\n"
+        f"{columns}  # number of an input, and of a category; negative: see _encode",
         NUMBER_OR_NAN if any(lags) else NUMBER,
         READ,
         *steps,
@@ -87,6 +88,7 @@ class ExpressionWriter(SourceWriter):
         "maximum": "max({0}, {1})",
         "minimum": "min({0}, {1})",
         "where": "({1} if {0} else {2})",
+        "isnan": "math.isnan({0})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "sum_squares": ("0.0", "{total} += {0} * {0}"),
@@ -149,6 +151,16 @@ def write(step: Any, name: str) -> str:
                 "return past",
             ]
             return _step(name, lines, **vars(step))
+        case LevelEffects():
+            each = f"zip({name}_columns, {name}_sizes, {name}_offsets)"
+            lines = [
+                "terms = []",
+                f"for i, size, start in {each}:",
+                f"    effect = {name}_effects[start + int(z[i])] if 0 <= z[i] < size else 0.0",
+                "    terms.append(effect if size else z[i])",
+                "return terms",
+            ]
+            return _step(name, lines, **vars(step) | {"offsets": step.offsets})
         case Concatenate():
             inner, lines = [], ["terms = []"]
             for p, part in enumerate(step.parts):
@@ -169,22 +181,30 @@ def write(step: Any, name: str) -> str:
 READ = '''def _read(x):
     """Return one sample as numbers: it is a sequence in the order of INPUTS, or a dict by their names."""
     if hasattr(x, "keys"):
-        x = [x[name] if name in x else None for name, _, _ in INPUTS]
+        x = [x[one[0]] if one[0] in x else None for one in INPUTS]
     if len(x) != len(INPUTS):
         raise ValueError(f"a sample must have {len(INPUTS)} values, got {len(x)}")
-    z = []
-    for number, category in _columns:
-        name, categories, fill = INPUTS[number]
-        value = x[number]
-        if value is None or value != value:
-            value = fill
-        if categories is None:
-            z.append(_number(name, value))
-        elif value in categories:
-            z.append(float(value == categories[category]))
-        else:
-            raise ValueError(f"{name} must be one of {categories}, got {value!r}")
-    return z'''
+    return [_encode(_value(x[number], *INPUTS[number]), code, INPUTS[number][1]) for number, code in _columns]
+
+
+def _value(value, name, categories, fill, missing, unseen):
+    if value is None or value != value:
+        value = fill
+    if value is None and missing:
+        return math.nan
+    if categories is None:
+        return _number(name, value)
+    if value is None or (value not in categories and unseen is None):
+        raise ValueError(f"{name} must be one of {categories}, got {value!r}")
+    return float(categories.index(value) if value in categories else unseen)
+
+
+def _encode(value, code, categories):
+    if code == -1:
+        return value
+    if code == -3:  # the number of a category, with missing values as the last one
+        return float(len(categories)) if value != value else value
+    return float(value != value if code == -2 else value == (-1 if code == -4 else code))'''
 
 NUMBER = """def _number(name, value):
     if value is None or not math.isfinite(value):

@@ -38,7 +38,7 @@ from termwise._checks import (
     is_dask,
     warn_unresolved,
 )
-from termwise.basis.base import design_matrix, is_streamable
+from termwise.basis.base import cross_fits, design_matrix, expect_missing, fit_design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
@@ -249,9 +249,16 @@ def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> 
     elif everything and not (estimator.streams and is_streamable(basis)):
         fitted = clone(basis)
         G = fitted.fit_transform(X, data.y)
+    elif everything:
+        fitted = clone(basis)
+        G = fit_design_matrix(fitted, X, data.y)
     else:
-        fitted = clone(basis).fit(X if everything else rows_of(X, rows), data.y[rows])
-        G = design_matrix(fitted, X) if estimator.streams else fitted.transform(X)
+        fitted, part = clone(basis), rows_of(X, rows)
+        own = fitted.fit_transform(part, data.y[rows]) if cross_fits(basis) else None
+        fitted = fitted.fit(part, data.y[rows]) if own is None else fitted
+        expect_missing(fitted, X)
+        G = design_matrix(fitted, X) if estimator.streams and own is None else fitted.transform(X)
+        G = G if own is None else put_at(G, rows, own)
     G = check_design(estimator, basis, G, min_samples)
     if min_samples > 1:
         check_total(data.weights)

@@ -15,7 +15,7 @@ from sklearn.model_selection import check_cv
 
 from termwise._arrays import as_columns, densify, is_foreign, row_blocks, rows_of, to_host
 from termwise._checks import check_number, is_dask
-from termwise.basis.encoder import is_frame, is_numeric
+from termwise.basis.encoder import is_frame, is_missing, is_numeric
 from termwise.design.files import RowFile
 from termwise.estimators.data import Data, read
 from termwise.fitted import FittedTerms, FoldModels
@@ -111,7 +111,7 @@ def assign_folds(n_folds: int, data: Data) -> Indices:
 
 def equal_rows(X: Any) -> Indices:
     """Return a number for every row, the same for equal rows and independent of their order."""
-    if is_frame(X) and not all(is_numeric(X[name]) for name in X.columns):
+    if is_frame(X) and not all(is_numeric(X[name]) and not is_missing(X[name]).any() for name in X.columns):
         rows = (repr(row).encode() for row in zip(*(list(X[name]) for name in X.columns), strict=True))
     else:
         table = sp.csr_array(X) if sp.issparse(X) else np.asarray(to_host(X) if is_foreign(X) else X)

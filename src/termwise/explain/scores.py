@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LassoCV, LogisticRegression, MultiTaskLassoCV, RidgeCV
 from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
@@ -353,8 +354,10 @@ def own_encoder(resolved: ResolvedModel, X: Any) -> Any:
 
 
 def fit_baseline(linear: Any, G: Any, y: NDArray) -> Any:
-    """Fit a baseline to standardised columns."""
-    pipeline = make_pipeline(StandardScaler(with_mean=not hasattr(G, "toarray")), linear)
+    """Fit a baseline to standardised columns, with missing values, which have indicators, at their means."""
+    sparse = hasattr(G, "toarray")
+    fill = [] if sparse or not np.isnan(G).any() else [SimpleImputer(keep_empty_features=True)]
+    pipeline = make_pipeline(*fill, StandardScaler(with_mean=not sparse), linear)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # penalties too small for the solver to converge are not selected
         return pipeline.fit(G, y)

@@ -1,0 +1,313 @@
+"""Categories of many levels as one number: shrunken means of the targets, cross-fitted on the training samples."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from termwise._arrays import as_columns, is_foreign, to_host
+from termwise._checks import check_indices, check_number
+from termwise.basis.base import Basis, design_matrix
+
+Floats = NDArray[np.float64]
+
+
+class LevelMeans(Basis):
+    """A basis of inputs some of which are numbers of levels, replaced by the effects of the levels on the targets.
+
+    The effect of a level is the mean of the targets of its samples, as a difference from the mean of all, shrunken
+    towards zero the more the fewer samples there are. It is learned in `fit`, so that cross-validation learns it anew
+    in every fold. The design matrix of the training samples, `fit_transform`, is cross-fitted: the effects of a sample
+    are learned from other folds, so that its own target is not among its inputs.
+
+    Parameters
+    ----------
+    basis : basis of `termwise.basis`
+        The functions of the inputs, among which the effects are ordinary numbers.
+    columns : array-like of int
+        Inputs that are numbers of levels: 0, 1, ..., and -1 for a level that is not known, whose effect is zero. These
+        are the `level_columns` of a `TableEncoder` with `max_levels`.
+    cv : int, default=5
+        Number of folds of the cross-fitting.
+    random_state : int, RandomState instance or None, default=0
+        Assigns the training samples to folds.
+
+    Attributes
+    ----------
+    basis_ : fitted basis
+        The functions, restricted by `take`.
+    effects_ : list of ndarrays of shape (levels, q)
+        Effects of the levels of each of the `columns` on q targets.
+    columns_ : ndarray of int
+        The columns.
+    missing_ : ndarray of bool of shape (d,)
+        Inputs with missing values in `fit`.
+
+    See Also
+    --------
+    TableEncoder : Numbers the levels of categories that have many.
+    sklearn.preprocessing.TargetEncoder : The same idea as a transformer of its own.
+
+    Notes
+    -----
+    With targets `y = m + u_k + e` of level k, random effects u of variance t2 and noise of variance s2, the best linear
+    predictor of the effect of a level with n_k samples is `n_k t2 / (n_k t2 + s2)` times the difference of its mean
+    from m. The variances are estimated by the analysis of variance (Searle, Casella and McCulloch 1992, section 3.6):
+    s2 is the mean square within levels, and t2 = (SSB - (K - 1) s2) / (n - sum_k n_k^2 / n), or zero if that is
+    negative, with the sum of squares SSB between K levels. Where levels do not differ by more than noise, and where
+    none has two samples, all effects are zero. Cross-fitted effects have the variances of all samples, so that their
+    scale is that of the others.
+
+    For q targets an effect has q columns; those from the second on follow all other inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import ForwardRegressor, SmoothBasis
+    >>> from termwise.basis import LevelMeans
+    >>> rng = np.random.default_rng(0)
+    >>> city, size = rng.integers(50, size=400), rng.uniform(size=400)
+    >>> y = rng.normal(size=50)[city] + size + 0.1 * rng.normal(size=400)
+    >>> X = np.column_stack([city, size])
+    >>> model = ForwardRegressor(LevelMeans(SmoothBasis(centers=20), columns=[0]), max_terms=2).fit(X, y)
+    >>> list(model.get_feature_names_out())
+    ['mean(x0)', 'x1']
+    """
+
+    _per_term = ()
+
+    def __init__(
+        self, basis: Any, columns: ArrayLike, cv: int = 5, random_state: int | np.random.RandomState | None = 0
+    ) -> None:
+        self.basis = basis
+        self.columns = columns
+        self.cv = cv
+        self.random_state = random_state
+
+    @property
+    def allows_missing(self) -> bool:  # type: ignore[override]
+        """Whether the basis allows missing values."""
+        return bool(getattr(self.basis, "allows_missing", False))
+
+    @property
+    def cross_fits(self) -> bool:  # type: ignore[override]
+        """True: the design matrix of the training samples is that of `fit_transform`."""
+        return True
+
+    def _fit(self, X: NDArray, y: Any) -> None:
+        self._fit_table(X, y)
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray:
+        """Fix the functions, and evaluate them on the training samples with cross-fitted effects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        **fit_params : dict
+            None: present for scikit-learn's conventions.
+
+        Returns
+        -------
+        G : ndarray of shape (n, p)
+            Design matrix.
+        """
+        table = self._fit_table(self._check(X, reset=True), y)
+        return self.basis_.evaluate(table)
+
+    def fit_design(self, X: ArrayLike, y: Any = None) -> Any:
+        """Do as `fit_transform`, but return a design matrix that is not stored where the basis has one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        """
+        table = self._fit_table(self._check(X, reset=True), y)
+        return design_matrix(self.basis_, table)
+
+    def _fit_table(self, X: NDArray, y: Any) -> NDArray:
+        """Learn the effects, and the functions from the inputs with cross-fitted effects, which are returned."""
+        if not isinstance(self.basis, Basis):
+            raise TypeError(f"basis must be one of termwise.basis, got {self.basis!r}: AnovaBasis() suits most tables.")
+        if y is None:
+            raise ValueError("LevelMeans requires targets, got none: call fit(X, y).")
+        check_number("cv", self.cv, low=2, integer=True, remedy="5 folds suit most data")
+        self.columns_ = check_indices("columns", self.columns, X.shape[1], what="input")
+        Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, Y)
+        Y, codes = as_columns(Y), X[:, self.columns_]
+        if not np.all((codes == np.floor(codes)) & (codes >= -1)):
+            raise ValueError(
+                "columns must hold numbers of levels, whole and at least -1, got other numbers: number the levels with "
+                "TableEncoder(max_levels=20), for example."
+            )
+        sizes = [int(column.max(initial=-1)) + 1 for column in codes.T]
+        components = [variance_components(column, Y) for column in codes.T]
+        levels = list(zip(codes.T, sizes, components, strict=True))
+        self.effects_ = [level_effects(column, Y, size, own) for column, size, own in levels]
+        fold = check_random_state(self.random_state).permutation(len(X)) % self.cv
+        values = np.zeros((len(X), len(sizes), Y.shape[1]))
+        for i, (column, size, variances) in enumerate(levels):
+            for k in range(self.cv):
+                own, others = fold == k, fold != k
+                values[own, i] = look_up(level_effects(column[others], Y[others], size, variances), column[own])
+        table = self._replace(X, values)
+        self.basis_ = self._unfitted(self.basis, table.shape[1]).fit(table, y)
+        return table
+
+    def _unfitted(self, basis: Basis, d: int) -> Basis:
+        """Return an unfitted copy of the basis for d inputs: the effects on further targets are in the same group."""
+        groups, further = getattr(basis, "groups", None), d - self.n_features_in_
+        if groups is None or not further:
+            return clone(basis)
+        groups = np.asarray(groups)
+        more = np.repeat(groups[self.columns_], further // len(self.columns_))
+        return clone(basis).set_params(groups=np.append(groups, more))
+
+    def _replace(self, X: NDArray, values: Floats) -> NDArray:
+        """Return the inputs with effects (n, columns, q) in place of numbers of levels."""
+        table = X.copy()
+        table[:, self.columns_] = values[:, :, 0]
+        further = values[:, :, 1:].reshape(len(X), -1).astype(X.dtype)
+        return np.hstack([table, further]) if further.shape[1] else table
+
+    def _table(self, X: NDArray) -> NDArray:
+        """Return the inputs of the basis."""
+        q = self.effects_[0].shape[1] if self.effects_ else 1
+        found = [look_up(effects, X[:, j]) for effects, j in zip(self.effects_, self.columns_, strict=True)]
+        return self._replace(X, np.stack(found, axis=1) if found else np.empty((len(X), 0, q)))
+
+    def evaluate(self, X: NDArray) -> NDArray:
+        """Return the design matrix of valid inputs, with the effects learned from all training samples.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        return self.basis_.evaluate(self._table(X))
+
+    @available_if(lambda self: hasattr(getattr(self, "basis_", self.basis), "design"))
+    def design(self, X: NDArray) -> Any:
+        """Return the design matrix of valid inputs without storing it, if the basis can.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, in float32 or float64.
+        """
+        return self.basis_.design(self._table(X))
+
+    def _stores(self, X: NDArray) -> bool:
+        """Whether estimators store the design matrix."""
+        return self.basis_._stores(X)
+
+    def take(self, indices: ArrayLike) -> Self:
+        """Return the same fitted basis restricted to some of its functions, in that order.
+
+        Parameters
+        ----------
+        indices : array-like of int, or boolean mask of length p
+            Which functions to keep.
+        """
+        check_is_fitted(self)
+        restricted = copy.copy(self)
+        restricted.basis_ = self.basis_.take(indices)
+        return restricted
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions of a fitted basis."""
+        return self.basis_.n_functions
+
+    def with_fitted_params(self) -> Self:
+        """Return an unfitted copy, with parameters of the basis that were estimated at their fitted values."""
+        fitted = self.basis_.with_fitted_params()
+        fitted = fitted.set_params(groups=self.basis.groups) if hasattr(fitted, "groups") else fitted
+        return clone(self).set_params(basis=fitted)
+
+    def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
+        """Accept missing values in more inputs than had some in `fit`, in place.
+
+        Parameters
+        ----------
+        missing : ndarray of bool of shape (d,)
+            Inputs that may have missing values.
+        """
+        further = np.zeros(self.basis_.n_features_in_ - len(missing), dtype=bool)
+        self.basis_.expect_missing(np.append(missing, further))
+        return super().expect_missing(missing)
+
+    def sources(self) -> NDArray[np.intp]:
+        """Return the input that each input of the basis comes from."""
+        further = self.basis_.n_features_in_ - self.n_features_in_
+        repeats = further // len(self.columns_) if len(self.columns_) else 0
+        return np.append(np.arange(self.n_features_in_), np.repeat(self.columns_, repeats))
+
+    def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the inputs that each of some functions depends on, in ascending order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Which functions.
+        """
+        sources = self.sources()
+        return [tuple(sorted({int(sources[j]) for j in own})) for own in self.basis_.inputs_of(indices)]
+
+    def clip_ranges(self) -> Floats:
+        """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
+        ends = self.basis_.clip_ranges()[:, : self.n_features_in_]
+        ends[:, self.columns_] = np.array([[-np.inf], [np.inf]])
+        return ends
+
+    def _names(self, inputs: list[str]) -> list[str]:
+        names = [f"mean({name})" if j in self.columns_ else name for j, name in enumerate(inputs)]
+        sources = self.sources()[len(inputs) :]
+        repeats = len(sources) // max(1, len(self.columns_))
+        names += [f"mean({inputs[j]})[{1 + i % repeats}]" for i, j in enumerate(sources)]
+        return self.basis_._names(names)
+
+
+def look_up(effects: Floats, codes: NDArray) -> Floats:
+    """Return the effects of levels given by their numbers, (n, q); zero for levels that have none."""
+    known = (codes >= 0) & (codes < len(effects))
+    padded = np.vstack([effects, np.zeros((1, effects.shape[1]))])
+    return padded[np.where(known, codes, len(effects)).astype(np.intp)]
+
+
+def variance_components(codes: NDArray, Y: Floats) -> tuple[Floats, Floats]:
+    """Return the variances of the noise and of the effects of levels, (q,) each, by the analysis of variance."""
+    levels, numbers, counts = np.unique(codes[codes >= 0], return_inverse=True, return_counts=True)
+    n, zero = len(numbers), np.zeros(Y.shape[1])
+    if len(levels) < 2 or n == len(levels):
+        return zero, zero
+    R = Y[codes >= 0] - Y[codes >= 0].mean(axis=0)
+    sums = np.stack([np.bincount(numbers, weights=r) for r in R.T], axis=1)
+    between = np.sum(sums**2 / counts[:, None], axis=0)
+    noise = np.maximum(0.0, np.sum(R**2, axis=0) - between) / (n - len(levels))
+    return noise, np.maximum(0.0, between - (len(levels) - 1) * noise) / (n - counts @ counts / n)
+
+
+def level_effects(codes: NDArray, Y: Floats, n_levels: int, components: tuple[Floats, Floats]) -> Floats:
+    """Return the best linear predictor of the effect of every level on each target, (n_levels, q)."""
+    known, (noise, variance) = codes >= 0, components
+    numbers, effects = codes[known].astype(np.intp), np.zeros((n_levels, Y.shape[1]))
+    counts = np.bincount(numbers, minlength=n_levels)
+    R = Y[known] - Y[known].mean(axis=0) if len(numbers) else Y[known]
+    for k in np.flatnonzero(variance):
+        sums = np.bincount(numbers, weights=R[:, k], minlength=n_levels)
+        effects[:, k] = variance[k] * sums / np.where(counts > 0, counts * variance[k] + noise[k], 1.0)
+    return effects

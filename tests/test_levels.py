@@ -1,0 +1,173 @@
+"""Levels of categories as cross-fitted means of the targets, and columns that number the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from termwise import AnovaBasis, BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis, SmoothBasis, UnionBasis
+from termwise.basis import LevelMeans, TableEncoder, id_columns
+from termwise.basis.base import design_matrix, fit_design_matrix
+
+RNG = np.random.default_rng(3)
+N = 300
+CODES = RNG.integers(30, size=N)
+X = np.column_stack([RNG.normal(size=N), CODES, RNG.normal(size=N), RNG.integers(5, size=N)])
+EFFECTS = RNG.normal(size=30)
+y = EFFECTS[CODES] + X[:, 0] + 0.3 * RNG.normal(size=N)
+
+
+def components(codes, y):
+    """Variances of noise and effects by the analysis of variance, level by level."""
+    codes, n, r = codes.astype(int), len(codes), y - y.mean()
+    levels = [r[codes == k] for k in np.unique(codes)]
+    between = sum(own.sum() ** 2 / len(own) for own in levels)
+    noise = (r @ r - between) / (n - len(levels))
+    return noise, max(0.0, (between - (len(levels) - 1) * noise) / (n - sum(len(own) ** 2 for own in levels) / n))
+
+
+def blup(codes, y, n_levels, variances=None):
+    """Best linear predictors in a model with random effects, from the marginal covariance of the targets."""
+    noise, variance = components(codes, y) if variances is None else variances
+    Z = np.eye(n_levels)[codes.astype(int)]
+    return variance * Z.T @ np.linalg.solve(variance * Z @ Z.T + noise * np.eye(len(y)), y - y.mean())
+
+
+def test_effects_are_best_linear_predictors():
+    basis = LevelMeans(SmoothBasis(centers=5), columns=[1, 3]).fit(X, y)
+    np.testing.assert_allclose(basis.effects_[0][:, 0], blup(CODES, y, 30), rtol=1e-9)
+    np.testing.assert_allclose(basis.effects_[1][:, 0], blup(X[:, 3], y, 5), atol=1e-12)
+    assert np.corrcoef(basis.effects_[0][:, 0], EFFECTS)[0, 1] > 0.95
+
+
+def test_training_samples_have_effects_from_other_folds():
+    basis = LevelMeans(SmoothBasis(centers=5), columns=[1])
+    G = clone(basis).fit_transform(X, y)
+    fold = np.random.RandomState(0).permutation(N) % 5
+    crossed = X.copy()
+    for k in range(5):
+        crossed[fold == k, 1] = blup(CODES[fold != k], y[fold != k], 30, components(CODES, y))[CODES[fold == k]]
+    inner = SmoothBasis(centers=5).fit(crossed)
+    np.testing.assert_allclose(G, inner.transform(crossed), rtol=1e-9)
+    plain = X.copy()
+    plain[:, 1] = blup(CODES, y, 30)[CODES]
+    fitted = clone(basis).fit(X, y)
+    np.testing.assert_allclose(fitted.transform(X), inner.transform(plain), rtol=1e-9)
+    np.testing.assert_array_equal(fit_design_matrix(clone(basis), X, y), G)
+    pipeline = make_pipeline("passthrough", clone(basis))
+    np.testing.assert_array_equal(fit_design_matrix(pipeline, X, y), G)
+    np.testing.assert_array_equal(UnionBasis([basis, basis]).fit_transform(X, y), np.hstack([G, G]))
+    unknown = np.where(CODES == 3, -1, CODES)  # a level that is not known has no effect
+    rest = LevelMeans(SmoothBasis(centers=5), [1]).fit(np.column_stack([X[:, 0], unknown]), y)
+    np.testing.assert_allclose(rest.effects_[0][:, 0], blup(CODES[CODES != 3], y[CODES != 3], 30), rtol=1e-9)
+    assert rest.effects_[0][3] == 0
+    np.testing.assert_array_equal(*(rest.transform([[0.5, code]]) for code in (-1, 77)))
+
+
+def test_products_need_not_be_stored():
+    basis = LevelMeans(AnovaBasis(n_centers=1), columns=[1, 3])
+    assert hasattr(basis, "design")
+    assert not hasattr(LevelMeans(SmoothBasis(), columns=[1]), "design")
+    fitted = clone(basis)
+    G = fitted.fit_transform(X, y)
+    np.testing.assert_allclose(fitted.design(X).columns(slice(None)), fitted.transform(X))
+    np.testing.assert_array_equal(design_matrix(fitted, X), fitted.transform(X))
+    np.testing.assert_array_equal(fit_design_matrix(clone(basis), X, y), G)
+    few = fitted.take([0, 3])
+    assert few.n_functions == 2
+    np.testing.assert_array_equal(few.transform(X), fitted.transform(X)[:, [0, 3]])
+    names = fitted.get_feature_names_out(["a", "city", "c", "k"])
+    assert names[0] == "a"
+    assert any(name.startswith("mean(city)") for name in names)
+    assert fitted.inputs_of(np.arange(len(names)))[0] == (0,)
+    assert np.isinf(fitted.clip_ranges()[:, [1, 3]]).all()
+    again = fitted.with_fitted_params().fit(X, y)
+    np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
+
+
+def test_several_targets_have_effects_each():
+    Y = np.column_stack([y, X[:, 2] + EFFECTS[::-1][CODES]])
+    basis = LevelMeans(SmoothBasis(centers=3), columns=[1]).fit(X, Y)
+    for k in range(2):
+        np.testing.assert_allclose(basis.effects_[0][:, k], blup(CODES, Y[:, k], 30), rtol=1e-9)
+    assert basis.basis_.n_features_in_ == 5
+    assert basis.get_feature_names_out()[:5].tolist() == ["x0", "mean(x1)", "x2", "x3", "mean(x1)[1]"]
+    assert basis.inputs_of(np.array([4, 5])) == [(1,), (0, 1, 2, 3)]
+    labels = np.digitize(y, [-1, 1])
+    assert ForwardClassifier(LevelMeans(SmoothBasis(centers=3), columns=[1])).fit(X, labels).score(X, labels) > 0.7
+
+
+def test_weights_of_zero_do_not_uncross():
+    model = BasisRidge(LevelMeans(SmoothBasis(centers=5), columns=[1]), alpha=1.0)
+    part = model.fit(X[:200], y[:200]).predict(X)
+    whole = clone(model).fit(X, y, sample_weight=(np.arange(N) < 200).astype(float)).predict(X)
+    np.testing.assert_allclose(whole, part)
+
+
+def test_noise_does_not_leak():
+    """A category of many levels that has nothing to do with the targets explains nothing of them."""
+    rng = np.random.default_rng(5)
+    noise, table = rng.normal(size=400), pd.DataFrame({"k": rng.integers(150, size=400).astype(str)})
+    table["a"] = rng.normal(size=400)
+    encoder = TableEncoder(max_levels=20)
+    columns = encoder.fit(table).level_columns()
+    for basis in (SmoothBasis(centers=10), AnovaBasis(min_count=5)):
+        model = BasisRidge(make_pipeline(encoder, LevelMeans(basis, columns)), alpha="loo")
+        assert model.fit(table, noise).score(table, noise) < 0.05
+        assert cross_val_score(model, table, noise).mean() > -0.05
+        assert model.criterion_value_ > 0.95 * noise.var()  # leave-one-out is not deceived, either
+    hot = BasisRidge(make_pipeline(TableEncoder(), AnovaBasis(min_count=5)), alpha=1e-3).fit(table, noise)
+    assert hot.score(table, noise) > 0.3  # as indicators would
+
+
+def test_refused():
+    for columns, message in (
+        ([4], "columns must lie between 0 and 3"),
+        ([0], "columns must hold numbers of levels, whole"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            LevelMeans(SmoothBasis(), columns).fit(X, y)
+    with pytest.raises(ValueError, match=r"LevelMeans requires targets, got none: call fit\(X, y\)"):
+        LevelMeans(SmoothBasis(), [1]).fit(X)
+    with pytest.raises(TypeError, match=r"basis must be one of termwise\.basis, got None: AnovaBasis\(\) suits most"):
+        LevelMeans(None, [1]).fit(X, y)
+    with pytest.raises(ValueError, match="cv must be a whole number >= 2, got 1: 5 folds suit most data"):
+        LevelMeans(SmoothBasis(), [1], cv=1).fit(X, y)
+    assert not LevelMeans(RadialBasis(), [1]).allows_missing
+
+
+def test_missing_values_beside_levels():
+    table = X.copy()
+    table[:40, 2] = np.nan
+    model = ForwardRegressor(LevelMeans(SmoothBasis(centers=10), [1])).fit(table, y)
+    assert model.score(table, y) > 0.85
+    basis = LevelMeans(SmoothBasis(centers=10), [1]).fit(X, y).expect_missing(np.array([True, False, False, False]))
+    assert np.isfinite(basis.transform([[np.nan, 2, 0.1, 1]])).all()
+
+
+# -- identifiers -------------------------------------------------------------------------------------------------------
+
+COUNT = np.arange(60)
+MIXED = RNG.permutation(60) * 7
+
+
+@pytest.mark.parametrize(("name", "values", "found"), [
+    ("rownames", COUNT + 1, True), ("id", MIXED, True), ("customer_id", MIXED, True), ("PassengerId", MIXED, True),
+    ("acid", MIXED, False), ("index", RNG.permutation(60), True), ("index", MIXED, False), ("Unnamed: 0", COUNT, True),
+    ("whatever", COUNT, True), ("whatever", COUNT + 1900, False), ("year", COUNT + 1, False), ("t", COUNT, False),
+    ("whatever", COUNT[::-1], False), ("size", RNG.normal(size=60), False), ("id", COUNT // 2, False),
+    ("name", [f"person {i}" for i in range(60)], True), ("city", [f"city {i % 25}" for i in range(60)], False),
+    ("when", pd.date_range("2020", periods=60), False), ("id", COUNT + 0.5, False),
+])  # fmt: skip
+def test_identifiers(name, values, found):
+    table = pd.DataFrame({name: values, "b": RNG.normal(size=60)})
+    assert id_columns(table) == [name] * found
+    assert id_columns(table[[name]]) == []  # something must be left
+    if not isinstance(values[0], str | pd.Timestamp):
+        assert id_columns(table.to_numpy(), [name, "b"]) == [name] * found
+        assert id_columns(table.to_numpy()) == []
+    assert id_columns(table[:15]) == []
