@@ -168,9 +168,15 @@ def test_fit_quiet_and_without_output(folder):
 
 
 def test_missing_values(folder, tmp_path):
-    result = invoke("fit", folder / "gaps.csv", "-t", "y", "--method", "forward")
-    assert result.exit_code == 1
-    assert "has missing values: a in 14 rows, first in line 2; kind in 11 rows" in words(result)
+    for basis in ("none", "smooth", "fourier"):
+        options = "--method", "forward", "--basis", basis, "-o", tmp_path / "m.json", "--force"
+        result = invoke("fit", folder / "gaps.csv", "-t", "y", *options)
+        assert result.exit_code == 0, result.output
+        assert "a is missing in 14 rows, kept as missing" in words(result)
+        result = invoke("predict", tmp_path / "m.json", folder / "gaps.csv")
+        assert result.exit_code == 0, result.output
+        assert len(result.stdout.split()) == 121
+    (tmp_path / "m.json").unlink()
     result = invoke("fit", folder / "gaps.csv", "-t", "y", "--method", "forward", "--impute", "-o", tmp_path / "m.json")
     assert result.exit_code == 0, result.output
     assert "a is missing in 14 rows, imputed with " in words(result)
@@ -206,6 +212,8 @@ def test_numeric_column_as_category(tmp_path):
     assert "1 of 3 rows with a category of code that the fit did not have: predicted without" in words(result)
     predicted = pd.read_csv(io.StringIO(result.stdout))["prediction"]
     assert predicted[1] == predicted[2] != predicted[0]  # the only term is that of code 2
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv", "--json")
+    assert json.loads(result.stdout)["rows_unseen"] == {"code": 1}
 
 
 METHODS = ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"]

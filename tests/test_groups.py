@@ -82,6 +82,21 @@ def test_levels_of_a_category_are_one_input(bumps):
     assert len(facts["path_inputs"]) == len(facts["path_terms"])
 
 
+def test_missing_values_belong_to_their_column(rng):
+    n = 200
+    X = pd.DataFrame({"a": rng.normal(size=n), "kind": pd.Categorical(rng.choice(["u", "v"], n))})
+    y = X["a"] + 2.0 * (np.arange(n) % 5 == 0) + 0.3 * (X["kind"] == "u") + 0.1 * rng.normal(size=n)
+    X.loc[::5, "a"] = np.nan
+    basis = make_pipeline(TableEncoder(), SmoothBasis(centers=5, random_state=0))
+    model = BasisRidge(basis).fit(X, y)
+    effects = diagnostics.facts(model, X, y)["effects"]
+    assert ["missing(a)"] in [effect["inputs"] for effect in effects]  # drawn by itself
+    table = diagnostics.effects_table(model, X)
+    assert {tuple(row["inputs"]) for row in table} == {("a",), ("kind",), ("a", "kind")}
+    assert {"a", "missing(a)"} <= set(next(row for row in table if row["inputs"] == ["a"])["terms"])
+    assert sum(row["share"] for row in table) == pytest.approx(1)
+
+
 def test_effects_of_three_inputs_on_a_balanced_design():
     """Classical analysis of variance: on a full factorial design, effects are differences of means."""
     codes = np.array([(i, j, k) for i in range(3) for j in range(3) for k in range(3)])
@@ -308,6 +323,15 @@ def test_scores_of_the_folds_of_an_automatic_estimator(rng):
     facts = diagnostics.facts(model, X, y)
     assert facts["confusion"]["how"] == "out-of-fold"
     assert "Out-of-fold predictions, of models that were selected" in report.render(model, facts=facts)
+    twice = np.r_[X, X[:30]]
+    repeated = TermwiseClassifier(2, dictionary="linear").fit(twice, np.r_[y, y[:30]])
+    assert len(repeated.fitted_terms_.fold_models.fold) == 150  # each sample once, with its weight
+    facts = diagnostics.facts(repeated, twice, np.r_[y, y[:30]])
+    counts = np.array(facts["scores"]["cross_validation"]["confusion"]["counts"])
+    assert counts.sum(axis=1).tolist() == [np.sum(np.r_[y, y[:30]] == label) for label in "ab"]
+    assert np.trace(counts) / 180 == pytest.approx(1 - repeated.cv_error_rate_, abs=0.03)
+    assert "reliability" in facts
+    assert "auc" not in diagnostics.facts(repeated)["scores"]["cross_validation"]
     z = X[:, 0] + rng.normal(size=150)
     regressor = TermwiseRegressor(2, dictionary="linear", target="data").fit(X, z)
     residuals = regressor.fitted_terms_.fold_models.residuals[:, 0]

@@ -72,7 +72,7 @@ def gaussian(row, center, widths):
 @pytest.mark.parametrize("relevance", [None, [1.0, 0.5, 0.0], "auto"])
 def test_gaussians_ignore_missing_inputs(relevance):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3)) + [5.0, 0.0, 1.0]
+    X = rng.normal([5.0, 0.0, 1.0], size=(40, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     X[rng.uniform(size=X.shape) < [0.3, 0.2, 0.0]] = NAN
     X[3, :2] = NAN

@@ -220,7 +220,7 @@ def test_gaussians_of_two_inputs_can_be_drawn(rng):
     assert ("x0", "x1") in {effect.inputs for effect in display.effects}
     wide = ForwardRegressor(SmoothBasis(relevance=np.ones(5))).fit(X, y)
     with pytest.raises(
-        ValueError, match=r"estimator must have terms of one or two inputs, .* got terms of SmoothBasis"
+        ValueError, match=r"estimator must have terms of one to three inputs, .* got terms of SmoothBasis"
     ):
         ShapeDisplay.from_estimator(wide, X)
 

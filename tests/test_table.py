@@ -181,7 +181,7 @@ def test_arrays_pass_through(dtype):
     np.testing.assert_array_equal(encoder.transform([[5, 6]]), [[5, 6]])
 
 
-# -- missing values, rare and many categories, dates ---------------------------------------------------------------------
+# -- missing values, rare and many categories, dates -------------------------------------------------------------------
 
 
 def missing_tables():
@@ -251,8 +251,21 @@ def test_many_categories_are_numbered(make):
     assert TableEncoder(max_levels=3).fit(make([1.0] * 4, kinds)).level_columns().tolist() == []
 
 
+@both
+def test_new_missing_values_at_the_mean(make):
+    encoder = TableEncoder(new_missing="mean").fit(make([1.0, 2.0, 6.0]))
+    np.testing.assert_array_equal(encoder.transform(make([np.nan, 1.0], [None, "a"])), [[3, 0, 0], [1, 1, 0]])
+    arrays = TableEncoder(new_missing="mean").fit([[1.0, np.nan], [2.0, 3.0]])
+    np.testing.assert_array_equal(arrays.transform([[np.nan, np.nan]]), [[1.5, np.nan, 1]])
+    days = TableEncoder(new_missing="mean").fit(pd.DataFrame({"d": pd.to_datetime(["2021-01-01", "2021-01-03"])}))
+    G = days.transform(pd.DataFrame({"d": pd.to_datetime([None, "2021-01-02"])}))
+    np.testing.assert_array_equal(G[0], G[1])
+
+
 def test_options_are_checked():
     X = [[1.0]]
+    with pytest.raises(ValueError, match="new_missing must be one of 'error', 'mean', got 'drop': 'mean' puts them at"):
+        TableEncoder(new_missing="drop").fit(X)
     with pytest.raises(ValueError, match="missing must be one of 'indicator', 'error', got 'drop': 'error' refuses"):
         TableEncoder(missing="drop").fit(X)
     with pytest.raises(ValueError, match="max_levels must be a whole number >= 1, got 0: 20 suits most data"):

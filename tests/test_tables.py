@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from termwise.cli.tables import read_table
 from termwise.cli.task import fill_values, make_task, select_inputs
+from termwise.deploy.inputs import Input
 
 
 @pytest.fixture
@@ -122,6 +123,22 @@ def test_spellings_of_missing_values(written):
     assert np.array_equal(table.columns["b"].values, [np.nan, np.nan, 4, np.nan], equal_nan=True)
     assert table.columns["c"].values.tolist() == ["x", None, None, None]
     assert table.columns["c"].missing.tolist() == [False, True, True, True]
+
+
+def test_absence_is_a_value_unless_said_otherwise(written):
+    """An attachment called "none" is a level; a number given as "-" is missing."""
+    content = "format,pool,price,when\nhtml,none,-,2021-01-02\nnone,good,3,-\n-,None,4,2021-03-04\n.,NA,5,2021-04-04\n"
+    table = written(content)
+    assert table.columns["format"].values.tolist() == ["html", "none", "-", "."]
+    assert table.columns["pool"].values.tolist() == ["none", "good", "None", None]
+    assert np.array_equal(table.columns["price"].values, [np.nan, 3, 4, 5], equal_nan=True)
+    assert table.columns["when"].missing.tolist() == [False, True, False, False]
+    assert table.columns["when"].kind == "date"
+    table = written(content, missing=["None", "-", "5"])
+    assert table.columns["format"].values.tolist() == ["html", None, None, "."]
+    assert table.columns["pool"].values.tolist() == [None, "good", None, None]
+    assert np.array_equal(table.columns["price"].values, [np.nan, 3, 4, np.nan], equal_nan=True)
+    assert np.array_equal(written("a\n-999\n5\n", missing=["-999"]).columns["a"].values, [np.nan, 5], equal_nan=True)
 
 
 def test_short_rows_have_missing_values(written):
@@ -342,22 +359,42 @@ def test_uninformative_columns_are_excluded(written):
         )
     )
     task = make_task(table, "y")
-    assert list(task.X.columns) == ["a", "many", "year"]
+    assert list(task.X.columns) == ["a", "day", "many", "year"]
+    assert task.X["day"].dtype.kind == "M"
     assert task.notes == [
         "y has 7 values; --task classification reads them as classes",
         "left out, identifiers: id",
         "left out, the same in all rows: same, word",
         "left out, the same as a: twin",
         "left out, identifiers or free text, hardly ever repeated: name",
-        "left out, dates (--time orders by them): day",
         "left out, empty: nothing",
         "year counts the rows: --drop year unless that means something",
     ]
 
 
 def test_too_many_categories_are_excluded(written):
-    task = make_task(written(text({"a": wave, "kind": lambda i: f"k{i % 60}", "y": wave}, 200)), "y")
-    assert "left out, more than 50 categories: kind" in task.notes
+    columns = {"a": wave, "many": lambda i: f"k{i % 60}", "kind": lambda i: f"k{i % 1100}", "y": wave}
+    task = make_task(written(text(columns, 2300)), "y")
+    assert "left out, more than 1000 categories: kind" in task.notes
+    assert "many" in task.X
+
+
+def test_dates_of_other_formats_are_excluded(written):
+    table = written(
+        text({"a": wave, "when": lambda i: f"{i + 1}/6/2021", "day": lambda i: f"2021-06-{i + 1:02}", "y": wave})
+    )
+    assert (
+        "left out, dates in another format than 2021-12-31 (--time orders by them): when" in make_task(table, "y").notes
+    )
+    assert "left out, dates (--time orders by them): when, day" in make_task(table, "y", series=True).notes
+
+
+def test_row_counters_are_excluded(written):
+    columns = {"a": wave, "rownames": lambda i: i + 1, "b": lambda i: i, "t": lambda i: i, "y": wave}
+    task = make_task(written(text(columns, 60)), "y")
+    assert list(task.X.columns) == ["a", "t"]
+    assert "left out, identifiers: rownames, b" in task.notes
+    assert "t counts the rows: --drop t unless that means something" in task.notes
 
 
 @pytest.mark.parametrize(
@@ -403,9 +440,13 @@ def test_imputation(written):
     table = written(
         text({"a": lambda i: "" if i == 4 else i % 7, "k": lambda i: "" if i == 5 else "uvv"[i % 3], "y": wave})
     )
-    said = r"missing values: a in 1 row, first in line 6; k in 1 row, first in line 7\. Fill them in, leave the columns"
+    said = (
+        r"missing values, which lags cannot use: a in 1 row, first in line 6; k in 1 row, first in line 7\. Fill them "
+        r"in, leave the columns out with --drop, or use --impute, which takes the median"
+    )
     with pytest.raises(ValueError, match=said):
-        make_task(table, "y")
+        make_task(table, "y", series=True)
+    assert make_task(table, "y").X.isna().sum().tolist() == [1, 1]
     task = make_task(table, "y", impute=True)
     fill = fill_values(task.X)
     assert fill == {"a": 3.0, "k": "v"}
@@ -419,7 +460,8 @@ def test_columns_with_one_distinct_value_are_excluded(written):
     table = written(
         text({"a": wave, "b": lambda i: 3 if i == 2 else "", "k": lambda i: "" if i else "u", "y": lambda i: f"{i}%"})
     )
-    task = make_task(table, "y")
+    assert list(make_task(table, "y").X.columns) == ["a", "b", "k"]  # that a value is missing may mean something
+    task = make_task(table, "y", impute=True)
     assert list(task.X.columns) == ["a"]
     assert task.notes == [
         "y is written with %, which is left out",
@@ -463,8 +505,8 @@ INVALID_TASKS = [
      r"a must be finite and below 1e\+100, got -inf in line 4: correct it, use other units, or leave it out: --drop"),
     ("huge input", {"a": lambda i: "1e300" if i == 2 else i, "y": wave}, {}, r"below 1e\+100, got 1e\+300 in line 4"),
     ("stray text", {"a": lambda i: "3 kg" if i == 2 else i, "b c": lambda i: "?!" if i == 3 else i, "y": wave}, {},
-     r"must hold numbers or categories, but a: '3 kg' in line 4 .*; b c: '\?!' in line 5 .* Correct this, or leave "
-     r"out: --drop a --drop 'b c'\."),
+     r"must hold numbers or categories, but a: '3 kg' in line 4 .*; b c: '\?!' in line 5 .* Correct this, have a "
+     r"word read as a missing value with --missing WORD, or leave out: --drop a --drop 'b c'\."),
     ("tiny input", {"a": lambda i: f"{i}e-200", "y": wave}, {},
      r"a must have values beyond 1e-100, got at most 2\.9e-199: use other units\."),
     ("nothing to learn from", {"y": wave}, {},
@@ -499,8 +541,8 @@ def test_too_few_rows(written):
 # -- inputs of a saved model -------------------------------------------------------------------------------------------
 
 
-def wanted(name, kind="number", categories=None, fill=None):
-    return SimpleNamespace(name=name, kind=kind, categories=categories, fill=fill)
+def wanted(name, kind="number", categories=None, fill=None, missing=None, unseen=None):
+    return Input(name, kind, categories, fill, missing, unseen)
 
 
 def test_select_inputs(written):
@@ -509,6 +551,15 @@ def test_select_inputs(written):
     assert X["k"].tolist() == ["1", "2"]
     assert X["a"].isna().tolist() == [False, True]
     assert select_inputs(written("a,b\n,1\n,2\n"), [wanted("a", fill=1.0)])["a"].isna().all()
+    inputs = [
+        wanted("k", "category", ["1"], None, True, -1.0),
+        wanted("a", missing=True),
+        wanted("d", "date", missing=True),
+    ]
+    X = select_inputs(written("k,a,d\n1,2,2021-03-04\n7,,\n,1,2021-03-04T12:00\n", as_text=["k"]), inputs)
+    assert X["k"][:2].tolist() == ["1", "7"]
+    assert X.isna().sum().tolist() == [1, 1, 1]
+    assert X["d"].dtype.kind == "M"
 
 
 @pytest.mark.parametrize(
@@ -516,13 +567,15 @@ def test_select_inputs(written):
     [("b,k\n1,u\n", r"has no column a"),
      ("x,z\n1,2\n", r"must have the columns the model was fitted with, but a, k are not"),
      ("a,k\nz,u\n", r"must hold numbers in a, as in the fit, but 'z' is not a number: correct it\."),
-     ("a,k\n1,u\n,u\n", r"must have no missing values in a, got one in line 3: fill it in, or fit the model with"),
+     ("a,k\n1,u\n,u\n", r"must have no missing values in a, as in the fit, got one in line 3: fill it in, or fit"),
+     ("a,k,d\n1,u,3/4/2021\n", r"must hold dates in d, as in the fit, got '3/4/2021' in line 2: write them as 2021"),
      ("a,k\ninf,u\n", r"a must be finite and below")],
 )  # fmt: skip
 def test_select_inputs_errors(written, content, message):
     table = written(content, as_text=["k"])
+    inputs = [wanted("a"), wanted("k", "category", ["u", "v"]), wanted("d", "date")]
     with pytest.raises(ValueError, match=message):
-        select_inputs(table, [wanted("a"), wanted("k", "category", ["u", "v"])])
+        select_inputs(table, inputs[: 3 if "d" in table.columns else 2])
 
 
 # -- arbitrary text ----------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def as_days(column: Any) -> Floats:
     """
     if getattr(getattr(column, "dtype", None), "kind", "O") in "fiu":
         return np.asarray(column, dtype=np.float64)
-    clock = getattr(column, "dt", None)
+    clock: Any = getattr(column, "dt", None)
     if hasattr(clock, "tz_localize"):
         column = clock.tz_localize(None)
     elif getattr(getattr(column, "dtype", None), "time_zone", None) is not None:

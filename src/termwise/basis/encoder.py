@@ -47,6 +47,8 @@ class ColumnEncoding:
         The encoded columns: `VALUE`, `MISSING`, `LEVEL`, `OTHER`, or the number of a category or of a part of a date.
     unseen : float
         Position of categories that were not seen in `fit`.
+    fill : float or None
+        Value in place of missing ones, if there were none in `fit`; None: a missing value is an error.
     """
 
     name: str
@@ -55,12 +57,19 @@ class ColumnEncoding:
     missing: bool = False
     codes: tuple[int, ...] = (VALUE,)
     unseen: float = UNSEEN
+    fill: float | None = None
 
     def read(self, column: Any) -> Floats:
         """Return the values of a column as numbers, positions of categories, or days; NaN where they are missing."""
         if self.kind == "number":
             return as_numbers(column)
         return as_days(column) if self.kind == "date" else positions(column, self.categories, self.unseen)
+
+    def with_fill(self, values: NDArray) -> ColumnEncoding:
+        """Return the encoding that fills in the mean of these values, as read, or an unseen category."""
+        if self.missing:
+            return self
+        return replace(self, fill=self.unseen if self.kind == "category" else float(values.mean(dtype=np.float64)))
 
     def names(self, name: str) -> list[str]:
         """Return the names of the encoded columns of a column of this name."""
@@ -111,6 +120,10 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         replace by means of the targets. None: all have indicators.
     min_count : int, default=1
         Categories of fewer samples than this share one indicator, `column=other`.
+    new_missing : {"error", "mean"}, default="error"
+        What to do with a missing value in a column that had none in `fit`, of which no effect is known: raise an error
+        that names the column, or put it at the mean of the column in `fit`, and a category with those not seen. The
+        latter is for cross-validation of tables in which few values are missing.
 
     Attributes
     ----------
@@ -128,8 +141,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     float32 if all numeric columns are, float64 otherwise.
 
     A category not seen in `fit` has zero in all indicators; it is `column=other` if there is such a column, and at the
-    mean position of the samples in an ordered category. `count_unseen` counts them. A missing value in a column that
-    had none in `fit` is an error: no effect of it is known.
+    mean position of the samples in an ordered category. `count_unseen` counts them.
 
     Strings that look like numbers are categories, too: convert such columns before. Columns of identifiers are found by
     `id_columns`.
@@ -149,10 +161,17 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     categories_: dict[str, list[Any]]
 
-    def __init__(self, missing: str = "indicator", max_levels: int | None = None, min_count: int = 1) -> None:
+    def __init__(
+        self,
+        missing: str = "indicator",
+        max_levels: int | None = None,
+        min_count: int = 1,
+        new_missing: str = "error",
+    ) -> None:
         self.missing = missing
         self.max_levels = max_levels
         self.min_count = min_count
+        self.new_missing = new_missing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,6 +193,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.max_levels is not None:
             check_number("max_levels", self.max_levels, low=1, integer=True, remedy="20 suits most data")
         check_number("min_count", self.min_count, low=1, integer=True, remedy="1 groups nothing")
+        check_choice("new_missing", self.new_missing, ["error", "mean"], remedy="'mean' puts them at the mean in fit")
         table = self._validate(X, reset=True)
         if isinstance(table, dict):
             kinds = {key: column_kind(column) for key, column in table.items()}
@@ -187,7 +207,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         else:
             keys, missing = super().get_feature_names_out(), np.isnan(table).any(axis=0).tolist()
             encodings = [_number(str(key), some) for key, some in zip(keys, missing, strict=True)]
-        self._read(table, encodings)
+        values = self._read(table, encodings)
+        if self.new_missing == "mean":
+            encodings = [one.with_fill(column) for one, column in zip(encodings, values.T, strict=True)]
         _check_names(name for one in encodings for name in one.names(one.name))
         self.encodings_ = encodings
         self.categories_ = {one.name: list(one.categories) for one in encodings if one.kind == "category"}
@@ -260,7 +282,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The table.
         """
         check_is_fitted(self, "categories_")
-        table, counts = self._validate(X, reset=False), {}
+        table = self._validate(X, reset=False)
+        counts: dict[str, int] = {}
         for one in self.encodings_:
             if one.kind == "category" and OTHER not in one.codes:
                 count = int(np.sum(positions(table[one.name], one.categories, UNSEEN) == UNSEEN))
@@ -364,7 +387,11 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"X must be finite or missing, got infinity in {listing(names[infinite])}: correct it, or make it NaN "
                 "if it stands for a missing value."
             )
-        if (new := missing & ~np.array([one.missing for one in encodings])).any():
+        new = missing & ~np.array([one.missing for one in encodings])
+        if new.any() and self.new_missing == "mean":
+            fills = np.array([np.nan if one.fill is None else one.fill for one in encodings], dtype=values.dtype)
+            return np.where(np.isnan(values), fills, values)
+        if new.any():
             raise ValueError(
                 f"X must be complete in columns that had no missing values in fit, got some in {listing(names[new])}: "
                 "fill them, or fit with rows in which they are missing."

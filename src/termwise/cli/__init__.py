@@ -189,9 +189,14 @@ def fit(
     size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="Number of terms.")] = None,
     drop: Annotated[Columns, typer.Option(metavar="COL", help="Column to exclude from the inputs; repeatable.")] = None,
     category: Annotated[Columns, typer.Option(metavar="COL", help="Numeric column to encode as categories.")] = None,
+    missing: Annotated[
+        Columns, typer.Option(metavar="WORD", help="Word for a missing value, such as none; repeatable.")
+    ] = None,
     time: Annotated[str | None, typer.Option(metavar="COL", help="Sort the rows by it, score the last.")] = None,
     lags: Annotated[int, typer.Option(min=1, help="Past values with --basis lag.")] = 10,
-    impute: Annotated[bool, typer.Option("--impute", help="Impute the median or the most frequent category.")] = False,
+    impute: Annotated[
+        bool, typer.Option("--impute", help="Impute missing values, by the median or the most frequent category.")
+    ] = False,
     hold_out: Annotated[
         float | None,
         typer.Option(metavar="SHARE", help="Hold out this share of the rows: fit to the others, score on these."),
@@ -205,7 +210,8 @@ def fit(
 ) -> dict[str, Any]:
     """Fit a small model to a table and estimate its error.
 
-    Numeric and categorical columns and missing values are detected and reported. The model is fitted to all rows, and
+    Numeric and categorical columns, dates and missing values are detected and reported. Missing values of inputs are
+    kept: the model has an effect of a value being missing. The model is fitted to all rows, and
     the score is that of the procedure: cross-validation in which the selection of the terms is repeated in every fold,
     beside baselines on the same folds. With --hold-out 0.2 the model is fitted to the other rows, and the score is that
     of this very model on the rows held out. Rows in the order of time (--time, --basis lag) are always predicted from
@@ -230,8 +236,8 @@ def fit(
         raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
-                         tuple(category or ()), time, impute, None if no_hold_out else hold_out, not no_hold_out,
-                         report, out, force)  # fmt: skip
+                         tuple(category or ()), tuple(missing or ()), time, impute,
+                         None if no_hold_out else hold_out, not no_hold_out, report, out, force)  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 

@@ -6,7 +6,7 @@ import io
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,12 @@ class SavedModel:
         if path.is_dir() or not path.exists():
             raise ValueError(f"{path} is not a model file: give the file that `termwise fit -o` wrote.")
         self.predictor = tw.load_predictor(path)
-        self.known_inputs = self.predictor.inputs  # with the categories of the fit
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
         self.target: str = command.get("target") or facts.get("model", {}).get("target") or ""
         self.time: str | None = command.get("time")
         self.lags: int = command.get("lags") or 0
+        self.missing: list[str] = command.get("missing") or []
         classes = self.predictor.classes
         self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
 
@@ -64,25 +64,23 @@ class SavedModel:
         strings = [each.name for each in self.predictor.inputs if each.kind == "category"]
         strings += [self.target] * (self.target_kind == "text")
         strings += [name for name in keep if name not in (*self.predictor.input_names, self.target, self.time)]
-        return read_table(path, as_text=strings, expected=self.predictor.input_names)
+        return read_table(path, as_text=strings, expected=self.predictor.input_names, missing=self.missing)
 
     def inputs(self, table: Table, every: bool = False) -> tuple[Any, Any]:
         """Return the inputs and the order of the rows, which is that of time in a series.
 
-        They are those that the terms use, or all that the fit had. Unknown levels of a category are taken as a level
-        without an effect.
+        They are those that the terms use, or all that the fit had.
         """
         used = self.predictor.input_names if every else self.predictor.used_inputs
         inputs = [each for each in self.predictor.inputs if each.name in used]
         order = time_order(table, self.time if self.lags else None)
         X = select_inputs(table, inputs, optional=[self.target] if self.lags else [])
-        self.predictor = accept_levels(self.predictor, X)
         return X.iloc[order].reset_index(drop=True), order
 
     def unseen(self, table: Table) -> dict[str, Any]:
         """Return which rows have a level that the fit did not have, by the categories that the terms use."""
         found: dict[str, Any] = {}
-        for each in self.known_inputs:
+        for each in self.predictor.inputs:
             if each.categories is not None and each.name in self.predictor.used_inputs:
                 column = table.columns[each.name]
                 rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, each.categories))).to_numpy()
@@ -131,7 +129,7 @@ class SavedModel:
         for effect in (self.predictor.facts or {}).get("effects", []):
             name, values = effect["inputs"][0], effect["values"][0]
             used = name in self.predictor.used_inputs and name in table.columns and not self.lags
-            if len(effect["inputs"]) == 1 and not effect["categories"][0] and used:
+            if len(effect["inputs"]) == 1 and used and table.columns[name].kind == "number":
                 margin = RANGE_ROUNDING * max(abs(values[0]), abs(values[-1]))
                 column = table.columns[name].values
                 rows = (column < values[0] - margin) | (column > values[-1] + margin)
@@ -167,23 +165,6 @@ class SavedModel:
         y = column.values[order[kept]]
         y = y.astype(np.asarray(classes).dtype) if classes else y
         return X.iloc[kept].reset_index(drop=True), pd.Series(y, name=target)
-
-
-def accept_levels(predictor: tw.Predictor, X: Any) -> tw.Predictor:
-    """Return a predictor that takes all levels of the categories in X; those it does not know have no effect."""
-
-    def extend(program: Any) -> Any:
-        inputs = []
-        for one in program.schema.inputs:
-            if one.kind == "category" and one.name in X and getattr(one, "unseen", None) is None:
-                levels = [level for level in pd.unique(X[one.name]) if level is not None]
-                known = set(map(str, one.categories))
-                one = replace(one, categories=(*one.categories, *(level for level in levels if level not in known)))
-            inputs.append(one)
-        folds = tuple(replace(fold, program=extend(fold.program)) for fold in program.folds)
-        return replace(program, schema=replace(program.schema, inputs=tuple(inputs)), folds=folds)
-
-    return replace(predictor, _program=extend(predictor._program))
 
 
 def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptions, console: Console) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -36,6 +37,7 @@ MAX_EFFECTS_SHOWN = 12
 MAX_CLASSES_SHOWN = 8  # of a confusion matrix
 SCORE_NAMES = {"root mean squared error": "rmse", "mean absolute error": "mae", "log loss": "log_loss", "AUC": "auc",
                "calibration slope": "calibration_slope", "expected calibration error": "calibration_error"}  # fmt: skip
+MAX_LEVELS = 20  # of a category with indicators; more are replaced by means of the target
 MAX_CENTERS = 500  # radial functions on a table with more rows
 MAX_TERMS = 150  # of the default method, unless --size is larger
 REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
@@ -58,6 +60,7 @@ class FitOptions:
     lags: int = 10
     drop: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     time: str | None = None
     impute: bool = False
     hold_out: float | None = None
@@ -70,7 +73,7 @@ class FitOptions:
     def command(self) -> str:
         """The command line that repeats the fit."""
         words = ["termwise", "fit", str(self.data), "--target", self.target]
-        for option in fields(self)[2:11]:
+        for option in fields(self)[2:12]:
             value = getattr(self, option.name)
             if value != option.default:
                 values = value if isinstance(value, tuple) else (value,)
@@ -93,7 +96,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     notes = [*task.notes, *preprocessing_notes(task, options)]
     train, test = split(task, options, notes)
     fill = fill_values(task.X.iloc[train])
-    X = task.X.fillna(fill)
+    X = task.X.fillna(fill) if options.impute else task.X
     X_train, y_train = X.iloc[train].reset_index(drop=True), pd.Series(task.y[train], name=task.target)
     model = make_estimator(options, task.kind, X_train)
     weights = {"sample_weight": (train >= options.lags).astype(float)} if series else {}  # 0: no past
@@ -109,6 +112,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         facts = tw.diagnostics.facts(model, X_train, y_train, **scores, reproduce=options.command,
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
     facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
+    facts["command"] |= {"missing": list(options.missing)} if options.missing else {}
     predictor = tw.Predictor.from_estimator(model).with_facts(facts)
     predictor = predictor.with_fill(fill) if options.impute else predictor
     print_fit(facts, console)
@@ -157,7 +161,7 @@ def load_task(options: FitOptions) -> Task:
         check_output(path, [options.data])
     if options.out is not None and options.out.exists() and not options.force:
         raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
-    table = read_table(options.data, as_text=options.category, expected=[options.target])
+    table = read_table(options.data, options.category, expected=[options.target], missing=options.missing)
     for name in options.category:
         find_column(table, name)
     series = options.basis == "lag"
@@ -188,9 +192,13 @@ def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
     for name, column in task.X.items():
         if str(column.dtype) == "category":
             notes.append(f"{name} is categorical, one-hot encoded: {', '.join(map(str, column.cat.categories))}")
+        if column.dtype.kind == "M":
+            notes.append(f"{name} is a date, expanded to the elapsed time, year, season, weekday and hour")
         if column.isna().any():
-            value = f"{fill[name]:.6g}" if isinstance(fill[name], float) else fill[name]
-            notes.append(f"{name} is missing in {counted(column.isna().sum(), 'row')}, imputed with {value}")
+            value = "kept as missing"
+            if options.impute and name in fill:
+                value = "imputed with " + (f"{fill[name]:.6g}" if isinstance(fill[name], float) else fill[name])
+            notes.append(f"{name} is missing in {counted(column.isna().sum(), 'row')}, {value}")
     plain = options.method == "forward" and options.basis in ("auto", "none")
     if not plain and options.basis != "lag":
         notes.append("inputs are standardised inside the model: weights refer to standardised inputs")
@@ -288,10 +296,10 @@ def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
     if method == "prefilter":
         limit: dict[str, Any] = {} if size is None else {"max_terms": size, "criterion": None}
         if options.basis == "none":
-            basis = make_pipeline(tw.basis.TableEncoder(), StandardScaler())
+            basis = make_pipeline(*encoders(X), StandardScaler())
             return tw.PrefilterClassifier(basis, fit_intercept=True, random_state=seed, **limit)
         model = tw.PrefilterClassifier(random_state=seed, **limit)
-        return make_pipeline(tw.basis.TableEncoder(), model) if "category" in map(str, X.dtypes) else model
+        return model if is_complete_table(X) else make_pipeline(*encoders(X), model)
     basis = make_basis(options, X)
     if method in ("auto", "forward"):
         forward = tw.ForwardClassifier if kind == "classification" else tw.ForwardRegressor
@@ -310,8 +318,8 @@ def make_basis(options: FitOptions, X: Any) -> Any:
         name = "rbf" if options.method == "threshold" else "none"
     if name == "none":
         if options.method in REGRESSORS:
-            return make_pipeline(tw.basis.TableEncoder(), StandardScaler())  # a common penalty presumes a common scale
-        return make_pipeline(tw.basis.TableEncoder()) if "category" in map(str, X.dtypes) else None
+            return make_pipeline(*encoders(X), StandardScaler())  # a common penalty presumes a common scale
+        return None if is_complete_table(X) else make_pipeline(*encoders(X))
     centers: Any = MAX_CENTERS if len(X) > MAX_CENTERS else "samples"
     steps = {
         "rbf": [StandardScaler(), tw.RadialBasis(width="median", centers=centers, random_state=seed)],
@@ -320,7 +328,32 @@ def make_basis(options: FitOptions, X: Any) -> Any:
         "anova": [tw.AnovaBasis()],
         "fourier": [tw.FourierBasis()],
     }
-    return make_pipeline(tw.basis.TableEncoder(), *steps[name])
+    front, last = steps[name][:-1], steps[name][-1]
+    encoder = tw.basis.TableEncoder(max_levels=None if front else MAX_LEVELS, new_missing="mean")
+    levels = encoder.fit(X).level_columns()
+    last = tw.basis.LevelMeans(last, levels) if len(levels) else last
+    return make_pipeline(encoder, *([] if last.allows_missing else imputer(X)), *front, last)
+
+
+def is_complete_table(X: Any) -> bool:
+    """Whether all columns are numbers, none of which is missing."""
+    return all(dtype.kind == "f" for dtype in X.dtypes) and not X.isna().any(axis=None)
+
+
+def encoders(X: Any) -> list[Any]:
+    """Return the transformers in front of columns, or of a basis that does not allow missing values.
+
+    A fold may have missing values in columns that have none without it.
+    """
+    return [tw.basis.TableEncoder(new_missing="mean"), *imputer(X)]
+
+
+def imputer(X: Any) -> list[Any]:
+    """Return the transformer that fills missing numbers, which have an indicator; none if there are none.
+
+    It fills in the mean, where a linear function is neutral.
+    """
+    return [SimpleImputer()] if any(X[name].isna().any() for name in X if X[name].dtype.kind in "fM") else []
 
 
 # -- output ------------------------------------------------------------------------------------------------------------

@@ -35,11 +35,14 @@ STDIN = Path("-")
 REMEDY = "save the table as CSV (UTF-8), Parquet or NPZ"
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 
-# Spellings of a missing value in addition to those of pandas ("NA", "NaN", "null", "None", "#N/A", an empty field).
-NA_VALUES = ["?", "-", "--", "---", ".", "..", "...", "na", "n/a", "N.A.", "n.a.", "Nan", "none", "NULL", "Null",
-             "missing", "Missing", "MISSING", "(null)", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!",
-             "\u2013", "\u2014"]  # fmt: skip
-MISSING = {"", "nan", "<na>", "#n/a", *(word.lower() for word in NA_VALUES)}
+# Spellings of a missing value; an empty field is one, too.
+NA_VALUES = ["NA", "NaN", "nan", "Nan", "-NaN", "-nan", "<NA>", "na", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "#N/A N/A",
+             "#NA", "NULL", "Null", "null", "(null)", "?", "missing", "Missing", "MISSING", "1.#IND", "1.#QNAN",
+             "-1.#IND", "-1.#QNAN", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!"]  # fmt: skip
+# Words that may be a value, the absence of a thing, as well: missing where all other entries of a column are numbers,
+# or dates, and where the user says so.
+AMBIGUOUS = {"none", "-", "--", "---", ".", "..", "...", "\u2013", "\u2014"}
+MISSING = {"", *(word.lower() for word in NA_VALUES)}
 
 GROUPING = " \u00a0\u202f'\u2019"  # thousands separators with either decimal mark
 PATTERN = r"[-+]?(?:(?:[1-9]\d{,2}(?:[%s]\d{3})+|\d+)(?:[%s]\d*)?|[%s]\d+)(?:[eE][-+]?\d+)?|[-+]?(?i:inf(?:inity)?)"
@@ -99,7 +102,9 @@ class Table:
     location: Callable[[int], str] = row_number
 
 
-def read_table(path: str | Path, as_text: Iterable[str] = (), expected: Iterable[str] = ()) -> Table:
+def read_table(
+    path: str | Path, as_text: Iterable[str] = (), expected: Iterable[str] = (), missing: Iterable[str] = ()
+) -> Table:
     r"""Read a table; the format is detected from the content, not from the name of the file.
 
     Parameters
@@ -111,6 +116,9 @@ def read_table(path: str | Path, as_text: Iterable[str] = (), expected: Iterable
         Columns that are read as strings even if they look numeric.
     expected : iterable of str, default=()
         Column names: a first line that contains one of them is a header, even if the names look numeric.
+    missing : iterable of str, default=()
+        Words that stand for a missing value, in addition to the usual ones. `none`, `-` and `.` are values unless they
+        are given here, or all other entries of a column are numbers or dates.
 
     Returns
     -------
@@ -130,14 +138,14 @@ def read_table(path: str | Path, as_text: Iterable[str] = (), expected: Iterable
     ['fields are separated by semicolons', 'numbers are written with decimal commas']
     """
     path = Path(path)
-    raw = read_bytes(path)
+    raw, missing = read_bytes(path), {word.strip().lower() for word in missing}
     if raw.startswith((b"PAR1", b"\x93NUMPY", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         frame = read_parquet(raw, path) if raw.startswith(b"PAR1") else read_arrays(raw, path)
         names, notes = unique_names(frame.columns)
-        typed = {name: column_of(frame.iloc[:, j], name in as_text) for j, name in enumerate(names)}
+        typed = {name: column_of(frame.iloc[:, j], name in as_text, missing) for j, name in enumerate(names)}
         table = Table(path, typed, len(frame), notes)
     else:
-        table = read_text(raw, path, set(as_text), set(expected))
+        table = read_text(raw, path, set(as_text), set(expected), missing)
     if not table.n_rows:
         raise ValueError(f"{path} has column names but no rows: add the rows.")
     if not table.columns:
@@ -195,7 +203,7 @@ class Dialect:
     notes: list[str]
 
 
-def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str]) -> Table:
+def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str], missing: set[str]) -> Table:
     """Read delimited text: the dialect is detected from its beginning, then pandas parses all of it."""
     text, encoding = decode(raw, path)
     dialect = detect_dialect(text, expected)
@@ -208,12 +216,14 @@ def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str]) -> 
                 io.BytesIO(text.encode(errors="replace")), sep=r"\s+" if spaces else dialect.delimiter,
                 header=0 if dialect.header else None, names=dialect.names, index_col=False,
                 dtype=dict.fromkeys(as_text.union(dialect.boolean).intersection(dialect.names), str),
-                na_values=NA_VALUES, decimal=dialect.decimal, skipinitialspace=not spaces, low_memory=False,
+                na_values=["", *NA_VALUES], keep_default_na=False, decimal=dialect.decimal,
+                skipinitialspace=not spaces, low_memory=False,
             )  # fmt: skip
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(parser_message(text, path, dialect, error)) from None
     location = partial(line_of, text, dialect)
-    columns = {name: column_of(frame[name], name in as_text, dialect.decimal, location) for name in dialect.names}
+    columns = {name: column_of(frame[name], name in as_text, missing, dialect.decimal, location)
+               for name in dialect.names}  # fmt: skip
     for name in dialect.padded:
         if columns[name].kind == "number":
             hint = "has numbers that begin with zeros, as identifiers do: --category {} reads them as categories"
@@ -384,8 +394,8 @@ def read_arrays(raw: bytes, path: Path) -> Any:
 
 
 def is_missing(word: str) -> bool:
-    """Whether a string denotes a missing value."""
-    return word.strip().lower() in MISSING
+    """Whether a string may denote a missing value, for detecting the dialect."""
+    return word.strip().lower() in MISSING | AMBIGUOUS
 
 
 def strip_sign(word: str) -> str:
@@ -404,7 +414,13 @@ def as_word(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
-def column_of(series: Any, as_text: bool, decimal: str = ".", location: Callable[[int], str] = row_number) -> Column:
+def column_of(
+    series: Any,
+    as_text: bool,
+    missing_words: Collection[str] = (),
+    decimal: str = ".",
+    location: Callable[[int], str] = row_number,
+) -> Column:
     """Return a column of a data frame with its type: strings may be numbers or dates."""
     dtype, types = series.dtype, pd.api.types
     empty = Column("empty", np.full(len(series), None))
@@ -413,18 +429,28 @@ def column_of(series: Any, as_text: bool, decimal: str = ".", location: Callable
         return replace(empty, kind="date", values=words.where(series.notna(), None).to_numpy())
     if types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype) and not as_text:
         numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        given = [float(word) for word in missing_words if NUMBER["."].fullmatch(word)]
+        numbers = np.where(np.isin(numbers, given), np.nan, numbers) if given else numbers
         return empty if np.isnan(numbers).all() else Column("number", numbers)
     try:
         codes, distinct = pd.factorize(np.asarray(series, dtype=object))
     except TypeError:  # lists, dictionaries
         return replace(empty, kind="other", problem="holds neither numbers nor strings")
     words = np.array([*map(as_word, distinct), ""], dtype=object)  # the last one for missing values, code -1
-    missing = np.array([is_missing(word) for word in words])
+    lower = [word.strip().lower() for word in words]
+    missing = np.array([word in MISSING or word in missing_words for word in lower])
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    unsure = np.array([word in AMBIGUOUS for word in lower]) & ~missing
+    kind = "text"
+    if not as_text and not missing.all():
+        kind, numbers, sign = classify(words[~missing], counts[~missing], decimal)
+        if kind in ("mixed", "text") and unsure.any() and not (missing | unsure).all():
+            found = classify(words[~missing & ~unsure], counts[~missing & ~unsure], decimal)
+            if found[0] in ("number", "date"):
+                (kind, numbers, sign), missing = found, missing | unsure
     words[missing] = None
     if missing.all() or as_text:
         return empty if missing.all() else Column("text", words[codes])
-    counts = np.bincount(codes[codes >= 0], minlength=len(words))
-    kind, numbers, sign = classify(words[~missing], counts[~missing], decimal)
     if kind == "number":
         values = np.full(len(words), np.nan)
         values[~missing] = numbers

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._checks import import_optional
+from termwise.basis.identifiers import is_identifier
 from termwise.cli.tables import Column, Table, as_word
 
 pd = import_optional("pandas", "cli", "The command line")
 
-MAX_CATEGORIES = 50  # a column of strings with more distinct values holds identifiers or free text
+MAX_CATEGORIES = 1000  # of which an indicator each, or a mean of the targets, can be afforded
 MIN_IDENTIFIERS = 20  # distinct values above which a column of strings that hardly repeat holds identifiers
 MAX_MAGNITUDE = 1e100  # squares and products of larger numbers overflow; of numbers below its inverse they vanish
 MIN_ROWS = 5
 MAX_INTEGER_CLASSES = 10  # up to so many whole numbers, --task classification is suggested
-IDENTIFIER = re.compile(r"(column \d+|unnamed.*|(row[ _]?)?(id|index|idx|nr|no|number)|.*[ _]id)", re.IGNORECASE)
 DAY_OR_MONTH_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](?:\d{4}|\d{2})(?:[T ].*)?")
 MAX_NAMED = 5  # columns that one message lists
 
@@ -35,7 +35,7 @@ class Task:
     Attributes
     ----------
     X : DataFrame
-        Inputs: float64 and categorical columns, with missing values only if they are to be imputed.
+        Inputs: float64, categorical and datetime columns, with missing values.
     y : ndarray
         Target: float64, or class labels as int or str.
     kind : {"regression", "classification"}
@@ -81,9 +81,10 @@ def make_task(
     time : str or None, default=None
         Column of dates or numbers by which the rows are sorted; not an input.
     impute : bool, default=False
-        Whether inputs may have missing values, imputed later; otherwise they are an error.
+        Whether missing values are imputed later: a series may have some then.
     series : bool, default=False
-        Whether the target may be the only column, as in a time series that is predicted from its past.
+        Whether the target may be the only column, as in a time series that is predicted from its past. Its inputs must
+        be numbers, and complete.
 
     Returns
     -------
@@ -113,16 +114,27 @@ def make_task(
         notes.append(f"rows are in the order of {time}, which is not an input")
     inputs = {name: column for name, column in table.columns.items() if name not in not_inputs}
     check_inputs(table, inputs)
-    inputs, exclusions = informative_columns(inputs, rows)
+    inputs, exclusions = informative_columns(inputs, rows, dates=not series, indicators=not (series or impute))
     if not inputs and not series:
         why = "; ".join(exclusions) or "the target is the only one"
         raise ValueError(f"{table.path} must have a column to predict from ({why}): add columns.")
-    if not impute:
+    if series and not impute:
         check_complete(table, inputs, rows)
-    data = {name: column.values if column.kind == "number" else pd.Categorical(column.values)
-            for name, column in inputs.items()}  # fmt: skip
-    X = pd.DataFrame(data, index=range(len(rows)))
+    X = pd.DataFrame({name: typed(column) for name, column in inputs.items()}, index=range(len(rows)))
     return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None)
+
+
+def typed(column: Column) -> Any:
+    """Return the values of a column as numbers, dates or categories."""
+    if column.kind == "number":
+        return column.values
+    return iso_dates(column).to_numpy() if column.kind == "date" else pd.Categorical(column.values)
+
+
+def iso_dates(column: Column) -> Any:
+    """Return dates in the ISO 8601 format as a series, without time zones; missing where they are in another format."""
+    words = pd.Series(column.values, dtype=object)
+    return pd.to_datetime(words, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
 
 
 def find_column(table: Table, name: str) -> Column:
@@ -259,8 +271,8 @@ def check_inputs(table: Table, columns: dict[str, Column]) -> None:
     if problems:
         details = "; ".join(f"{name}: {problem}" for name, problem in list(problems.items())[:MAX_NAMED])
         options = " ".join(f"--drop {shlex.quote(name)}" for name in problems)
-        raise ValueError(f"{table.path} must hold numbers or categories, but {details}. Correct this, or leave out: "
-                         f"{options}.")  # fmt: skip
+        raise ValueError(f"{table.path} must hold numbers or categories, but {details}. Correct this, have a word read "
+                         f"as a missing value with --missing WORD, or leave out: {options}.")  # fmt: skip
     numeric = {name: column for name, column in columns.items() if column.kind == "number"}
     check_magnitude(table, numeric, "use other units, or leave it out: --drop {}")
 
@@ -285,12 +297,17 @@ def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.in
         details = "; ".join(f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
                             for name, found in list(gaps.items())[:MAX_NAMED])  # fmt: skip
         more = f"; and {len(gaps) - MAX_NAMED} more columns" * (len(gaps) > MAX_NAMED)
-        raise ValueError(f"{table.path} has missing values: {details}{more}. Fill them in, leave the columns out with "
-                         "--drop, or use --impute, which takes the median or the most frequent category.")  # fmt: skip
+        raise ValueError(f"{table.path} has missing values, which lags cannot use: {details}{more}. Fill them in, "
+                         "leave the columns out with --drop, or use --impute, which takes the median.")  # fmt: skip
 
 
-def informative_columns(columns: dict[str, Column], rows: NDArray[np.intp]) -> tuple[dict[str, Column], list[str]]:
-    """Return the columns that may carry information, restricted to some rows, and notes on the others."""
+def informative_columns(
+    columns: dict[str, Column], rows: NDArray[np.intp], *, dates: bool, indicators: bool
+) -> tuple[dict[str, Column], list[str]]:
+    """Return the columns that may carry information, restricted to some rows, and notes on the others.
+
+    Dates may if they are expanded, and columns of one value that is often missing if missing values have indicators.
+    """
     excluded: dict[str, list[str]] = {}
     inputs: dict[str, Column] = {}
     hints = []
@@ -298,7 +315,7 @@ def informative_columns(columns: dict[str, Column], rows: NDArray[np.intp]) -> t
     for name, column in columns.items():
         column = replace(column, values=column.values[rows])
         counts_rows = column.kind == "number" and len(rows) > 2 and bool(np.all(np.diff(column.values) == 1))
-        reason = reason_to_exclude(name, column, counts_rows)
+        reason = reason_to_exclude(name, column, dates, indicators)
         if not reason:
             values = column.values + 0.0 if column.kind == "number" else column.values  # -0.0 equals 0.0
             hashes = pd.util.hash_array(values, categorize=True).tobytes()
@@ -313,25 +330,27 @@ def informative_columns(columns: dict[str, Column], rows: NDArray[np.intp]) -> t
     return inputs, [f"left out, {reason}: {listed(names)}" for reason, names in excluded.items()] + hints
 
 
-def reason_to_exclude(name: str, column: Column, counts_rows: bool) -> str:
+def reason_to_exclude(name: str, column: Column, dates: bool, indicators: bool) -> str:
     """Return why a column carries no information on new rows; empty if it may."""
     if column.kind == "empty" or column.missing.all():
         return "empty"
-    if column.kind == "date":
+    if column.kind == "date" and not dates:
         return "dates (--time orders by them)"
+    if column.kind == "date" and (iso_dates(column).isna() & ~column.missing).any():
+        return "dates in another format than 2021-12-31 (--time orders by them)"
     present = column.values[~column.missing]
-    if np.all(present == present[0]):
+    if np.all(present == present[0]) and not (indicators and column.missing.any()):
         return "the same wherever there is a value" if column.missing.any() else "the same in all rows"
     if column.kind == "number":
-        return "identifiers" if counts_rows and IDENTIFIER.fullmatch(name) else ""
+        return "identifiers" if is_identifier(name, column.values) else ""
     n_distinct = len(set(present))
-    if n_distinct > max(MIN_IDENTIFIERS, len(present) / 2):
+    if column.kind == "text" and n_distinct > max(MIN_IDENTIFIERS, len(present) / 2):
         return "identifiers or free text, hardly ever repeated"
-    return f"more than {MAX_CATEGORIES} categories" if n_distinct > MAX_CATEGORIES else ""
+    return f"more than {MAX_CATEGORIES} categories" if column.kind == "text" and n_distinct > MAX_CATEGORIES else ""
 
 
 def fill_values(X: Any) -> dict[str, Any]:
-    """Return the value to impute in each column: the median, or the most frequent category.
+    """Return the value to impute in each column of numbers, the median, or of categories, the most frequent one.
 
     In a column without any value, as a subset of the rows may have it, any value will do.
     """
@@ -340,7 +359,7 @@ def fill_values(X: Any) -> dict[str, Any]:
         empty = column.isna().all()
         if column.dtype.kind == "f":
             fill[name] = 0.0 if empty else float(column.median())
-        else:
+        elif column.dtype.kind != "M":
             fill[name] = str(column.cat.categories[0] if empty else column.mode().iloc[0])
     return fill
 
@@ -356,15 +375,16 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
     table : Table
         New rows, with categorical columns read as strings.
     inputs : iterable
-        Inputs of the model: objects with `name`, `kind` ("number" or "category"), `categories` and `fill`, the value
-        imputed where one is missing, or None.
+        Inputs of the model: objects with `name`, `kind` ("number", "category" or "date"), `categories`, `fill`, the
+        value imputed where one is missing, or None, `missing`, whether it may be, and `unseen`, None if unknown
+        categories are an error.
     optional : collection of str, default=()
         Inputs that may be missing even though nothing is imputed.
 
     Returns
     -------
     X : DataFrame
-        One column per input, float64 or str.
+        One column per input: float64, str or datetime.
     """
     inputs = list(inputs)
     absent = [each.name for each in inputs if each.name not in table.columns]
@@ -374,15 +394,23 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
     columns = {}
     for each in inputs:
         name, column = each.name, find_column(table, each.name)
-        if column.missing.any() and each.fill is None and name not in optional:
+        if column.missing.any() and each.fill is None and not each.missing and name not in optional:
             where = table.location(int(np.argmax(column.missing)))
-            raise ValueError(f"{table.path} must have no missing values in {name}, got one in {where}: fill it in, or "
-                             "fit the model with --impute.")  # fmt: skip
+            raise ValueError(f"{table.path} must have no missing values in {name}, as in the fit, got one in {where}: "
+                             "fill it in, or fit to rows that have some.")  # fmt: skip
         columns[name] = column.values
         if column.kind == "empty":
             columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
         elif each.kind == "category":
-            columns[name] = column.values  # levels that the fit did not have are counted by `SavedModel`
+            if each.unseen is None:
+                check_known(table, name, column, map(str, each.categories), "categories")
+        elif each.kind == "date":
+            dates = iso_dates(column if column.kind == "date" else replace(column, values=column.values.astype(str)))
+            if (wrong := dates.isna().to_numpy() & ~column.missing).any():
+                row = int(np.argmax(wrong))
+                raise ValueError(f"{table.path} must hold dates in {name}, as in the fit, got {column.values[row]!r} "
+                                 f"in {table.location(row)}: write them as 2021-12-31.")  # fmt: skip
+            columns[name] = dates.to_numpy()
         elif column.kind == "number":
             check_magnitude(table, {name: column}, "or use other units", smallest=0)
         else:

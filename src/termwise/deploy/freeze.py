@@ -453,7 +453,8 @@ steps_by_class.register(
 def _(basis: bases.LevelMeans) -> list[ProgramStep]:
     """Effects on the first target replace the numbers of levels, those on others follow all inputs."""
     columns = basis.sources()
-    sizes, effects = np.zeros_like(columns), {}
+    sizes = np.zeros_like(columns)
+    effects: dict[int, Floats] = {}
     further = (len(columns) - basis.n_features_in_) // max(1, len(basis.columns_))
     for i, (j, own) in enumerate(zip(basis.columns_, basis.effects_, strict=True)):
         effects |= {j: own[:, 0]}

@@ -45,7 +45,7 @@ def source(program: Program) -> str:
     chain = [start, *(f"z = {name}(z)" for name in names[split:]), "return _linear(z)"]
     parts = [
         f'"""{title}\n\nIts terms:\n\n{listed}"""\n\nimport math',
-        f"INPUTS = (  # name, categories, replacement of a missing value, may it be missing, place if unknown\n{inputs})\n"
+        f"INPUTS = (  # name, categories, replacement if missing, may it be missing, place if unknown\n{inputs})\n"
         f"{columns}  # number of an input, and of a category; negative: see _encode",
         NUMBER_OR_NAN if any(lags) else NUMBER,
         READ,

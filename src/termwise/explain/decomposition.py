@@ -93,6 +93,20 @@ class AdditiveDecomposition:
             groups.setdefault(tuple(sorted(set(owner[list(columns)].tolist()))), []).append(term)
         return {key: np.array(terms) for key, terms in groups.items()}
 
+    def origins(self) -> tuple[list[int], list[str]]:
+        """Column of the table that each input comes from, and the names of the columns.
+
+        A column with missing values, a date and an ordered category may be several inputs.
+        """
+        encoder = self.resolved.steps[0] if self.n_encoders == 1 else None
+        if not isinstance(encoder, TableEncoder):
+            return list(range(len(self.blocks))), [name for name, _ in self.blocks]
+        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
+        firsts = np.cumsum([0, *sizes[:-1]])
+        model = self.resolved.model
+        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+        return [j for (j,) in encoder.inputs_of(firsts)], [str(name) for name in names]
+
     def spread_rows(self) -> Floats:
         """Rows of encoded columns spread over the ranges of the inputs in the fit, in place of samples."""
         ends = np.full((2, 1), np.nan)

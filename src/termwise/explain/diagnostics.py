@@ -141,7 +141,7 @@ def facts(
     criteria = {} if resolved.n_samples is None else model.criteria_
     scores = {name: round_significant(value) for name, value in criteria.items()}
     scores |= {"held_out": to_plain(held_out)}
-    scores |= {"cross_validation": to_plain(cross_validation or own_score(estimator, labels))}
+    scores |= {"cross_validation": to_plain(cross_validation or own_score(estimator, labels, X))}
     module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
     script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
@@ -271,7 +271,7 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
         found = {"fit": to_plain(observed), "confusion": {**confusion_metadata(y, predicted, classes), "how": how}}
         if loo is not None:
             found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
-        found |= reliability_metadata(resolved, y)
+        found |= reliability_metadata(resolved, X, y)
     n, p = len(y), resolved.n_candidates
     if isinstance(model, BasisRidge) and n * p * min(n, p) <= PENALTY_FLOPS:
         found["penalty"] = penalty_curves(resolved, X, y)

@@ -16,7 +16,14 @@ from termwise._checks import check_number
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
 from termwise.explain.decomposition import AdditiveDecomposition, fold_models
-from termwise.explain.groups import EFFECT_ROWS, EffectGroup, groups_metadata, list_groups, term_groups, variance_shares
+from termwise.explain.groups import (
+    EFFECT_ROWS,
+    EffectGroup,
+    column_groups,
+    groups_metadata,
+    term_groups,
+    variance_shares,
+)
 from termwise.explain.inputs import TOTAL_ROWS, Input, density, inputs_of, total_effects
 from termwise.explain.purification import Purification, jackknife_band
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
@@ -142,8 +149,7 @@ def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: in
         U[evenly(len(U), TOTAL_ROWS)],
     )
     outputs = [list(on_output) for on_output in zip(*effects, strict=True)]
-    names = {key: tuple(purify.inputs[k].name for k in key) for key in pure}
-    return Explanation(outputs, resolved.intercept + constant, totals, list_groups(names, groups, shares))
+    return Explanation(outputs, resolved.intercept + constant, totals, column_groups(model, pure))
 
 
 def check_output(output: int | None, n_outputs: int) -> int:

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from termwise._arrays import as_columns
+from termwise._arrays import as_columns, densify, evenly
+from termwise.basis import TableEncoder
+from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant
 from termwise.linalg.calibration import calibrate, class_scores
@@ -29,35 +31,45 @@ def frequency_metadata(resolved: ResolvedModel) -> Metadata:
     return {"selection_frequency": {str(names[j]): round_significant(shares[j]) for j in order}}
 
 
-def fold_scores(resolved: ResolvedModel, y: NDArray) -> Floats | None:
-    """Out-of-fold outputs of the models of the folds, (n, q); None where these are not known sample by sample.
+def fold_rows(resolved: ResolvedModel, X: Any, y: NDArray) -> NDArray[np.intp] | None:
+    """Rows of the samples in the folds of a model, in their order; None where these cannot be found.
 
-    The residuals of the fold models give their outputs: target, or coded label, minus residual.
+    Automatic estimators divide distinct samples into folds, of very many some, evenly spaced.
     """
-    terms = resolved.model.fitted_terms_
-    folds, labels = terms.fold_models, terms.candidates.labels
-    if folds is None or len(folds.fold) != len(y):
+    model = resolved.model
+    folds, labels = model.fitted_terms_.fold_models, model.fitted_terms_.candidates.labels
+    if folds is None or labels is None:
         return None
-    return as_columns(y if labels is None else code_known_labels(labels.classes, y)) - folds.residuals
+    if len(folds.fold) == len(y):
+        return np.arange(len(y))
+    if X is None or not hasattr(model, "recipe_settings"):
+        return None
+    table = TableEncoder().fit_transform(X) if is_frame(X) else densify(X)
+    both = np.column_stack([table, code_known_labels(labels.classes, y)])
+    distinct = np.sort(np.unique(both, axis=0, return_index=True)[1])
+    rows = distinct[evenly(len(distinct), model.recipe_settings.choice_rows)]
+    return rows if len(rows) == len(folds.fold) else None
 
 
-def fold_probabilities(resolved: ResolvedModel, y: NDArray) -> Floats | None:
-    """Out-of-fold probabilities of the classes, (n, number of classes), or None.
+def fold_probabilities(resolved: ResolvedModel, X: Any, y: NDArray) -> tuple[NDArray, Floats] | None:
+    """Labels of the samples in the folds, as often as they occur, and their out-of-fold probabilities; or None.
 
-    Scores of a fold are calibrated on those of the other folds: no probability depends on the label of its sample.
+    The residuals of the fold models give their scores: coded label minus residual. Scores of a fold are calibrated on
+    those of the other folds: no probability depends on the label of its sample.
     """
-    terms = resolved.model.fitted_terms_
-    scores, labels = fold_scores(resolved, y), terms.candidates.labels
-    if scores is None or labels is None or labels.slope is None:
+    folds, labels = resolved.model.fitted_terms_.fold_models, resolved.model.fitted_terms_.candidates.labels
+    rows = fold_rows(resolved, X, y)
+    if rows is None or labels.slope is None:
         return None
-    coded, fold = as_columns(code_known_labels(labels.classes, y)), terms.fold_models.fold
-    weights, found = terms.fold_models.sample_weight, np.empty((len(y), len(labels.classes)))
-    for k in np.unique(fold):
-        own, others = fold == k, fold != k
-        S, T = (values[:, 0] if values.shape[1] == 1 else values for values in (scores, coded))
-        slope, shift = calibrate(S[others], T[others], weights[others])
+    coded = as_columns(code_known_labels(labels.classes, y[rows]))
+    scores, found = coded - folds.residuals, np.empty((len(rows), len(labels.classes)))
+    S, T = (values[:, 0] if values.shape[1] == 1 else values for values in (scores, coded))
+    for k in np.unique(folds.fold):
+        own, others = folds.fold == k, folds.fold != k
+        slope, shift = calibrate(S[others], T[others], folds.sample_weight[others])
         found[own] = softmax(slope * class_scores(S[own] + shift), axis=1)
-    return found
+    repeated = np.repeat(np.arange(len(rows)), np.maximum(np.rint(folds.sample_weight), 1).astype(np.intp))
+    return y[rows][repeated], found[repeated]
 
 
 def probability_scores(y: NDArray, classes: Sequence[Any] | NDArray, probabilities: Floats) -> Metadata:
@@ -97,15 +109,16 @@ def reliability_curve(hit: NDArray[np.bool_], probability: Floats) -> tuple[Floa
     return observed / counts[used], predicted / counts[used], counts[used] / len(hit)
 
 
-def reliability_metadata(resolved: ResolvedModel, y: NDArray) -> Metadata:
+def reliability_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     """Observed frequency against out-of-fold probability, of the second of two classes or of each of several."""
-    probabilities, classes = fold_probabilities(resolved, y), resolved.classes
-    if probabilities is None or classes is None:
+    found, classes = fold_probabilities(resolved, X, y), resolved.classes
+    if found is None or classes is None:
         return {}
+    labels, probabilities = found
     curves = []
     for k, name in enumerate(classes):
         if k or len(classes) > 2:
-            observed, predicted, _ = reliability_curve(y == name, probabilities[:, k])
+            observed, predicted, _ = reliability_curve(labels == name, probabilities[:, k])
             numbers = {"predicted": round_significant(predicted), "observed": round_significant(observed)}
             curves.append({"class": str(name), **numbers})
     return {"reliability": curves}

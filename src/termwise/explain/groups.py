@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from termwise._arrays import evenly, rows_of
 from termwise.basis import LagBasis
 from termwise.explain.decomposition import AdditiveDecomposition
 from termwise.explain.inputs import inputs_of as inputs_of_columns
-from termwise.explain.purification import Purification
+from termwise.explain.purification import Key, Part, Purification
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, resolve, round_significant
 from termwise.fitted import inputs_of
 
@@ -72,7 +71,7 @@ def variance_shares(parts: Sequence[Floats]) -> Floats:
 
 
 def list_groups(
-    names: Mapping[Any, tuple[str, ...]], terms: Mapping[Any, NDArray[np.intp]], shares: Floats | None
+    names: Mapping[Key, tuple[str, ...]], terms: Mapping[Key, Sequence[int]], shares: Floats | None
 ) -> list[EffectGroup]:
     """Return effects with their terms, the largest share first, or the most terms; names and shares are in one order.
 
@@ -80,7 +79,7 @@ def list_groups(
     """
     found = []
     for j, (key, inputs) in enumerate(names.items()):
-        own = tuple(int(term) for term in terms.get(key, ()))
+        own = tuple(terms.get(key, ()))
         n_terms = sum(len(some) for other, some in terms.items() if set(key) <= set(other))
         found.append(EffectGroup(inputs, own, n_terms, None if shares is None else float(shares[j].mean())))
     return sorted(found, key=lambda group: (-(group.share or 0.0), -group.n_terms))
@@ -92,26 +91,37 @@ def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
     For terms that cannot be separated into main effects and interactions.
     """
     model = resolved.model
-    groups: dict[tuple[int, ...], list[int]] = {}
+    groups: dict[Key, list[int]] = {}
     for term, inputs in enumerate(inputs_of(model.fitted_terms_)):
         groups.setdefault(inputs, []).append(term)
-    terms = {key: np.array(some) for key, some in groups.items()}
     labels = input_labels(model)
-    names = {key: tuple(labels[j] for j in key) for key in terms}
-    if X is None or not terms:
-        return list_groups(names, terms, None)
+    names = {key: tuple(labels[j] for j in key) for key in groups}
+    if X is None or not groups:
+        return list_groups(names, groups, None)
     G = resolved.evaluate(X, 0).astype(np.float64)
-    parts = [G[:, some] @ resolved.weights[:, some].T for some in terms.values()]
-    return list_groups(names, terms, variance_shares(parts))
+    parts = [G[:, some] @ resolved.weights[:, some].T for some in groups.values()]
+    return list_groups(names, groups, variance_shares(parts))
 
 
 def pure_groups(model: AdditiveDecomposition, X: Any) -> list[EffectGroup]:
     """Return the pure effects over the samples of X, without the grids they are drawn on."""
     U = model.encode(X)
     purify = Purification(inputs_of_columns(model.blocks, U), 2, 2)
-    pure, _ = purify(model.parts(purify, U))
-    names = {key: tuple(purify.inputs[k].name for k in key) for key in pure}
-    return list_groups(names, model.groups(), variance_shares([part.rows for part in pure.values()]))
+    return column_groups(model, purify(model.parts(purify, U))[0])
+
+
+def column_groups(model: AdditiveDecomposition, parts: Mapping[Key, Part]) -> list[EffectGroup]:
+    """Return pure effects grouped by columns of the table: all inputs that a column is encoded by are one."""
+    origins, labels = model.origins()
+    rows: dict[Key, Floats] = {}
+    terms: dict[Key, list[int]] = {}
+    for key, part in parts.items():
+        columns = tuple(sorted({origins[k] for k in key}))
+        rows[columns] = rows.get(columns, 0.0) + part.rows
+    for key, some in model.groups().items():
+        terms.setdefault(tuple(sorted({origins[k] for k in key})), []).extend(some.tolist())
+    names = {key: tuple(labels[j] for j in key) for key in rows}
+    return list_groups(names, terms, variance_shares(list(rows.values())))
 
 
 def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:

@@ -42,43 +42,54 @@ class Input:
     @cached_property
     def ends(self) -> tuple[float, float]:
         """Ends of the axis of numbers: the lowest and the highest, around a constant one unit."""
-        low, high = float(self.rows.min()), float(self.rows.max())
+        low, high = float(self._present.min(initial=np.inf)), float(self._present.max(initial=-np.inf))
+        if not self._present.size:
+            return -0.5, 0.5
         return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+    @property
+    def _present(self) -> Floats:
+        """Values of the rows in which the input is not missing."""
+        return self.rows[~np.isnan(self.rows)]
 
     @property
     def deciles(self) -> Floats:
         """Deciles of numbers; empty for categories."""
-        return np.empty(0) if self.categories is not None else np.quantile(self.rows[:, 0], DECILES)
+        return np.empty(0) if self.categories is not None else np.quantile(self._present, DECILES)
 
     def nearest(self, size: int) -> NDArray[np.intp]:
-        """Place on the grid that is nearest to each row; -1 for a category that the model does not know."""
+        """Place on the grid that is nearest to each row; -1 for an unknown category and a missing number."""
         if self.categories is not None:
             return np.where(self.rows.any(axis=1), self.rows.argmax(axis=1), -1)
         low, high = self.ends
-        return np.rint((self.rows[:, 0] - low) / (high - low) * (size - 1)).astype(np.intp)
+        places = np.rint((self.rows[:, 0] - low) / (high - low) * (size - 1))
+        return np.where(np.isnan(places), -1, places).astype(np.intp)
 
     @cached_property
     def _knots(self) -> tuple[Floats, int]:
         """Knots and degree of the splines: all values of an input that has few, else quantiles."""
-        distinct = np.unique(self.rows)
+        distinct = np.unique(self._present)
         n_functions = int(np.clip(round(len(self.rows) ** 0.25), MIN_FUNCTIONS, MAX_FUNCTIONS))
         if len(distinct) <= n_functions:
             return distinct, 1
-        return np.unique(np.quantile(self.rows, np.linspace(0, 1, n_functions - 2))), 3
+        return np.unique(np.quantile(self._present, np.linspace(0, 1, n_functions - 2))), 3
 
     def functions(self, codes: Floats) -> Floats:
         """Functions of this input alone, (m, number of functions), at some values given as encoded columns.
 
         Indicators of categories; of numbers B-splines, cubic with knots at quantiles, or piecewise linear between all
-        values if these are few, which is an indicator of each on the rows. They add up to one.
+        values if these are few, which is an indicator of each on the rows. They add up to one, and are zero where the
+        input is missing.
         """
         if self.categories is not None:
             return codes
         knots, degree = self._knots
-        if len(knots) == 1:
-            return np.ones((len(codes), 1))
+        present = ~np.isnan(codes[:, 0])
+        if len(knots) < 2:
+            return present[:, None].astype(np.float64)
         padded = np.concatenate([np.repeat(knots[0], degree), knots, np.repeat(knots[-1], degree)])
-        return BSpline.design_matrix(np.clip(codes[:, 0], knots[0], knots[-1]), padded, degree).toarray()
+        places = np.clip(np.where(present, codes[:, 0], knots[0]), knots[0], knots[-1])
+        return BSpline.design_matrix(places, padded, degree).toarray() * present[:, None]
 
     @cached_property
     def row_functions(self) -> Floats:

@@ -158,7 +158,7 @@ class ShapeDisplay:
         display = cls(
             drawn,
             offset=float(found.offset[which]),
-            n_effects=len(found.groups),
+            n_effects=max(len(effects), len(found.groups)),
             label="effect" if output is None else f"effect on output {output}",
             importance={name: float(total[which]) for name, total in found.totals.items()},
         )
