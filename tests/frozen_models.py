@@ -62,6 +62,7 @@ BASES: dict[str, Any] = {
     "smooth": SmoothBasis(width=("median", [0.5, 2.0]), centers=12),
     "relevant": SmoothBasis(width=[1.0, 2.0], centers=12, relevance="auto"),
     "anova": AnovaBasis(n_centers=3, min_count=5),
+    "shapes": AnovaBasis(min_count=20, functions=("hinge", "step", "ramp"), n_knots=1),
     "fourier": FourierBasis(n_harmonics=2),
     "logistic": LogisticBasis(n_units=15),
     "lag": LagBasis([1, 3], input_lags=[0, 2]),
@@ -127,6 +128,8 @@ class Case(NamedTuple):
         program = self.predictor._program
         G = apply(program.steps, program.schema.encode(self.X, complete=False))
         sizes = np.abs(G) @ np.abs(program.linear.weights.T) + np.abs(program.linear.intercept)
+        if program.link == "log":  # an error of the exponent is a relative one of the result
+            sizes = sizes * np.exp(program.outputs(self.X))
         return sizes[:, 0] if program.linear.one_output else sizes
 
 
@@ -168,6 +171,10 @@ def _unfitted() -> Any:
     yield "folds of a table", make_pipeline(TableEncoder(), ForwardRegressor(few, selection_cv=3)), FRAME, Y_FRAME
     yield "folds of two classes", PrefilterClassifier(RadialBasis(width=4.0), max_terms=8, selection_cv=3), X, TWO
     yield "folds of three classes", make_pipeline(StandardScaler(), ForwardClassifier(few, selection_cv=3)), X, THREE
+    counts, levels = np.floor(np.exp(np.abs(y))), (0.2, 0.5, 0.8)
+    yield "counts", make_pipeline(StandardScaler(), ForwardRegressor(few, loss="poisson", selection_cv=3)), X, counts
+    yield "quantiles", ForwardRegressor(loss="quantile", quantile=levels, criterion=None, max_terms=3), X, y
+    yield "least-squares classes", ForwardClassifier(few, loss="squared", max_terms=6), X, THREE
     yield "one scaled column", make_pipeline(StandardScaler(), ForwardRegressor(max_terms=1)), X, y
     yield "one scaled input", make_pipeline(StandardScaler(), BasisRidge(LogisticBasis(n_units=3))), X[:, :1], Y
 

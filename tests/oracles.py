@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.base import clone
 
 
@@ -704,3 +707,195 @@ def total_effect(predict, X, j):
             moved[j] = other[j]
             changes.append(np.diff(predict(np.array([row, moved])))[0] ** 2)
     return np.sqrt(np.mean(changes) / 2)
+
+
+def shape_knots(x, count, least):
+    """Thresholds between neighbouring values, by walking through the sorted values; x holds the present samples."""
+    values = sorted(set(x))
+    share = len(x) / (count + 1)
+    places, passed, counted = [], 0, 0.0
+    total = sum(min(list(x).count(v), share) for v in values)
+    for low, high in itertools.pairwise(values):
+        passed += list(x).count(low)
+        counted += min(list(x).count(low), share)
+        if passed >= least and len(x) - passed >= least:
+            places.append((counted, (low + high) / 2))
+    if len(places) > count:
+        aims = [total * k / (count + 1) for k in range(1, count + 1)]
+        chosen = [next((t for c, t in places if c >= aim - 1e-9), places[-1][1]) for aim in aims]
+        return sorted(set(chosen))
+    return [t for _, t in places]
+
+
+def shape_singles(x, functions, n_knots, least):
+    """Functions of one input by name, and whether they are terms by themselves; x holds the present samples."""
+    present = x[~np.isnan(x)]
+    low, high, unit = min(present), max(present), np.std(present)
+    knots = shape_knots(present, n_knots, least) if len(set(present)) > 2 else []
+    edges = [low, *knots, high] if knots else []
+    kinds = {
+        "hinge": [("hinge >", t, lambda v, t=t: max(0.0, v - t) / unit, True) for t in knots]
+        + [("hinge <", t, lambda v, t=t: max(0.0, t - v) / unit, True) for t in knots],
+        "step": [(">", t, lambda v, t=t: float(v > t), True) for t in knots]
+        + [("<=", t, lambda v, t=t: float(v <= t), False) for t in knots],
+        "ramp": [
+            ("ramp", a, lambda v, a=a, b=b: min(max((v - a) / (b - a), 0.0), 1.0), True)
+            for a, b in itertools.pairwise(edges)
+        ],
+    }
+    found = [one for kind in ("hinge", "step", "ramp") if kind in functions for one in kinds[kind]]
+    if "linear" in functions or not found:
+        origin, scale = np.mean(present), unit
+        if len(set(present)) == 2:
+            origin, scale = low, high - low
+        found = [("linear", 0.0, lambda v: (v - origin) / scale, True), *found]
+    return found
+
+
+def shape_basis(X_train, X, functions, n_knots, min_count, order=2, groups=None):
+    """Factors, as (input, kind, place), and values of all functions of an `AnovaBasis` without bumps, in order."""
+    train = X_train[different_samples(np.where(np.isnan(X_train), np.inf, X_train))]
+    low, high = np.nanmin(train, axis=0), np.nanmax(train, axis=0)
+
+    def values(data, j, f, clipped):
+        ends = (low[j], high[j]) if clipped else (-np.inf, np.inf)
+        return np.array([0.0 if np.isnan(v) else f(min(max(v, ends[0]), ends[1])) for v in data[:, j]])
+
+    singles = [
+        (j, kind, place, f, alone)
+        for j in range(X.shape[1])
+        if low[j] < high[j]
+        for kind, place, f, alone in shape_singles(train[:, j], functions, n_knots, min_count)
+    ]
+    terms = [([(j, k, t)], values(train, j, f, True), values(X, j, f, k != "linear")) for j, k, t, f, a in singles if a]
+    for (i, m, s, f, _), (j, k, t, g, _) in itertools.combinations(singles, 2):
+        same = groups is not None and groups[i] == groups[j] >= 0
+        if i != j and order == 2 and not same:
+            on_train = values(train, i, f, True) * values(train, j, g, True)
+            terms.append(([(i, m, s), (j, k, t)], on_train, values(X, i, f, True) * values(X, j, g, True)))
+    kept = []
+    for factors, g, found in terms:
+        plain = len(factors) == 1 and factors[0][1] == "linear"
+        rare = np.sum(g**4) == 0 or np.sum(g**2) ** 2 / np.sum(g**4) < min_count
+        multiple = any(np.linalg.norm(g - h * (g @ h) / (h @ h)) < 1e-7 * np.linalg.norm(g) for _, h, _ in kept)
+        if not multiple and (plain or not (rare or np.ptp(g) < 1e-7 * np.abs(g).max())):
+            kept.append((factors, g, found))
+    return [factors for factors, _, _ in kept], np.column_stack([found for _, _, found in kept])
+
+
+def constrained_path(G, y, alpha, max_terms, low, high, inputs=None):
+    """Terms and weights of every size: of all candidates with which a refit keeps to the bounds, the best by the cost.
+
+    With `inputs` of every candidate, one of several inputs needs terms of each of these alone.
+    """
+
+    def refit(terms):
+        A = G[:, terms] - G[:, terms].mean(axis=0)
+        w = np.linalg.solve(A.T @ A + alpha * np.eye(len(terms)), A.T @ (y - y.mean()))
+        return w, np.sum((y - y.mean() - A @ w) ** 2) + alpha * w @ w
+
+    chosen, weights = [], [np.empty(0)]
+    while len(chosen) < max_terms:
+        costs = {}
+        for j in set(range(G.shape[1])) - set(chosen):
+            terms = [*chosen, j]
+            w, cost = refit(terms)
+            needed = {i for i in inputs[j] if (i,) in inputs} if inputs and len(inputs[j]) > 1 else set()
+            there = {inputs[i][0] for i in chosen if len(inputs[i]) == 1} if inputs else set()
+            if np.all((low[terms] <= w) & (w <= high[terms])) and needed <= there:
+                costs[j] = cost
+        if not costs:
+            break
+        chosen.append(min(costs, key=costs.get))
+        weights.append(refit(chosen)[0])
+    return chosen, weights
+
+
+def factorial_effects(values, codes):
+    """Effects of three inputs on a balanced full factorial design, at the samples: differences of conditional means."""
+    means = {}
+    for size in range(4):
+        for key in itertools.combinations(range(3), size):
+            groups = codes[:, list(key)]
+            same = (groups[:, None] == groups[None]).all(axis=2)
+            means[key] = same @ values / same.sum(axis=1) - sum(
+                means[part] for smaller in range(size) for part in itertools.combinations(key, smaller)
+            )
+    return {key: effect for key, effect in means.items() if key}
+
+
+def calibration_error(y, probabilities, classes, n_bins):
+    """Mean difference of observed frequency and probability over bins of equally many samples and over classes."""
+    errors = []
+    for k, label in enumerate(classes):
+        bins = np.array_split(np.argsort(probabilities[:, k], kind="stable"), n_bins)
+        errors.append(sum(abs((y[b] == label).sum() - probabilities[b, k].sum()) for b in bins) / len(y))
+    return np.mean(errors)
+
+
+def loss_value(name, y, eta, scale=1.0, level=0.5):
+    """Loss of one target from its definition; of classes, y holds the scores of the right one."""
+    u = y - eta
+    if name == "squared":
+        return u**2 / 2
+    if name == "logistic":
+        return np.log(1 + np.exp(-y * eta))
+    if name == "poisson":
+        return np.exp(eta) - y * eta
+    if name == "gamma":
+        return y / np.exp(eta) + eta
+    if name == "huber":
+        return np.where(np.abs(u) <= 1.345 * scale, u**2 / 2, 1.345 * scale * (np.abs(u) - 1.345 * scale / 2))
+    bandwidth = 0.1 * scale
+    return scale * (level * u + bandwidth * np.log(1 + np.exp(-u / bandwidth)))
+
+
+def loss_weights(G, Y, loss, alpha, counts=None, offset=0.0, intercept=True):
+    """Intercept and weights, (1 + k, q), of a loss with penalties of standardised columns, by a general optimiser."""
+    n, (k, q) = len(G), (G.shape[1], Y.shape[1])
+    counts = np.ones(n) if counts is None else counts
+    mean = counts @ G / counts.sum() if intercept else 0.0
+    penalties = (alpha * (counts @ (G - mean) ** 2 / counts.sum()))[:, None]
+    offset = np.zeros((n, 1)) if np.isscalar(offset) else np.reshape(offset, (n, -1))
+
+    def objective(x):
+        w = x.reshape(1 + k, q)
+        eta = offset + intercept * w[0] + G @ w[1:]
+        slope = counts[:, None] * loss.gradient(Y, eta)
+        value = counts @ loss.value(Y, eta) + np.sum(penalties * w[1:] ** 2) / 2
+        return value, np.vstack([intercept * slope.sum(axis=0), G.T @ slope + penalties * w[1:]]).ravel()
+
+    found = minimize(objective, np.zeros((1 + k) * q), jac=True, method="BFGS", options={"gtol": 1e-8}).x
+    return found.reshape(1 + k, q)
+
+
+def loss_forward(G, Y, loss, alpha, steps):
+    """Terms chosen one by one by the drop of the bound on a loss: explicit matrices, weights by a general optimiser."""
+    n, ones = len(G), np.ones((len(G), 1))
+    variance, chosen, metrics = G.var(axis=0), [], {}
+    for k in range(steps):
+        w = loss_weights(G[:, chosen], Y, loss, alpha)
+        eta = w[0] + G[:, chosen] @ w[1:]
+        metrics[k] = np.full(n, loss.curvature_bound) if loss.curvature_bound else loss.metric(Y, eta)
+        metric = metrics[0 if k == 0 else 2 ** int(np.log2(k))]  # renewed when the number of terms has doubled
+        H = np.hstack([ones, G[:, chosen]])
+        penalty = np.diag(np.append(0.0, alpha * variance[chosen]))
+        inverse = np.linalg.inv(H.T * metric @ H + penalty)
+        scores = np.full(G.shape[1], -np.inf)
+        for j in range(G.shape[1]):
+            if j not in chosen:
+                cross = H.T @ (metric * G[:, j])
+                s = metric @ G[:, j] ** 2 - cross @ inverse @ cross
+                scores[j] = np.sum((G[:, j] @ loss.gradient(Y, eta)) ** 2) / (alpha * variance[j] + s)
+        chosen.append(int(np.argmax(scores)))
+    return chosen
+
+
+def loss_left_out(G, Y, loss, alpha):
+    """Linear predictor of every sample under the model trained without it; the penalties stay those of all samples."""
+    eta = np.empty(Y.shape)
+    for i in range(len(G)):
+        others = np.arange(len(G)) != i
+        w = loss_weights(G[others], Y[others], loss, alpha * G.var(axis=0) / G[others].var(axis=0))
+        eta[i] = w[0] + G[i] @ w[1:]
+    return eta

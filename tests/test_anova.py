@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import termwise._arrays
 from termwise import AnovaBasis, BasisRidge, CriterionSearch, ForwardClassifier, ForwardRegressor, basis
-from termwise.basis.anova import distinct_labels
+from termwise.basis.shapes import distinct_labels
 
 
 def quantiles(count):

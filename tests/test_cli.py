@@ -90,7 +90,7 @@ def classifier(folder):
 def test_help_lists_commands_and_exit_codes():
     done = run("--help")
     assert done.returncode == 0
-    for command in ("fit", "predict", "report", "export", "demo", "reproduce", "bench"):
+    for command in ("fit", "predict", "explain", "report", "export", "demo", "reproduce", "bench"):
         assert command in done.stdout
         own = invoke(command, "--help").output
         assert "Exit codes: 0 success" in own
@@ -207,12 +207,11 @@ def test_numeric_column_as_category(tmp_path):
     assert [term["name"] for term in record["terms"]] == ["code=2"]
     frame.head(3).to_csv(tmp_path / "new.csv", index=False)
     assert invoke("predict", tmp_path / "m.json", tmp_path / "new.csv").exit_code == 0
-    (tmp_path / "new.csv").write_text("code,a\n2,1\n7,1\n")
-    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
-    said = "1 of 2 rows with a category of code that the fit did not have: predicted without an effect of it"
-    assert said in words(result)
-    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv", "--json")
-    assert json.loads(result.stdout)["rows_unseen"] == {"code": 1}
+    (tmp_path / "new.csv").write_text("code,a\n2,1\n7,1\n1,1\n")
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
+    assert "1 of 3 rows with a category of code that the fit did not have: predicted without" in words(result)
+    predicted = pd.read_csv(io.StringIO(result.stdout))["prediction"]
+    assert predicted[1] == predicted[2] != predicted[0]  # the only term is that of code 2
 
 
 METHODS = ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"]
@@ -483,6 +482,119 @@ def test_predict_classes(folder, classifier):
     assert "agree with the table" in printed.stderr
 
 
+@pytest.fixture(scope="module")
+def flagship(folder):
+    path = folder / "flagship.json"
+    options = "--drop", "label", "--basis", "anova", "--size", "4", "--no-hold-out", "-o", path
+    assert invoke("fit", folder / "table.csv", "-t", "y", *options).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def new_rows(folder, tmp_path):
+    """Five rows with identifiers, one out of range, one of an unknown level."""
+    new = pd.read_csv(folder / "table.csv").drop(columns=["y", "label"]).head(5)
+    new.insert(0, "id", ["007", "008", "009", "010", "011"])
+    new["note"] = ["x", None, "y", "z", "x"]
+    new["rank"] = [1, 2, 3, 4, 5]
+    new.loc[1, "a"], new.loc[3, "kind"] = 1e3, "green"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path / "new.csv"
+
+
+def test_predict_keeps_columns_and_adds_intervals_and_details(flagship, new_rows, tmp_path):
+    options = "--id", "id", "--keep", "note", "--keep", "rank", "--interval", "0.8", "--details"
+    printed = invoke("predict", flagship, new_rows, *options)
+    assert printed.exit_code == 0, printed.output
+    told = (
+        "with a category of kind that the fit did not have: predicted without an effect of it (green); first in line 5"
+    )
+    assert f"1 of 5 rows {told}" in words(printed)
+    assert re.search(r"1 of 5 rows outside the range of the training data in a: .*; first in line 3", words(printed))
+    found = pd.read_csv(io.StringIO(printed.stdout), dtype={"id": str})
+    assert list(found.columns) == ["id", "note", "rank", "prediction", "lower", "upper", "outside range",
+                                   "unseen levels"]  # fmt: skip
+    assert found["id"].tolist() == ["007", "008", "009", "010", "011"]
+    assert found["rank"].tolist() == [1, 2, 3, 4, 5]
+    assert found["note"].isna().tolist() == [False, True, False, False, False]
+    assert found["outside range"].fillna("").tolist() == ["", "a", "", "", ""]
+    assert found["unseen levels"].fillna("").tolist() == ["", "", "", "kind", ""]
+    known = pd.read_csv(new_rows).drop(index=3)
+    lower, upper = load_predictor(flagship).predict_interval(known, coverage=0.8)
+    assert np.allclose(found[["lower", "upper"]].drop(index=3), np.column_stack([lower, upper]))
+    record = json.loads(invoke("predict", flagship, new_rows, *options, "--json").stdout)
+    assert record["rows_unseen"] == {"kind": 1}
+    assert record["note"][1] is None
+    assert record["rows_clipped"] + record["rows_extrapolated"] == 1
+    for name in ("p.npz", "p.parquet"):
+        assert invoke("predict", flagship, new_rows, *options, "-o", tmp_path / name).exit_code == 0
+    assert np.load(tmp_path / "p.npz")["note"].tolist() == ["x", "", "y", "z", "x"]
+    assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == found["id"].tolist()
+
+
+def test_linear_terms_are_extrapolated_and_this_is_told(folder, model, tmp_path):
+    new = pd.read_csv(folder / "table.csv").head(4)
+    new.loc[2, "b"] = -1e3
+    new.to_csv(tmp_path / "new.csv", index=False)
+    record = json.loads(invoke("predict", model, tmp_path / "new.csv", "--json", "--details").stdout)
+    assert (record["rows_extrapolated"], record["inputs_extrapolated"]) == (1, ["b"])
+    assert record["outside range"] == ["", "", "b", ""]
+    printed = invoke("predict", model, tmp_path / "new.csv")
+    assert "1 of 4 rows outside the range of the training data in b: linear terms were extrapolated" in words(printed)
+
+
+def test_predict_options_that_do_not_fit(folder, flagship, model, classifier, new_rows):
+    result = invoke("predict", classifier, folder / "table.csv", "--interval", "0.9")
+    assert result.exit_code == 2
+    assert "--interval requires a regression of --method auto, which has the models of its folds" in words(result)
+    result = invoke("predict", flagship, new_rows, "--interval", "90")
+    assert result.exit_code == 2
+    assert "--interval must be between 0 and 1, got 90: 0.9 gives 90 % intervals." in words(result)
+    assert "has no column nothing" in words(invoke("predict", flagship, new_rows, "--id", "nothing"))
+    table = pd.read_csv(new_rows).rename(columns={"id": "upper"})
+    table.to_csv(new_rows, index=False)
+    result = invoke("predict", flagship, new_rows, "--id", "upper")
+    assert "upper cannot be kept, since it is the name of a result: rename the column." in words(result)
+
+
+def test_explain(folder, flagship, classifier, new_rows, tmp_path):
+    printed = invoke("explain", flagship, new_rows, "--id", "id")
+    assert printed.exit_code == 0, printed.output
+    assert "prediction = base + the sum of the effects, for 5 rows" in words(printed)
+    assert "predicted without an effect of it (green)" in words(printed)
+    found = pd.read_csv(io.StringIO(printed.stdout), dtype={"id": str})
+    assert list(found.columns[:3]) == ["id", "prediction", "base"]
+    effects = [name for name in found if name.startswith("effect of ")]
+    assert "effect of a" in effects
+    assert np.allclose(found["base"] + found[effects].sum(axis=1), found["prediction"], rtol=1e-6)
+    record = json.loads(invoke("explain", classifier, folder / "table.csv", "--json").stdout)
+    scores = load_predictor(classifier).decision_function(pd.read_csv(folder / "table.csv"))
+    total = sum(np.array(values) for name, values in record.items() if name.startswith("effect of "))
+    assert np.allclose(np.array(record["base"]) + total, scores, rtol=1e-6)
+    assert invoke("explain", flagship, new_rows, "-o", tmp_path / "why.csv").exit_code == 0
+    assert len(pd.read_csv(tmp_path / "why.csv")) == 5
+    result = invoke("explain", flagship, new_rows, "-o", tmp_path / "why.xls")
+    assert "-o must end in one of .csv, .parquet, .npz, got why.xls." in words(result)
+
+
+def test_explain_needs_independent_rows(folder, tmp_path):
+    options = "--time", "day", "--basis", "lag", "--lags", "3", "--no-hold-out", "-o", tmp_path / "s.json"
+    assert invoke("fit", folder / "series.csv", "-t", "level", *options).exit_code == 0
+    result = invoke("explain", tmp_path / "s.json", folder / "series.csv")
+    assert result.exit_code == 2
+    assert "termwise explain requires a model of independent rows, got one of a time series" in words(result)
+
+
+def test_fit_prints_effects_and_scores_of_probabilities(folder, tmp_path):
+    result = invoke("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--basis", "anova", "--size", "6")
+    said = words(result)
+    assert "effects: terms grouped by their inputs" in said
+    assert re.search(r"inputs terms share of the variance .* a \d+ \d+\.\d%", said)
+    assert re.search(r"log loss 0\.\d+, AUC 0\.\d+, calibration slope \S+, expected calibration error 0\.\d+", said)
+    assert "confusion matrix of out-of-fold predictions" in said
+    assert "predicted high predicted low" in said
+
+
 def test_probabilities_require_a_classifier(folder, model):
     result = invoke("predict", model, folder / "table.csv", "--proba")
     assert result.exit_code == 2
@@ -529,6 +641,22 @@ def test_export(model, tmp_path):
         assert (tmp_path / name).stat().st_size > 100
     record = json.loads(invoke("export", model, "-o", tmp_path / "n.py", "--json").stdout)
     assert record["bytes"] == (tmp_path / "n.py").stat().st_size
+    for options in (
+        ["-o", "m.tex"],
+        ["-o", "m.sympy.py"],
+        ["--format", "latex", "-o", "m.txt"],
+        ["--gradient", "-o", "g.c"],
+        ["-o", "m.sql", "--table", "my table", "--keep", "id"],
+    ):
+        assert invoke("export", model, *(tmp_path / one if "." in one else one for one in options)).exit_code == 0
+    assert (tmp_path / "m.txt").read_text() == (tmp_path / "m.tex").read_text()
+    assert "import sympy" in (tmp_path / "m.sympy.py").read_text()
+    assert "int model_gradient(" in (tmp_path / "g.c").read_text()
+    query = (tmp_path / "m.sql").read_text()
+    assert 'FROM "my table" AS t' in query
+    assert '    "id",\n' in query
+    result = invoke("export", model, "--gradient", "-o", tmp_path / "m.sql")
+    assert "gradient is no option of an export to sql, which has table, keep, order_by, view" in words(result)
     result = invoke("export", model, "-o", tmp_path / "m.zip")
     assert result.exit_code == 1
     assert "to must be one of" in words(result)

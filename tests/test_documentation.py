@@ -91,7 +91,7 @@ def write_houses(path):
 
 def run_commands(block):
     """Run the fast commands of a console block, which read houses.csv or files written by earlier blocks."""
-    for line in re.findall(r"^\$ termwise ((?:fit|predict|report|export) .*)$", block, flags=re.MULTILINE):
+    for line in re.findall(r"^\$ termwise ((?:fit|predict|explain|report|export) .*)$", block, flags=re.MULTILINE):
         result = CliRunner().invoke(app, shlex.split(line, comments=True))
         assert result.exit_code == 0, f"{line}\n{result.output}"
 

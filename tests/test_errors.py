@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import array_api_strict as strict
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,6 +16,7 @@ from sklearn.model_selection import ShuffleSplit
 
 import termwise
 from termwise import (
+    AnovaBasis,
     BasisRidge,
     ForwardClassifier,
     ForwardRegressor,
@@ -24,6 +26,7 @@ from termwise import (
     LogisticBasis,
     OnlineRidge,
     RadialBasis,
+    UnionBasis,
     datasets,
     forward_path,
     reestimate_alpha,
@@ -56,6 +59,45 @@ CASES = [
      r"X must hold real numbers, got array_api_strict\.complex128: convert it to float32 or float64\."),
     ("foreign and infinite", lambda: ForwardRegressor().fit(strict.asarray(X * np.inf), y), ValueError,
      r"X must be finite, got NaN or infinity: impute or drop the rows in question\."),
+    # bases
+    ("no direction", lambda: AnovaBasis(monotone={1: 0}).fit(X), ValueError,
+     r"monotone must map inputs, by name or number, to 1 or -1, got 1: 0 for 3 inputs: 1 is for effects that must not "
+     r"decrease\."),
+    ("no such input", lambda: AnovaBasis(monotone={"speed": 1}).fit(X), ValueError,
+     r"monotone must map inputs, by name or number, to 1 or -1, got 'speed': 1 for 3 inputs: 1 is for .*"),
+    ("no such function", lambda: AnovaBasis(functions=("line",)).fit(X), ValueError,
+     r"functions must be one of 'linear', 'bump', 'hinge', 'step', 'ramp', got 'line': .*"),
+    ("other bases are not monotone", lambda: ForwardRegressor(UnionBasis([AnovaBasis(monotone={0: 1}), AnovaBasis()]))
+     .fit(X, y), ValueError, r"bases must have the same monotone inputs, got .*: functions of the other bases need not "
+     r"be monotone\."),
+    # constraints
+    ("bounds of a changing penalty", lambda: ForwardRegressor(bounds=(0, None), alpha="reestimate").fit(X, y),
+     ValueError, r"alpha must be a number with bounds, monotone or hierarchy, got 'reestimate': a penalty that changes "
+     r"with every term moves weights\."),
+    ("bounds and another penalty", lambda: ForwardRegressor(bounds=(0, None), refit_alpha="loo").fit(X, y),
+     ValueError, r"refit_alpha must be None with bounds, .*"),
+    ("hierarchy and exchanges", lambda: ForwardRegressor(hierarchy=True, refine="swap").fit(X, y),
+     ValueError, r"refine must be None with bounds, monotone or hierarchy, got 'swap': an exchange may .*"),
+    ("bounds and knockoffs", lambda: ForwardRegressor(bounds=(0, None), criterion="fdr").fit(X, y),
+     ValueError, r"criterion must be another with bounds, .*"),
+    ("bounds of an included term", lambda: ForwardRegressor(bounds=(0, None), include=[1]).fit(X, y), ValueError,
+     r"include must be empty with bounds or monotone, got \[1\]: the weight of a term that is always in the model "
+     r"cannot be bounded\."),
+    ("bounds of three classes", lambda: ForwardClassifier(bounds=(0, None)).fit(X, np.arange(12) % 3), ValueError,
+     r"y must have two classes with bounds or monotone, got 3: the scores of more classes compete, and signs of their "
+     r"weights have no meaning\."),
+    ("bounds without zero", lambda: ForwardRegressor(bounds={"x1": (1, 2)}).fit(X, y), ValueError,
+     r"bounds must be pairs \(low, high\) with low <= 0 <= high, got \(1, 2\): a term that is not selected has weight "
+     r"0, and None is for no bound\."),
+    ("bounds of no pair", lambda: ForwardRegressor(bounds=0).fit(X, y), ValueError, r"bounds must be pairs .*"),
+    ("bounds of no candidate", lambda: ForwardRegressor(bounds={"x7": (0, 1)}).fit(X, y), ValueError,
+     r"bounds must be for candidates, got 'x7': give names or numbers of the 3 candidates\."),
+    ("constraints on a cluster", lambda: ForwardRegressor(hierarchy=True).fit(da.from_array(X), da.from_array(y)),
+     TypeError, r"X must be in memory with bounds, monotone or hierarchy, got Dask data: constraints need products of "
+     r"all candidates with the model; load a sample of the rows\."),
+    ("groups of other inputs", lambda: AnovaBasis(groups=[0, 0]).fit(X), ValueError,
+     r"groups must be 3 whole numbers, one per input, got \[0, 0\]: inputs with the same number have no products, and "
+     r"-1 is for inputs in no group\."),
     # numbers
     ("negative penalty", lambda: BasisRidge(alpha=-1).fit(X, y), ValueError,
      r"alpha must be a number >= 0, got -1: give a penalty, or 'gcv' to have it chosen\."),
@@ -294,6 +336,45 @@ CASES = [
     ("verbosity", lambda: ForwardRegressor(verbose=-1).fit(X, y), ValueError, r"verbose must be a whole number >= 0"),
     ("one class", lambda: ForwardClassifier().fit(X, np.ones(12)), ValueError,
      r"y must have at least two classes, got one class .*1\.0.*: give samples of another\."),
+    # losses
+    ("loss of a regressor", lambda: ForwardRegressor(loss="logistic").fit(X, y), ValueError,
+     r"loss must be one of 'squared', 'poisson', 'gamma', 'huber', 'quantile', got 'logistic': pick one of these\."),
+    ("loss of a classifier", lambda: ForwardClassifier(loss="hinge").fit(X, y > 1), ValueError,
+     r"loss must be one of 'auto', 'logistic', 'squared', got 'hinge': pick one of these\."),
+    ("rule of a loss", lambda: ForwardRegressor(loss="huber", rule="gcv").fit(X, y), ValueError,
+     r"rule must be 'auto' or 'cost' with loss='huber', got 'gcv': change it, or use loss='squared'\."),
+    ("criterion of a loss", lambda: ForwardRegressor(loss="huber", criterion="fdr").fit(X, y), ValueError,
+     r"criterion must be None or one of 'tcr', 'loo', 'one_se', 'bic' with loss='huber', got 'fdr': change it"),
+    ("loss of data on a cluster",
+     lambda: ForwardRegressor(loss="huber").fit(X, SimpleNamespace(__dask_graph__=None)), ValueError,
+     r"X must be an array, a sparse matrix or a data frame in memory with loss='huber', got 'ndarray': change it"),
+    ("criterion of a path of a loss", lambda: ForwardClassifier().fit(X, y > 1).path_.choose("gcv"), ValueError,
+     r"criterion must be one of 'tcr', 'loo', 'one_se', 'bic', got 'gcv': None keeps every term\."),
+    ("negative counts", lambda: ForwardRegressor(loss="poisson").fit(X, -y), ValueError,
+     r"y must be >= 0 with loss='poisson', got -.*: give counts, or use loss='squared' or 'huber'\."),
+    ("targets that are not positive", lambda: ForwardRegressor(loss="gamma").fit(X, np.arange(12)), ValueError,
+     r"y must be > 0 with loss='gamma', got 0: use loss='poisson', which accepts zeros, or 'squared'\."),
+    ("level of a quantile", lambda: ForwardRegressor(loss="quantile", quantile=1.0).fit(X, y), ValueError,
+     r"quantile must be a finite number > 0 and < 1, got 1\.0: 0\.5 is the median\."),
+    ("equal quantiles", lambda: ForwardRegressor(loss="quantile", quantile=(0.2, 0.2)).fit(X, y), ValueError,
+     r"quantile must be one level or several distinct ones, got \(0\.2, 0\.2\): 0\.5 is the median\."),
+    ("quantiles of outputs", lambda: ForwardRegressor(loss="quantile", quantile=(0.2, 0.8)).fit(X, Y2), ValueError,
+     r"y must be one target with several quantiles, got 2 columns: fit one model for each\."),
+    ("interval around a quantile", lambda: ForwardRegressor(loss="quantile").fit(X, y).predict_interval(X), ValueError,
+     r"predict_interval requires a model of the mean, got loss='quantile': fit quantile=\(0\.05, 0\.95\), whose "),
+    ("jackknife+ of a loss", lambda: ForwardRegressor(loss="huber").fit(X, y).predict_interval(X, method="jackknife+"),
+     ValueError, r"method must be 'cv\+' with loss='huber', got 'jackknife\+', the closed form of least squares: fit "),
+    ("exposure of the squared loss", lambda: ForwardRegressor().fit(X, y, exposure=np.ones(12)), ValueError,
+     r"exposure must be None with loss='squared', got an array: it multiplies means, which loss='poisson' and "),
+    ("exposure of other rows", lambda: ForwardRegressor(loss="poisson").fit(X, y**2, exposure=np.ones(5)), ValueError,
+     r"exposure must be 12 finite numbers > 0, got \(5,\): give the time, area or population of each sample\."),
+    ("no exposure", lambda: ForwardRegressor(loss="poisson").fit(X, y**2, exposure=np.zeros(12)), ValueError,
+     r"exposure must be 12 finite numbers > 0, got 0\.0: give the time"),
+    ("class weights", lambda: ForwardClassifier(class_weight="equal").fit(X, y > 1), ValueError,
+     r"class_weight must be one of 'balanced', got 'equal': or give a dict of weights by class, or None\."),
+    ("class weights on a cluster",
+     lambda: ForwardClassifier(class_weight="balanced").fit(X, SimpleNamespace(__dask_graph__=None)), TypeError,
+     r"class_weight must be None for Dask data, got 'balanced': multiply sample_weight by the weights of the classes "),
     # data sets
     ("unknown data set", lambda: datasets.load("iris"), ValueError,
      r"name must be one of 'ailerons', .*'waveform', got 'iris': these are the papers' data sets\."),

@@ -37,7 +37,7 @@ from termwise.deploy import onnx as graph
 
 pytestmark = pytest.mark.xdist_group("frozen")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-shared", "-fPIC"]
+FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wmissing-prototypes", "-O1", "-shared", "-fPIC"]
 EXACT, SHORT = 1e-12, 1e-4  # shares of what is added up: of float64, and of float32 for these data
 SOME = 12  # rows, for languages that take one at a time
 
@@ -120,12 +120,12 @@ def cases_of(basis):
 # -- C -----------------------------------------------------------------------------------------------------------------
 
 
-def compiled(sources, folder, name):
+def compiled(sources, folder, name, flags=()):
     """Compile sources, all at once, and load them."""
     path = folder / f"{name}.c"
     path.write_text("\n".join(sources), encoding="utf-8")
     library = folder / f"{name}.so"
-    done = subprocess.run(["gcc", *FLAGS, "-o", str(library), str(path), "-lm"], capture_output=True, text=True)
+    done = subprocess.run(["gcc", *FLAGS, *flags, "-o", str(library), str(path), "-lm"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:2000]
     return ctypes.CDLL(str(library))
 

@@ -38,6 +38,8 @@ ELEMENTWISE = {  # in z, with a parameter per term
     "minimum": np.minimum(z - 1, a),
     "where": where(t, z - a, np.exp(z - a)),
     "isnan": where(np.isnan(z * a), a, z),
+    "equal": where(np.equal(t, 1), z - a, np.exp(z - a)),
+    "greater": where(np.greater(z, a), 1.0, z),
     "shared": (u := np.exp(z - a)) * u + u,
 }
 SUMS = {  # with parameters per term, per input and per both
@@ -82,7 +84,7 @@ def step_of(name):
 FUNCTIONS = {"exp": np.exp, "sqrt": np.sqrt, "sin": np.sin, "square": np.square, "expit": expit,
              "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply,
              "divide": np.divide, "maximum": np.maximum, "minimum": np.minimum, "where": np.where,
-             "isnan": np.isnan}  # fmt: skip
+             "isnan": np.isnan, "equal": np.equal, "greater": np.greater}  # fmt: skip
 
 
 def value(node, step, row, k, j=None):

@@ -1238,6 +1238,9 @@ def test_other_sizes_of_the_path(rng):
     assert len(model.path_) == model.n_terms_ + SETTINGS.extra_terms
     larger = model.at(model.n_terms_ + 5)
     assert larger.n_terms_ == model.n_terms_ + 5
+    message = rf"got TermwiseRegressor truncated by at\(\): fit with size={larger.n_terms_}; method='jackknife\+' gives"
+    with pytest.raises(ValueError, match=message):
+        larger.predict_interval(X)
     assert larger.trials_ is model.trials_
     assert model.at(0).predict(X) == pytest.approx(y.mean())
     other = TermwiseRegressor(3, dictionary="pairs", target="ridge").fit(X, y)

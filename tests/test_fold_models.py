@@ -185,10 +185,12 @@ def test_another_size_has_no_fold_models(rng):
     ):
         cut.predict_interval(X)
     assert np.all(np.isfinite(cut.predict_interval(X, method="jackknife+")))
-    classifier = ForwardClassifier(selection_cv=5).fit(X, y > 0.5)
-    assert hasattr(classifier, "predict_proba")
-    assert not hasattr(classifier.at(1), "predict_proba")
-    np.testing.assert_allclose(classifier.at(1).intercept_, ForwardClassifier().fit(X, y > 0.5).at(1).intercept_)
+    for loss in ("squared", "logistic"):
+        classifier = ForwardClassifier(loss=loss, selection_cv=5).fit(X, y > 0.5)
+        assert hasattr(classifier, "predict_proba")
+        assert hasattr(classifier.at(1), "predict_proba") == (loss == "logistic")
+        plain = ForwardClassifier(loss=loss).fit(X, y > 0.5).at(1)
+        np.testing.assert_allclose(classifier.at(1).intercept_, plain.intercept_)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -249,7 +251,14 @@ def test_files_with_other_outputs_in_a_fold_are_refused(tmp_path, rng):
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("model", [ForwardClassifier(selection_cv=5), PrefilterClassifier(selection_cv=5)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ForwardClassifier(selection_cv=5),
+        ForwardClassifier(loss="squared", selection_cv=5),
+        PrefilterClassifier(selection_cv=5),
+    ],
+)
 def test_the_class_predicted_is_the_most_probable(model, classes):
     X, y = make_classification(
         400, 8, n_informative=5, n_classes=classes, n_clusters_per_class=1, flip_y=0.2, random_state=1
@@ -278,12 +287,13 @@ def test_probabilities_of_noise_are_the_frequencies():
 
 def test_probabilities_need_folds():
     X, y = load_iris(return_X_y=True)
-    for model in (ForwardClassifier(), PrefilterClassifier()):
+    for model in (ForwardClassifier(loss="squared"), PrefilterClassifier()):
         assert not hasattr(model, "predict_proba")
         with pytest.raises(AttributeError) as caught:
             model.fit(X, y).predict_proba(X)
         assert "was fitted without, got a model without any: fit it with selection_cv=10" in str(caught.value.__cause__)
-    assert hasattr(ForwardClassifier(selection_cv=3), "predict_proba")
+    for model in (ForwardClassifier(), ForwardClassifier(loss="squared", selection_cv=3)):
+        assert hasattr(model, "predict_proba")
     assert hasattr(TermwiseClassifier(), "predict_proba")
     by_splitter = ForwardClassifier(selection_cv=StratifiedKFold(5)).fit(X, y)
     assert by_splitter.predict_proba(X).shape == (150, 3)

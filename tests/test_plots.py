@@ -511,7 +511,8 @@ def test_messages_of_the_other_displays(sample):
 def test_terms_of_all_inputs(basis, culprit, sample):
     X, y = sample
     message = (
-        f"terms of one or two inputs, .*, got terms of {culprit}, whose inputs are not known .*PartialDependenceDisplay"
+        f"terms of one to three inputs, .*, got terms of {culprit}, of more inputs or of inputs that are not known "
+        ".*PartialDependenceDisplay"
     )
     with pytest.raises(ValueError, match=message):
         ShapeDisplay.from_estimator(BasisRidge(basis).fit(X, y), X)

@@ -539,6 +539,7 @@ def drop(*keys):
 STEP = ("predictor", "steps", 0)
 DAMAGES = [
     (put("termwise", 1), r"termwise must be a string, got 1"),
+    (put("predictor", "link", "tan"), r"predictor\.link must be one of identity, log, sorted, got 'tan'"),
     (put("more", 1), r"the document must have no entry but format, version, termwise, predictor, facts, got 'more'"),
     (put("predictor", []), r"predictor must be an object with inputs, columns, categories"),
     (put("predictor", "inputs", {}), r"predictor\.inputs must be a list, got \{\}"),
@@ -593,6 +594,10 @@ DAMAGES = [
         put("predictor", "labels", {"classes": ["a", "b"], "sharpness": "b"}),
         r"sharpness must be a finite number, got 'b'",
     ),
+    (
+        lambda data: data["predictor"].update(labels={"classes": ["a", "b"], "sharpness": 1.0}, link="log"),
+        r"predictor\.link must be identity for classes, got 'log'",
+    ),
 ]
 
 
@@ -611,7 +616,7 @@ def test_damaged_files_are_refused(tmp_path, change, message):
 
 ANOVA = AnovaBasis(n_centers=2, extrapolation="continue")
 MORE_DAMAGES = [
-    ("anova", ANOVA, put(*STEP, "bumps", 0, 2), r"bumps must be whole numbers from 0 to 1, got 2"),
+    ("anova", ANOVA, put(*STEP, "bumps", 0, 7), r"bumps must be whole numbers from 0 to 6, got 7"),
     ("anova", ANOVA, put(*STEP, "second", 0, -2), r"second must be whole numbers from -1 to"),
     ("range", AnovaBasis(order=1, extrapolation="constant"), put(*STEP, "low", [0.0]), r"low must be a list of 4"),
     ("columns", AnovaBasis(0, order=1), put(*STEP, "columns", [0, 1, 1, 1]), r"must use all 4 columns it is given,"),

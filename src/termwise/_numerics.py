@@ -60,6 +60,7 @@ FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual 
 EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
 RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
 GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
+PAIR_EIGENVALUE_MIN = 1e-3  # of the largest: products of splines in directions with fewer samples extrapolate wildly
 TRUNCATED_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are dropped where any penalty suppresses them
 GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps six digits
 DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
@@ -68,6 +69,12 @@ ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that diffe
 RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
 CALIBRATION_GRADIENT = 1e-10  # of the log loss: weighted and repeated samples then agree to eight digits
+NEWTON_DECREMENT = 1e-8  # of the number of samples, in units of the log-likelihood: the last step squares it
+NEWTON_DECREMENT_FINAL = 1e-12  # the same for the weights of a fitted model: repeated and weighted samples then agree
+NEWTON_RIDGE = 1e-10  # of the largest entry of a Hessian, for directions that neither data nor penalty determine
+NULL_DEVIANCE_MIN = 1e-6  # of the number of samples: less is a constant target, such as a single class
+OBJECTIVE_ROUNDING = 1e-12  # share of an objective that a step may increase it by, which is rounding of its sum
+RESIDUAL_SCALE_MIN = 1e-4  # of the scale of the targets: smaller residuals are an exact fit, not noise
 SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for rounding, which predicts +1
 
 # -- selection ---------------------------------------------------------------------------------------------------------
@@ -83,6 +90,8 @@ LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(w - w0)
 LOO_WEIGHT_MAX = 1e25  # near the end of float32's range; capping a weight weakens a lower bound, but keeps it one
 CLASS_OUTPUT_ULPS = 64  # outputs of size one that differ by less are equal, as binary columns often make them
 REESTIMATED_ALPHA_START = 1e-3  # share of the median squared column that alpha="reestimate" starts from
+BOUND_MARGIN = 1e-8  # of a weight and its change: closer to a bound, other ways to solve for it may end beyond
+FITTED_BOUND_MARGIN = 1e-3  # the same for weights by Newton's method, which ends some digits before rounding
 KNOCKOFF_RIDGE = 1e-8  # of variance one: dependent columns have a covariance that can be inverted to eight digits
 REESTIMATED_ALPHA_RANGE = 1e15  # factor around the mean squared column that a re-estimated penalty is kept within
 
@@ -111,3 +120,6 @@ STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: d
 
 # Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
 SPECTRUM_PLOT_FLOOR = 1e-12
+
+# Relative to the mean of the diagonal of a kernel: large enough for its Cholesky factor, far below any useful penalty.
+KERNEL_JITTER = 1e-10

@@ -5,10 +5,9 @@ Prediction, standard errors, intervals, summaries, exports, plots and prediction
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import matmul
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from termwise._arrays import (
     moved,
     namespace,
     row_blocks,
-    row_products,
     to_host,
 )
 from termwise.basis.base import clipped_rows, inputs_of_columns, restrict
@@ -34,6 +32,7 @@ from termwise.design.files import RowFile
 from termwise.linalg.calibration import calibrate
 from termwise.linalg.conformal import MAX_FOLD_RESIDUALS, ResidualScale, cv_plus, interval_ends, thin
 from termwise.linalg.least_squares import Solution, WeightedRows, noise_variance
+from termwise.linalg.losses import LINKS
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class FoldModels:
 
     def _outputs(self, designs: list[Array]) -> NDArray[np.float64]:
         pairs = zip(self.models, designs, strict=True)
-        return np.stack([as_columns(to_host(model.outputs(G))) for model, G in pairs])
+        return np.stack([as_columns(to_host(model.responses(G))) for model, G in pairs])
 
     def selection_frequency(self) -> NDArray[np.float64]:
         """Share of the models that use each input."""
@@ -192,14 +191,21 @@ class FittedTerms:
     intercept: Array  # (q,)
     statistics_or_solve: FitStatistics | Callable[[], FitStatistics] | None = None  # None: for prediction only
     fold_models: FoldModels | None = None
+    sample: Any = None  # some validated inputs of the fit, over which effects are described; None where there are none
+    link: str = "identity"  # how linear predictors become responses: a key of `linalg.losses.LINKS`
 
     @classmethod
     def from_solution(
-        cls, candidates: Candidates, chosen: NDArray[np.intp], Y_mean: Array, statistics: FitStatistics
+        cls,
+        candidates: Candidates,
+        chosen: NDArray[np.intp],
+        Y_mean: Array,
+        statistics: FitStatistics,
+        link: str = "identity",
     ) -> FittedTerms:
         """Return the terms of a solution for centred columns and targets; the intercept accounts for the means."""
         weights = statistics.solution.weights
-        return cls(candidates, chosen, weights, Y_mean - statistics.G_mean @ weights, statistics)
+        return cls(candidates, chosen, weights, Y_mean - statistics.G_mean @ weights, statistics, link=link)
 
     def for_prediction(self) -> FittedTerms:
         """Return the terms with the weights of the least-squares fit only: no calibration, candidates or rows."""
@@ -209,7 +215,7 @@ class FittedTerms:
         if candidates.basis is not None and not self.takes_all:
             chosen = np.arange(len(chosen))
             candidates = replace(candidates, basis=self.basis, n_candidates=len(chosen))
-        return FittedTerms(candidates, chosen, self.weights, self.fitted_intercept)
+        return FittedTerms(candidates, chosen, self.weights, self.fitted_intercept, link=self.link)
 
     def with_fold_models(self, folds: FoldModels, X: Any, Y: NDArray[np.float64]) -> FittedTerms:
         """Add the models of a cross-validation; for classes, calibrate the probabilities on the out-of-fold scores.
@@ -301,6 +307,14 @@ class FittedTerms:
             return as_float64(G) @ weights[:, 0] + intercept[0]
         return as_float64(G) @ weights + intercept
 
+    def responses(self, G: Array) -> Array:
+        """Predicted targets for rows of the chosen columns; of a classifier, the outputs, which are scores."""
+        return self.respond(self.outputs(G))
+
+    def respond(self, outputs: Array) -> Array:
+        """Apply the link to outputs; those of a classifier stay scores."""
+        return outputs if self.link == "identity" or self.candidates.labels is not None else LINKS[self.link](outputs)
+
     def squeeze(self, values: Array, axis: int) -> Any:
         """Drop the axis of outputs if y was a vector."""
         if not self.one_output:
@@ -313,13 +327,16 @@ class FittedTerms:
         return noise_variance(self.statistics.rows, self.statistics.solution)
 
     def standard_error(self, G: Array) -> Array:
-        """Standard error of the fit for rows g of the chosen columns: `sigma sqrt(1/n + g~ K B'B K' g~')`."""
+        """Standard error of the response for rows of the chosen columns: that of the fit is `sigma` times the root of
+        `Solution.row_variances`.
+        """
         rows, solution = self.statistics.rows, self.statistics.solution
-        centred = as_float64(G) - moved(self.statistics.G_mean, G)
-        projected = reduce(matmul, [moved(factor, G) for factor in solution.root], centred)
-        unit = row_products(projected @ moved(solution.B.T @ solution.B, G), projected) + rows.intercept / rows.n
+        unit = solution.row_variances(as_float64(G) - moved(self.statistics.G_mean, G), rows)
         noise = from_host(self.noise_variance, unit)
-        return as_type(self.squeeze((unit[:, None] * noise) ** 0.5, axis=1), G.dtype)
+        errors = ((unit[:, None] if unit.ndim == 1 else unit) * noise) ** 0.5
+        if self.link == "log":  # to first order
+            errors = errors * as_columns(self.responses(G))
+        return as_type(self.squeeze(errors, axis=1), G.dtype)
 
     def loo_residuals(self) -> Array:
         """Leave-one-out residuals of all samples, (n, q)."""
@@ -352,8 +369,9 @@ class FittedTerms:
         assert self.fold_models is not None
         G = self.design(X)
         shift = to_host(self.intercept - self.fitted_intercept)  # fold models have the scores before calibration
-        center = as_columns(to_host(self.outputs(G))) - shift
+        center = as_columns(to_host(self.responses(G))) - shift
         ends = self.fold_models.interval(X, center, coverage, side, normalised)
+        ends = np.maximum(ends, 0.0) if self.link == "log" else ends  # means and targets are not negative
         lower, upper = (self.squeeze(end, axis=1).astype(to_host(G).dtype, copy=False) for end in ends)
         return moved(lower, G), moved(upper, G)
 
@@ -361,15 +379,18 @@ class FittedTerms:
 
     def standard_errors(self) -> NDArray[np.float64]:
         """Standard errors of the weights given the terms, (q, k)."""
-        return np.sqrt(np.outer(self.noise_variance, to_host(self.statistics.solution.unit_variances())))
+        return np.sqrt(self.noise_variance[:, None] * to_host(self.statistics.solution.unit_variances()))
 
-    def table(self, max_terms: int) -> list[str]:
-        """Lines of a table of the terms, the largest ratio of weight to standard error first."""
+    def table(self, max_terms: int, groups: Sequence[Sequence[int]] = ()) -> list[str]:
+        """Lines of a table of the terms, group by group, the largest ratio of weight to standard error first."""
         if not len(self.chosen):
             return ["no terms: the model is the mean"]
         weights, errors = to_host(self.weights).T, self.standard_errors()
         ratio = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
-        order = np.argsort(-ratio.max(axis=0), kind="stable")[:max_terms]
+        rank = np.zeros(len(self.chosen), dtype=np.intp)
+        for j, group in enumerate(groups):
+            rank[list(group)] = j
+        order = np.lexsort([-ratio.max(axis=0), rank])[:max_terms]
         names = self.names
         width = max(4, *(len(names[j]) for j in order))
         lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11} given the terms"]

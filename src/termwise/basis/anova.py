@@ -1,44 +1,55 @@
-"""Functions of one input and of two inputs: linear functions, Gaussian bumps, and their pairwise products."""
+"""Functions of one input, such as linear functions, Gaussian bumps and steps, and the products of any two of them."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import row_blocks
+from termwise._arrays import has_missing, row_blocks
 from termwise._checks import check_choice, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, linear_ranges
-from termwise.basis.expressions import evaluate, variable, where, z
+from termwise.basis.expressions import evaluate
+from termwise.basis.shapes import (
+    BUMP,
+    DIRECTIONS,
+    FUNCTIONS,
+    LINEAR,
+    RAMP,
+    SHAPES,
+    STEP_ABOVE,
+    STEP_BELOW,
+    UNIT,
+    codes_of,
+    find_knots,
+    label_functions,
+)
 from termwise.design.computed import ProductDesign
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-LINEAR = (z - variable("places")) / variable("units")
-BUMP = np.exp(-np.square(variable("u")))  # of u = (x - c) / w
-SINGLE = where(variable("bumps"), BUMP.substitute(u=LINEAR), LINEAR)  # a function of one input
-
 FEW_PRODUCTS = 4  # terms for each single function, up to which their products may as well be stored
 SMALL_MATRIX = 1 << 21  # entries that caches hold
-WHOLE_DIGITS, MAX_PLAIN = 4, 1e6  # digits before the point that labels show, and the numbers below which they do
 RARE_SHARE = 0.2  # share of the samples below which one of two values is rare
 MANY_TERMS = 64  # from which to look for inputs outside the training range costs less than to clip all
 WIDTH_UNITS = ("spacing", "std")
 
 
 class AnovaBasis(Basis):
-    """Inputs, Gaussian bumps of single inputs, and the products of any two.
+    """Inputs, Gaussian bumps, hinges, steps and ramps of single inputs, and the products of any two.
 
     Every input that is not constant has `1 + n_centers` single functions: the input itself, standardised, and
-    Gaussian bumps `exp(-((x - c) / w)^2)` around some of its quantiles. With `order=2` the products of all single
-    functions of any two inputs are included: `d (1 + n_centers)` singles and at most
-    `d (d - 1) / 2 * (1 + n_centers)^2` products, 12,560 functions for 32 inputs and 4 centres. It is a dictionary for
-    an estimator that selects a few, such as `ForwardRegressor`; the name of each term says which inputs act, and where.
+    Gaussian bumps `exp(-((x - c) / w)^2)` around some of its quantiles; with `functions` others instead or as well.
+    With `order=2` the products of all single functions of any two inputs are included: `d (1 + n_centers)` singles and
+    at most `d (d - 1) / 2 * (1 + n_centers)^2` products, 12,560 functions for 32 inputs and 4 centres. It is a
+    dictionary for an estimator that selects a few, such as `ForwardRegressor`; the name of each term says which inputs
+    act, and where.
 
     Parameters
     ----------
@@ -65,26 +76,57 @@ class AnovaBasis(Basis):
         the range. "linear": bumps are clipped and the inputs themselves stay linear, also as factors of products, so
         that every function is linear in each input. "continue": the formula holds everywhere; products of unbounded
         inputs then grow without limit in a few samples of heavy-tailed inputs.
+    functions : sequence of {"linear", "bump", "hinge", "step", "ramp"}, default=("linear", "bump")
+        Kinds of single functions. With knots t between neighbouring values of an input: "hinge" `max(0, x - t)` and
+        `max(0, t - x)` in standard deviations (Friedman 1991); "step" 1 where `x > t` and 0 elsewhere, in products also
+        1 where `x <= t`, so that the product of two is a rule; "ramp" 0 up to a knot, 1 from the next one on and linear
+        in between, where the ends of the range are knots as well. An input with two values is linear in any case.
+    n_knots : int, default=10
+        Knots per input for hinges, steps and ramps. They divide the samples into equal shares, in which a value of many
+        samples counts for one share; between all values of an input that has few. `min_count` samples or more lie on
+        either side of each.
+    groups : array-like of int of shape (d,), default=None
+        Inputs with the same number, such as the levels of one category, have no products with one another; -1 is for
+        inputs in no group.
+    monotone : dict, default=None
+        Inputs whose effect must not decrease, +1, or not increase, -1, by their index or name. They have ramps in place
+        of bumps, and products only with functions that are not negative; the model is monotone if the weights have the
+        signs `signs_`, which the forward estimators see to. Inputs that are not named are free.
 
     Attributes
     ----------
     inputs_ : ndarray of shape (p, 2)
         The input or the two inputs of each function; the second is -1 where there is only one.
     bumps_ : ndarray of shape (p, 2)
-        Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none.
+        Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none. The
+        next numbers are those of hinges above, hinges below, steps above and steps below each of the `n_knots` knots,
+        and of the ramps that end there and beyond the last one.
+    signs_ : ndarray of shape (p,)
+        Sign that the weight of each function must have for the model to be `monotone`; 0 where it is free.
     centers_ : ndarray of shape (d, n_centers)
         Centres of the bumps of each input, ascending; NaN where there are fewer.
     widths_ : ndarray of shape (d,)
         Their widths; NaN where there are no bumps.
+    knots_ : ndarray of shape (d, n_knots)
+        Knots of each input, ascending; NaN where there are fewer; without columns if no function has knots.
+    monotone_ : ndarray of shape (d,)
+        1 or -1 for inputs that are `monotone`, 0 for the others.
     means_, deviations_ : ndarrays of shape (d,)
         Origin and unit of the linear functions: mean and standard deviation; but for an input with two values, one of
         them on fewer than a fifth of the samples, the other value and their difference. A deviation of 0 marks a
-        constant input.
+        constant input. With hinges, steps, ramps or monotone inputs, every input with two values is zero at the lower
+        one and 1 at the higher.
     ranges_ : ndarray of shape (2, d)
         Lowest and highest value of each input, to which inputs are clipped.
+    missing_ : ndarray of bool of shape (d,)
+        Inputs with missing values in `fit`, which may have some in `transform`, too.
 
     Notes
     -----
+    Where an input is missing (NaN), its functions and their products are zero, which is neutral in a linear model: the
+    effect of a missing value is that of its indicator, see `TableEncoder`. Statistics and knots are those of the values
+    that are present.
+
     An input with two values, one of them rare, as most categories are, is zero at the other value. The product of two
     such inputs is then zero except where both have their rare value, and is included if enough samples do: that of
     standardised ones would be largest for combinations that no sample has.
@@ -117,9 +159,14 @@ class AnovaBasis(Basis):
     ['x1 * x4']
     >>> AnovaBasis(n_centers=2).fit(X[:, :2]).get_feature_names_out()[[0, 1, 2, -1]].tolist()
     ['x0', 'bump(x0 near -0.45)', 'bump(x0 near 0.59)', 'bump(x0 near 0.59) * bump(x1 near 0.55)']
+    >>> X = rng.integers(0, 9, size=(200, 3))
+    >>> y = (X[:, 0] > 3) & (X[:, 2] <= 5)
+    >>> list(ForwardRegressor(AnovaBasis(functions=["linear", "step"])).fit(X, y).get_feature_names_out())
+    ['x0 > 3.5 and x2 <= 5.5']
     """
 
-    _per_term = ("inputs_", "bumps_")
+    _per_term = ("inputs_", "bumps_", "signs_")
+    allows_missing = True
 
     def __init__(
         self,
@@ -128,12 +175,29 @@ class AnovaBasis(Basis):
         order: int = 2,
         min_count: float = 10,
         extrapolation: str = "clip",
+        functions: Sequence[str] = ("linear", "bump"),
+        n_knots: int = 10,
+        groups: ArrayLike | None = None,
+        monotone: Mapping[Any, int] | None = None,
     ) -> None:
         self.n_centers = n_centers
         self.width = width
         self.order = order
         self.min_count = min_count
         self.extrapolation = extrapolation
+        self.functions = functions
+        self.n_knots = n_knots
+        self.groups = groups
+        self.monotone = monotone
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle, also one of 0.1, which had linear functions and bumps alone."""
+        missing: dict[str, Any] = {"functions": ("linear", "bump"), "n_knots": 10, "groups": None, "monotone": None}
+        if "centers_" in state:
+            d, p = len(state["centers_"]), len(state["inputs_"])
+            missing |= {"knots_": np.empty((d, 0)), "monotone_": np.zeros(d, int), "signs_": np.zeros(p, int)}
+            missing |= {"missing_": np.zeros(d, bool)}
+        super().__setstate__({**missing, **state})
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 has no bumps, 4 suits most data")
@@ -141,17 +205,24 @@ class AnovaBasis(Basis):
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
+        codes, groups = self._check_shapes(X.shape[1])
+        shaped = bool(set(codes) - {LINEAR, BUMP}) or bool(self.monotone_.any())
         statistics = InputStatistics.from_samples(X).check_varying()
         distinct = X[statistics.rows].astype(np.float64, copy=False)
         self.ranges_ = low, high = statistics.ranges
-        # An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one.
-        binary = np.all((low == distinct) | (high == distinct), axis=0)
-        share = np.mean(high == distinct, axis=0)
-        rare = binary & (statistics.deviations > 0) & (np.minimum(share, 1 - share) < RARE_SHARE)
-        self.means_ = np.where(rare, np.where(share < 0.5, low, high), statistics.means)
+        # An input with two values of which one is rare is zero at the other one, and 1 or -1 at the rare one. Beside
+        # steps and the like, which are never negative, every input with two values is 0 or 1.
+        missing = np.isnan(distinct) if self.missing_.any() else np.zeros((1, 1), dtype=bool)
+        binary = np.all((low == distinct) | (high == distinct) | missing, axis=0)
+        share = np.sum(high == distinct, axis=0) / np.maximum(len(distinct) - missing.sum(axis=0), 1)
+        rare = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
+        self.means_ = np.where(rare, np.where(shaped | (share < 0.5), low, high), statistics.means)
         self.deviations_ = np.where(rare, high - low, statistics.deviations)
-        midpoints = (np.arange(self.n_centers) + 0.5) / max(1, self.n_centers)
+        n_centers = self.n_centers if BUMP in codes else 0
+        midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
         centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
+        for j in np.flatnonzero(self.missing_ & ~binary):
+            centers[j] = np.quantile(distinct[~missing[:, j], j], midpoints, method="nearest")
         centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
         centers[binary] = np.nan
         self.centers_ = np.sort(centers, axis=1)  # NaN comes last
@@ -160,7 +231,34 @@ class AnovaBasis(Basis):
         for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
             scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
         self.widths_ = factor * scale
-        self.inputs_, self.bumps_ = self._eligible_terms(distinct)
+        self.knots_ = np.full((X.shape[1], self.n_knots if shaped else 0), np.nan)
+        for j in np.flatnonzero(~binary) if shaped else ():
+            x = distinct[:, j]
+            knots = find_knots(x[~np.isnan(x)] if self.missing_[j] else x, self.n_knots, self.min_count)
+            self.knots_[j, : len(knots)] = knots
+        self.inputs_, self.bumps_, self.signs_ = self._eligible_terms(distinct, groups)
+
+    def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
+        """Return the codes of the functions and the group of each of d inputs, and set their directions."""
+        check_number("n_knots", self.n_knots, low=1, integer=True, remedy="10 suits most data")
+        for name in self.functions or [""]:
+            check_choice("functions", name, FUNCTIONS, remedy="('linear', 'bump') is the default")
+        self.monotone_ = np.zeros(d, dtype=np.intp)
+        names = self.input_names()
+        for key, direction in (self.monotone or {}).items():
+            if key not in (names if isinstance(key, str) else range(d)) or direction not in (-1, 1):
+                raise ValueError(
+                    f"monotone must map inputs, by name or number, to 1 or -1, got {key!r}: {direction!r} for {d} "
+                    "inputs: 1 is for effects that must not decrease."
+                )
+            self.monotone_[names.index(key) if isinstance(key, str) else key] = direction
+        groups = np.full(d, -1) if self.groups is None else np.asarray(self.groups)
+        if groups.shape != (d,) or groups.dtype.kind not in "iu":
+            raise ValueError(
+                f"groups must be {d} whole numbers, one per input, got {self.groups!r}: inputs with the same number "
+                "have no products, and -1 is for inputs in no group."
+            )
+        return codes_of(self.functions), groups
 
     def _resolve_width(self) -> tuple[str, float]:
         """Return the unit of the width and its multiple."""
@@ -178,15 +276,24 @@ class AnovaBasis(Basis):
             )
         return unit, factor
 
-    def _eligible_terms(self, X: Floats) -> tuple[Indices, Indices]:
-        """Return the inputs and the bumps of the functions to include, the single ones first."""
+    def _eligible_terms(self, X: Floats, groups: Indices) -> tuple[Indices, Indices, Indices]:
+        """Return the inputs, the numbers and the signs of the functions to include, the single ones first."""
         inputs, bumps = np.nonzero(self.single_functions())
-        m = len(inputs)
-        first, second = np.arange(m), np.full(m, m)  # a single function is its product with the ones, which are last
+        m, codes = len(inputs), self.codes()[bumps]
+        first = np.flatnonzero(codes != STEP_BELOW)  # alone these are steps above, but for a constant
+        second = np.full(len(first), m)  # a single function is its product with the ones, which are last
+        signs = self.monotone_[inputs] * DIRECTIONS[codes]
         if self.order == 2:
             a, b = np.triu_indices(m, 1)
-            pairs = inputs[a] != inputs[b]
+            i, j = inputs[a], inputs[b]
+            pairs = (i != j) & ((groups[i] != groups[j]) | (groups[i] < 0))
+            if signs.any():
+                # The product of a monotone function with one that is not negative is monotone in the same direction.
+                zero_based = (self.means_ <= self.ranges_[0]) & (self.extrapolation not in ("linear", "continue"))
+                positive = (codes != LINEAR) | zero_based[inputs]
+                pairs &= (positive[b] | (signs[a] == 0)) & (positive[a] | (signs[b] == 0)) & (signs[a] * signs[b] >= 0)
             first, second = np.append(first, a[pairs]), np.append(second, b[pairs])
+        signs = np.append(signs, 0)
         G = ProductDesign(self.evaluate_singles(X, inputs, bumps), first, second)
         total, squares, fourth = G.products(np.ones(len(X))), G.power_sums(2), G.power_sums(4)
         tiny = np.finfo(np.float64).tiny  # for products that underflow everywhere
@@ -200,11 +307,22 @@ class AnovaBasis(Basis):
         signless = np.where(projections.real < 0, -projections, projections).round(DUPLICATE_DIGITS)
         distinct = kept[np.sort(np.unique(signless, return_index=True)[1])]
         terms = np.column_stack([first[distinct], second[distinct]])
-        return np.append(inputs, -1)[terms], np.append(bumps, -1)[terms]
+        required = np.sign(signs[terms].sum(axis=1))
+        return np.append(inputs, -1)[terms], np.append(bumps, -1)[terms], required
+
+    def codes(self) -> Indices:
+        """Return the kind of each function of an input, by its number in `bumps_`: the codes of `basis.shapes`."""
+        knots = self.knots_.shape[1]
+        return np.repeat(np.arange(len(SHAPES)), [1, self.centers_.shape[1], *[knots] * 4, knots + (knots > 0)])
 
     def single_functions(self) -> NDArray[np.bool_]:
-        """Return which single functions every input has, (d, 1 + n_centers): itself, and each of its bumps."""
-        return np.column_stack([self.deviations_ > 0, ~np.isnan(self.centers_)])
+        """Return which of the functions, by their numbers in `bumps_`, every input has, as an array with d rows."""
+        codes, wanted, there = self.codes(), set(codes_of(self.functions)), ~np.isnan(self._places_and_units()[0])
+        smooth = (wanted - {BUMP}) | ({RAMP} if BUMP in wanted else set())  # a bump is not monotone, ramps are
+        directed = self.monotone_[:, None] != 0
+        there &= np.where(directed, np.isin(codes, list(smooth)), np.isin(codes, list(wanted)))
+        there[:, 0] = (self.deviations_ > 0) & ((LINEAR in wanted) | ~there[:, 1:].any(axis=1))
+        return there
 
     def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any = None) -> NDArray:
         """Evaluate some single functions, and ones as the last column, in float64 but stored in the dtype of X.
@@ -214,26 +332,44 @@ class AnovaBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs.
         inputs, bumps : ndarrays of int
-            The input of each function, and 0 for the input itself or the number of the bump, from 1 on.
+            The input of each function, and its number as in `bumps_`: 0 for the input itself.
         clipped : ndarray of bool, default=None
             Which functions to evaluate at the input clipped to the training range; the other ones are clipped as linear
             functions alone are. None: the formula holds for all.
         """
-        parameters, is_bump = self._single_parameters(inputs, bumps), bumps > 0
+        parameters, codes = self._single_parameters(inputs, bumps), self.codes()[bumps]
+        shaped = [(code, np.flatnonzero(codes == code)) for code in np.unique(codes[codes != LINEAR])]
         ends = None if clipped is None else np.where(clipped, self.ranges_[:, inputs], self.linear_ranges()[:, inputs])
         ends = None if ends is None or np.isinf(ends).all() else ends
         S = np.ones((len(X), len(inputs) + 1), dtype=X.dtype)
         for rows in row_blocks(*S.shape):
             Z = X[rows][:, inputs]
-            U = evaluate(LINEAR, {"z": clip(Z, ends, overwrite=True) if ends is not None else Z, **parameters})
-            U[:, is_bump] = evaluate(BUMP, {"u": U[:, is_bump]}, overwrite=("u",))  # SINGLE, of bumps alone
+            U = evaluate(UNIT, {"z": clip(Z, ends, overwrite=True) if ends is not None else Z, **parameters})
+            for code, columns in shaped:  # `single_function`, of the functions of one kind
+                U[:, columns] = evaluate(SHAPES[code], {"u": U[:, columns]}, overwrite=("u",))
             S[rows, :-1] = U
+            if has_missing(X[rows]):
+                S[rows, :-1][np.isnan(X[rows][:, inputs])] = 0.0
         return S
 
     def _single_parameters(self, inputs: Indices, bumps: Indices) -> dict[str, Floats]:
-        """Return the parameters of `LINEAR` for some single functions."""
-        places = np.column_stack([self.means_, self.centers_])[inputs, bumps]
-        return {"places": places, "units": np.where(bumps == 0, self.deviations_[inputs], self.widths_[inputs])}
+        """Return the parameters of `UNIT` for some single functions."""
+        places, units = self._places_and_units()
+        return {"places": places[inputs, bumps], "units": units[inputs, bumps]}
+
+    def _places_and_units(self) -> tuple[Floats, Floats]:
+        """Place and unit of every function of every input, by the numbers in `bumps_`; NaN where there is none."""
+        deviations, widths = self.deviations_[:, None], self.widths_[:, None]
+        n_centers, (d, n_knots) = self.centers_.shape[1], self.knots_.shape
+        places, units = [self.means_[:, None], self.centers_], [deviations, np.repeat(widths, n_centers, axis=1)]
+        if n_knots:
+            counts = np.sum(~np.isnan(self.knots_), axis=1)
+            ends = np.column_stack([self.knots_, np.full(d, np.nan)])
+            ends[np.arange(d), counts] = np.where(counts > 0, self.ranges_[1], np.nan)  # the last ramp ends there
+            starts = np.column_stack([np.where(counts > 0, self.ranges_[0], np.nan), self.knots_])
+            places += [np.tile(self.knots_, 4), starts]
+            units += [np.repeat(deviations, 4 * n_knots, axis=1), ends - starts]
+        return np.column_stack(places), np.column_stack(units)
 
     def evaluate(self, X: NDArray) -> NDArray:
         """Fill the design matrix block by block with products of the single functions in its terms.
@@ -303,7 +439,7 @@ class AnovaBasis(Basis):
         The ones are the last single function. `within` the training range none need be clipped. Otherwise an input
         itself may be two of the functions, one alone and one in products.
         """
-        kinds = 1 + self.centers_.shape[1]
+        kinds = len(self.codes())
         half = len(self.means_) * kinds  # the clipped functions have the numbers above
         numbers = self.inputs_ * kinds + self.bumps_ + (0 if within else half * self._clipped_factors())
         numbers = np.where(self.inputs_ < 0, 2 * half, numbers)
@@ -324,41 +460,25 @@ class AnovaBasis(Basis):
     def frozen(self) -> dict[str, NDArray]:
         """Return the parameters of the single functions in use, and the two of each term, -1 for none.
 
-        They are those of `SINGLE`, with the input of each function in `columns`, and whether it is `clipped`.
+        They are those of `single_function`, with the input of each function in `columns`, and whether it is `clipped`.
         """
         (columns, bumps, clipped), first, second = self._factors()
         second = np.where(second == len(columns), -1, second)
-        singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": np.minimum(bumps, 1)}
+        singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": self.codes()[bumps]}
         return {**singles, "first": first, "second": second, "clipped": clipped}
 
     def _stores(self, X: NDArray) -> bool:
         """Whether estimators store the design matrix: where it is small, or has few products."""
-        few = len(self.inputs_) <= FEW_PRODUCTS * (1 + len(self.means_) * (1 + self.n_centers))
+        few = len(self.inputs_) <= FEW_PRODUCTS * (1 + len(self.means_) * len(self.codes()))
         return few or len(X) * len(self.inputs_) <= SMALL_MATRIX
 
     def _names(self, inputs: list[str]) -> list[str]:
-        single = np.full((len(inputs) + 1, self.centers_.shape[1] + 1), "", dtype=object)  # [-1, -1] for no function
+        codes = self.codes()
+        alone = np.full((len(inputs) + 1, len(codes)), "", dtype=object)  # [-1, -1] for no function
         for j in np.unique(self.inputs_[self.inputs_ >= 0]):
-            places = distinct_labels(self.centers_[j])
-            single[j, : len(places) + 1] = [inputs[j], *(f"bump({inputs[j]} near {place})" for place in places)]
-        times = " * " + single
-        times[-1, -1] = ""
+            alone[j] = label_functions(inputs[j], codes, self.centers_[j], self.knots_[j], self.ranges_[:, j])
+        is_step = (codes == STEP_ABOVE) | (codes == STEP_BELOW)
+        factor = np.where(is_step, "(" + alone + ")", alone)
         (i, j), (a, b) = self.inputs_.T, self.bumps_.T
-        return list(single[i, a] + times[j, b])
-
-
-def distinct_labels(numbers: Floats) -> list[str]:
-    """Format numbers with as few digits, but at least two, as distinguish them; NaN is skipped.
-
-    Numbers from 1e-4 to 1e6 have no exponent: 1974 has all its digits, 12345 is 12350.
-    """
-    labels: list[str] = []
-    for digits in range(2, 18):
-        labels = []
-        for number in (numbers[~np.isnan(numbers)] + 0.0).tolist():
-            whole = len(str(int(abs(number)))) if abs(number) < MAX_PLAIN else WHOLE_DIGITS
-            shown = max(digits, min(WHOLE_DIGITS, whole))
-            labels.append(f"{float(f'{number:.{shown}g}'):.{max(shown, 6)}g}")
-        if len(set(labels)) == len(labels):
-            break
-    return labels
+        rules, products = alone[i, a] + " and " + alone[j, b], factor[i, a] + " * " + factor[j, b]
+        return list(np.where(j < 0, alone[i, a], np.where(is_step[a] & is_step[b], rules, products)))

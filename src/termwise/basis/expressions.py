@@ -1,7 +1,8 @@
 """Small expressions: the formula of a basis function, written once and read by every evaluator and every export.
 
 A formula is a tree of operations on named variables: `+ - * /`, NumPy's `exp`, `sqrt`, `sin`, `square`, `maximum`,
-`minimum` and `isnan`, and the few functions below (`logistic`, `where`, sums and products over inputs):
+`minimum`, `isnan`, `equal` and `greater`, and the few functions below (`logistic`, `where`, sums and products over
+inputs):
 
     np.exp(-np.square((z - centers) / widths))
 
@@ -81,7 +82,9 @@ def variable(name: str) -> Any:
 
 
 z = variable("z")
-where = partial(apply, "where")  # where(condition, value, otherwise); a condition is isnan(u) or a parameter
+where = partial(
+    apply, "where"
+)  # where(condition, value, otherwise); a condition is a comparison, isnan(u) or a parameter
 sum_squares = partial(apply, "sum_squares")  # sum_j u_j^2
 logistic = partial(apply, "expit")  # 1 / (1 + exp(-u))
 dot = partial(apply, "dot")  # sum_j u_j v_j, where u has no parameter of the function and v no input
@@ -105,6 +108,8 @@ def _power_product(u: Array, powers: Array) -> Array:
 OTHERS: dict[str, Callable[..., Array]] = {
     "where": np.where,
     "isnan": np.isnan,
+    "equal": np.equal,
+    "greater": np.greater,
     "sum_squares": lambda u: np.einsum("...j,...j->...", u, u),
     "dot": lambda u, v: u[:, 0] @ v.T,  # by BLAS
     "power_product": _power_product,

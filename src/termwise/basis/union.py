@@ -165,6 +165,19 @@ class UnionBasis(Basis):
         """Number of functions of each basis."""
         return [basis.n_functions for basis in self.bases_]
 
+    @property
+    def signs_(self) -> NDArray[np.intp]:
+        """Signs that the weights must have for the model to be monotone, as in `AnovaBasis`."""
+        free = np.zeros(self.n_features_in_, dtype=np.intp)
+        directions = [getattr(basis, "monotone_", free) for basis in self.bases_]
+        if any(not np.array_equal(directions[0], other) for other in directions):
+            raise ValueError(
+                f"bases must have the same monotone inputs, got {[each.tolist() for each in directions]}: functions of "
+                "the other bases need not be monotone."
+            )
+        signs = [getattr(basis, "signs_", np.zeros(basis.n_functions, dtype=np.intp)) for basis in self.bases_]
+        return np.concatenate(signs)[self.places_]
+
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
 

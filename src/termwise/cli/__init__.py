@@ -24,7 +24,7 @@ app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pre
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
-Language = StrEnum("Language", ["onnx", "c", "python", "json"])
+Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "latex", "json"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier", "lag"])
@@ -248,24 +248,66 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
     ] = None,
-    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
+    proba: Annotated[
+        bool, typer.Option("--probabilities", "--proba", help="Add the probability of each class.")
+    ] = False,
+    interval: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Add lower and upper ends that cover this share.")
+    ] = None,
+    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    keep: Annotated[Columns, typer.Option(metavar="COL", help="Further column to keep; repeatable.")] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Add which inputs of a row are out of range or unseen.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
     """Predict every row of a table.
 
-    Columns are selected by name, others are ignored. If the table has the target too, the predictions are scored.
-    A time series is predicted one step ahead; where its target ends, predictions are fed back.
+    Columns are selected by name; others are ignored unless they are kept with --id or --keep. If the table has the
+    target too, the predictions are scored. Rows outside the range of the training data are counted, with the inputs
+    concerned, and so are categories that the fit did not have: such a row is predicted without an effect of it. A time
+    series is predicted one step ahead; where its target ends, predictions are fed back.
 
     Examples
     --------
         termwise predict model.json new.csv -o predicted.csv
 
-        termwise predict model.json new.parquet --proba | head
-    """
-    from termwise.cli.commands import run_predict
+        termwise predict model.json new.csv --id customer --interval 0.9 --details -o predicted.csv
 
-    return run_predict(model, data, out, proba, Console(quiet, as_json, stderr=out is None))
+        termwise predict model.json new.parquet --probabilities | head
+    """
+    from termwise.cli.commands import PredictOptions, run_predict
+
+    columns = tuple(dict.fromkeys([*(identifier or ()), *(keep or ())]))
+    options = PredictOptions(proba, interval, columns, details)
+    return run_predict(model, data, out, options, Console(quiet, as_json, stderr=out is None))
+
+
+@command
+def explain(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="OUT", help="CSV, Parquet or NPZ file; default: stdout.")
+    ] = None,
+    identifier: Annotated[Columns, typer.Option("--id", metavar="COL", help="Column to keep, first.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> dict[str, Any]:
+    """Explain the prediction of every row: the contribution of each effect.
+
+    An effect is the sum of the terms of the same inputs, less its mean over the training data. The base, the mean
+    prediction, and all effects of a row add up to its prediction; for classes, to the score of the class that is
+    predicted, or of the second of two.
+
+    Examples
+    --------
+        termwise explain model.json new.csv --id customer -o why.csv
+    """
+    from termwise.cli.commands import run_explain
+
+    return run_explain(model, data, out, tuple(identifier or ()), Console(quiet, as_json, stderr=out is None))
 
 
 @command
@@ -297,21 +339,33 @@ def report(
 def export(
     model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
-    to: Annotated[Language | None, typer.Option(help="Format; default: by the suffix of PATH.")] = None,
+    to: Annotated[Language | None, typer.Option("--to", "--format", help="Format; default: by the suffix.")] = None,
+    gradient: Annotated[bool, typer.Option("--gradient", help="C: write a function for the gradient too.")] = False,
+    table: Annotated[
+        str | None, typer.Option(help="SQL: name of the table; default: data.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        Columns, typer.Option(metavar="COL", help="SQL: column to keep; repeatable; default: inputs.")
+    ] = None,
+    order_by: Annotated[Columns, typer.Option(metavar="COL", help="SQL: column that orders rows in time.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Write a model as ONNX, as C or Python source without dependencies, or as JSON.
+    """Write a model as ONNX, C, Python, SQL, SymPy, LaTeX or JSON.
 
     Examples
     --------
         termwise export model.json --to c -o model.c
 
         termwise export model.json -o model.onnx
+
+        termwise export model.json -o model.sql --table patients --keep id
     """
     from termwise.cli.commands import run_export
 
-    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json))
+    given = {"gradient": gradient or None, "table": table, "keep": keep or None, "order_by": order_by or None}
+    options = {name: value for name, value in given.items() if value is not None}
+    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), **options)
 
 
 @command
@@ -331,12 +385,13 @@ def demo(
 def benchmark_scripts() -> dict[str, Path]:
     """Return the benchmarks by name: inside an installed package, beside the sources in a checkout.
 
-    `trust_NAME.py` are the studies of the benchmark `trust`, not benchmarks of their own.
+    `trust_NAME.py` and `tables_NAME.py` are parts of the benchmarks `trust` and `tables`, not benchmarks of their own.
     """
     package = Path(__file__).parents[1]
     folder = package / "benchmarks"
     folder = folder if folder.is_dir() else package.parents[1] / "benchmarks"
-    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith("trust_")}
+    parts = ("trust_", "tables_")
+    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith(parts)}
 
 
 def run_benchmark(script: Path, repeats: int | None, small: bool) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,28 @@ from termwise._checks import import_optional
 from termwise.cli import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.tables import Table, read_table
-from termwise.cli.task import check_known, count_past, counted, select_inputs, time_order
+from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
 from termwise.deploy.document import write_atomically
 
 pd = import_optional("pandas", "cli", "The command line")
 
 FORMATS = (".csv", ".parquet", ".npz")
+RESULTS = ("prediction", "lower", "upper", "outside range", "unseen levels")  # columns of `termwise predict`
+RANGE_ROUNDING = 1e-5  # relative: more than the ranges in the metadata are rounded by
 BAR_LENGTH = 30  # characters
 N_FIT, N_NEW = 400, 100  # rows of the demo
 DEMO_TEXT = f"""Ten inputs, measured {N_FIT} times with noise; five of them matter:
 y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5. The formula is not used in the fit."""
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Options of `termwise predict`; see its help."""
+
+    proba: bool = False
+    interval: float | None = None
+    keep: tuple[str, ...] = ()
+    details: bool = False
 
 
 class SavedModel:
@@ -36,6 +50,7 @@ class SavedModel:
         if path.is_dir() or not path.exists():
             raise ValueError(f"{path} is not a model file: give the file that `termwise fit -o` wrote.")
         self.predictor = tw.load_predictor(path)
+        self.known_inputs = self.predictor.inputs  # with the categories of the fit
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
         self.target: str = command.get("target") or facts.get("model", {}).get("target") or ""
@@ -45,18 +60,35 @@ class SavedModel:
         classes = self.predictor.classes
         self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
 
-    def read(self, path: Path) -> Table:
-        """Read a table, with categorical inputs and class labels as strings."""
+    def read(self, path: Path, keep: Sequence[str] = ()) -> Table:
+        """Read a table, with categorical inputs, class labels and columns that are only kept as strings."""
         strings = [each.name for each in self.predictor.inputs if each.kind == "category"]
         strings += [self.target] * (self.target_kind == "text")
+        strings += [name for name in keep if name not in (*self.predictor.input_names, self.target, self.time)]
         return read_table(path, as_text=strings, expected=self.predictor.input_names, missing=self.missing)
 
-    def inputs(self, table: Table) -> tuple[Any, Any]:
-        """Return the inputs that the terms use and the order of the rows, which is that of time in a series."""
-        inputs = [each for each in self.predictor.inputs if each.name in self.predictor.used_inputs]
+    def inputs(self, table: Table, every: bool = False) -> tuple[Any, Any]:
+        """Return the inputs and the order of the rows, which is that of time in a series.
+
+        They are those that the terms use, or all that the fit had. Unknown levels of a category are taken as a level
+        without an effect.
+        """
+        used = self.predictor.input_names if every else self.predictor.used_inputs
+        inputs = [each for each in self.predictor.inputs if each.name in used]
         order = time_order(table, self.time if self.lags else None)
         X = select_inputs(table, inputs, optional=[self.target] if self.lags else [])
+        self.predictor = accept_levels(self.predictor, X)
         return X.iloc[order].reset_index(drop=True), order
+
+    def unseen(self, table: Table) -> dict[str, Any]:
+        """Return which rows have a level that the fit did not have, by the categories that the terms use."""
+        found: dict[str, Any] = {}
+        for each in self.known_inputs:
+            if each.categories is not None and each.name in self.predictor.used_inputs:
+                column = table.columns[each.name]
+                rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, each.categories))).to_numpy()
+                found |= {each.name: rows} if rows.any() else {}
+        return found
 
     def predict(self, table: Table, proba: bool) -> dict[str, Any]:
         """Return a column of predictions, in the order of the table, and with `proba` one per class."""
@@ -74,20 +106,38 @@ class SavedModel:
                         for j, label in enumerate(self.predictor.classes or [])}  # fmt: skip
         return columns
 
-    def clipped(self, table: Table) -> tuple[int, list[str]]:
-        """Return how many rows have inputs outside the range of the training data that are clipped, and which inputs.
+    def intervals(self, table: Table, coverage: float) -> dict[str, Any]:
+        """Return the ends of prediction intervals; the models of the folds may use other inputs than the terms."""
+        X, _ = self.inputs(table, every=True)
+        lower, upper = self.predictor.predict_interval(X, coverage=coverage)
+        return {"lower": lower, "upper": upper}
+
+    def clipped(self, table: Table) -> dict[str, Any]:
+        """Return which rows lie outside the range of the training data and are clipped, by the inputs that do.
 
         Rows of a series that are forecast are not counted.
         """
         X, order = self.inputs(table)
         n_past = count_past(table, self.target, order) if self.lags and self.target in X else len(X)
-        found = self.predictor.clipped(X.iloc[:n_past])
-        names = [name for name, column in zip(self.predictor.input_names, found.T, strict=True) if column.any()]
-        return int(found.any(axis=1).sum()), names
+        found = np.zeros((len(X), len(self.predictor.inputs)), dtype=bool)
+        found[order[:n_past]] = self.predictor.clipped(X.iloc[:n_past])
+        return {name: rows for name, rows in zip(self.predictor.input_names, found.T, strict=True) if rows.any()}
 
-    def unseen(self, table: Table) -> dict[str, int]:
-        """Return how many rows have a category that the fit did not have, by the names of inputs that have some."""
-        return {} if self.lags else self.predictor.count_unseen(self.inputs(table)[0])
+    def extrapolated(self, table: Table) -> dict[str, Any]:
+        """Return which rows lie outside the range of the training data, by the inputs that do, also of linear terms.
+
+        The ranges are those of the effects in the metadata, which are rounded; others are not known.
+        """
+        found: dict[str, Any] = {}
+        for effect in (self.predictor.facts or {}).get("effects", []):
+            name, values = effect["inputs"][0], effect["values"][0]
+            used = name in self.predictor.used_inputs and name in table.columns and not self.lags
+            if len(effect["inputs"]) == 1 and not effect["categories"][0] and used:
+                margin = RANGE_ROUNDING * max(abs(values[0]), abs(values[-1]))
+                column = table.columns[name].values
+                rows = (column < values[0] - margin) | (column > values[-1] + margin)
+                found |= {name: rows} if rows.any() else {}
+        return found
 
     def score(self, table: Table, predicted: Any) -> str:
         """Return how well predictions agree with the target, for a message; empty if the table does not have it."""
@@ -120,43 +170,153 @@ class SavedModel:
         return X.iloc[kept].reset_index(drop=True), pd.Series(y, name=target)
 
 
-def run_predict(model: Path, data: Path, out: Path | None, proba: bool, console: Console) -> dict[str, Any]:
+def accept_levels(predictor: tw.Predictor, X: Any) -> tw.Predictor:
+    """Return a predictor that takes all levels of the categories in X; those it does not know have no effect."""
+
+    def extend(program: Any) -> Any:
+        inputs = []
+        for one in program.schema.inputs:
+            if one.kind == "category" and one.name in X and getattr(one, "unseen", None) is None:
+                levels = [level for level in pd.unique(X[one.name]) if level is not None]
+                known = set(map(str, one.categories))
+                one = replace(one, categories=(*one.categories, *(level for level in levels if level not in known)))
+            inputs.append(one)
+        folds = tuple(replace(fold, program=extend(fold.program)) for fold in program.folds)
+        return replace(program, schema=replace(program.schema, inputs=tuple(inputs)), folds=folds)
+
+    return replace(predictor, _program=extend(predictor._program))
+
+
+def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptions, console: Console) -> dict[str, Any]:
     """Run `termwise predict` and return what `--json` prints."""
     if out is not None:
         check_output(out, [model, data])
         if out.suffix not in FORMATS:
             raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
     saved = SavedModel(model)
-    if proba and not hasattr(saved.predictor, "predict_proba"):
-        raise UsageError("--proba requires a classifier with probabilities, as of --method auto: leave it out.")
-    table = saved.read(data)
-    columns = saved.predict(table, proba)
+    check_predict(saved, options)
+    with console.step(f"predicting {data.name}"):
+        table = saved.read(data, options.keep)
+        columns = kept_columns(table, options.keep) | saved.predict(table, options.proba)
+        if options.interval is not None:
+            columns |= saved.intervals(table, options.interval)
+        clipped, unseen = saved.clipped(table), saved.unseen(table)
+        outside = saved.extrapolated(table) | clipped
+        if options.details:
+            columns |= {"outside range": names_by_row(outside, table.n_rows),
+                        "unseen levels": names_by_row(unseen, table.n_rows)}  # fmt: skip
     if out is not None:
         write_atomically(out, serialise(columns, out.suffix))
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
-    n_clipped, clipped = saved.clipped(table)
-    if n_clipped:
-        console.print(f"{n_clipped} of {counted(table.n_rows, 'row')} outside the range of the training data in "
-                      f"{', '.join(clipped)}: terms were evaluated at the boundary")  # fmt: skip
-    unseen = saved.unseen(table)
-    for name, count in unseen.items():
-        console.print(f"{count} of {counted(table.n_rows, 'row')} with a category of {name} that the fit did not have: "
-                      "predicted without an effect of it")  # fmt: skip
+    linear = {name: rows for name, rows in outside.items() if name not in clipped}
+    rows_clipped = print_outside(table, clipped, "terms were evaluated at the boundary", console)
+    rows_extrapolated = print_outside(table, linear, "linear terms were extrapolated", console)
+    print_unseen(table, unseen, console)
     if out is None and not console.as_json:
         sys.stdout.write(serialise(columns, ".csv").decode())
-    predictions = {name: values.tolist() for name, values in columns.items()}
+    predictions = {name: plain_list(values) for name, values in columns.items()}
     return {"command": "predict", "model": str(model), "data": str(data), "output": None if out is None else str(out),
-            "rows": table.n_rows, "rows_clipped": n_clipped, "inputs_clipped": clipped, "rows_unseen": unseen,
-            **predictions}  # fmt: skip
+            "rows": table.n_rows, "rows_clipped": rows_clipped, "inputs_clipped": list(clipped),
+            "rows_extrapolated": rows_extrapolated, "inputs_extrapolated": list(linear),
+            "rows_unseen": {name: int(rows.sum()) for name, rows in unseen.items()}, **predictions}  # fmt: skip
+
+
+def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...], console: Console) -> dict[str, Any]:
+    """Run `termwise explain` and return what `--json` prints."""
+    if out is not None:
+        check_output(out, [model, data])
+        if out.suffix not in FORMATS:
+            raise UsageError(f"-o must end in one of {', '.join(FORMATS)}, got {out.name}.")
+    saved = SavedModel(model)
+    if saved.lags:
+        raise UsageError("termwise explain requires a model of independent rows, got one of a time series: its report "
+                         "shows the terms.")  # fmt: skip
+    table = saved.read(data, keep)
+    columns = kept_columns(table, keep) | saved.predict(table, proba=False)
+    X, _ = saved.inputs(table)
+    found, classes = tw.diagnostics.contributions(saved.predictor, X), saved.predictor.classes
+    rows, output = np.arange(table.n_rows), np.zeros(table.n_rows, dtype=np.intp)
+    if classes and len(classes) > 2:  # of the class that is predicted
+        output = np.array([classes.index(label) for label in columns["prediction"].tolist()])
+    columns["base"] = found.base[output]
+    columns |= {f"effect of {name}": found.values[rows, j, output] for j, name in enumerate(found.effects)}
+    if out is not None:
+        write_atomically(out, serialise(columns, out.suffix))
+    what = "score of the class" if classes else "prediction"
+    console.print(f"{what} = base + the sum of the effects, for {counted(table.n_rows, 'row')}"
+                  + ("" if out is None else f", in {out}"))  # fmt: skip
+    print_unseen(table, saved.unseen(table), console)
+    if out is None and not console.as_json:
+        sys.stdout.write(serialise(columns, ".csv").decode())
+    return {"command": "explain", "model": str(model), "data": str(data), "output": None if out is None else str(out),
+            "rows": table.n_rows, **{name: plain_list(values) for name, values in columns.items()}}  # fmt: skip
+
+
+def plain_list(values: Any) -> list[Any]:
+    """Return a column for JSON, with None for missing values."""
+    return [None if value != value else value for value in values.tolist()]
+
+
+def check_predict(saved: SavedModel, options: PredictOptions) -> None:
+    """Raise on options that the model does not allow."""
+    if options.proba and not hasattr(saved.predictor, "predict_proba"):
+        raise UsageError("--proba requires a classifier with probabilities, as of --method auto: leave it out.")
+    if options.interval is None:
+        return
+    if not 0 < options.interval < 1:
+        raise UsageError(f"--interval must be between 0 and 1, got {options.interval:g}: 0.9 gives 90 % intervals.")
+    if saved.lags or not hasattr(saved.predictor, "predict_interval"):
+        raise UsageError("--interval requires a regression of --method auto, which has the models of its folds, got "
+                         "another model: leave it out.")  # fmt: skip
+
+
+def kept_columns(table: Table, names: Sequence[str]) -> dict[str, Any]:
+    """Return columns of the table that are written beside the predictions, whole numbers without decimals."""
+    kept = {}
+    for name in names:
+        values = find_column(table, name).values
+        if name in RESULTS or name.startswith("probability of "):
+            raise ValueError(f"{name} cannot be kept, since it is the name of a result: rename the column.")
+        whole = values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values == np.round(values))))
+        kept[name] = values.astype(np.int64) if whole and np.abs(values).max() < 2**53 else values
+    return kept
+
+
+def names_by_row(rows: dict[str, Any], n: int) -> Any:
+    """Return for each row the names whose mask has it, separated by semicolons."""
+    return np.array(["; ".join(name for name, mask in rows.items() if mask[i]) for i in range(n)], dtype=object)
+
+
+def print_outside(table: Table, inputs: dict[str, Any], action: str, console: Console) -> int:
+    """Print and return how many rows lie outside the range of the training data in some inputs, and what was done."""
+    rows = np.any([np.zeros(table.n_rows, dtype=bool), *inputs.values()], axis=0)
+    if inputs:
+        console.print(f"{rows.sum()} of {counted(table.n_rows, 'row')} outside the range of the training data in "
+                      f"{listed(list(inputs))}: {action}; first in {table.location(int(np.argmax(rows)))}")  # fmt: skip
+    return int(rows.sum())
+
+
+def print_unseen(table: Table, unseen: dict[str, Any], console: Console) -> None:
+    """Print how many rows have a category that the fit did not have, and what was done."""
+    for name, rows in unseen.items():
+        levels, first = listed(sorted(set(table.columns[name].values[rows]))), table.location(int(np.argmax(rows)))
+        console.print(f"{rows.sum()} of {counted(table.n_rows, 'row')} with a category of {name} that the fit did not "
+                      f"have: predicted without an effect of it ({levels}); first in {first}")  # fmt: skip
+
+
+def as_strings(values: Any) -> Any:
+    """Return an array of objects as strings, empty where a value is missing; other arrays as they are."""
+    return np.array(["" if value is None else str(value) for value in values]) if values.dtype == object else values
 
 
 def serialise(columns: dict[str, Any], suffix: str) -> bytes:
     """Return columns as the content of a CSV, Parquet or NPZ file."""
     buffer = io.BytesIO()
-    if suffix == ".npz":
-        np.savez(buffer, **columns)
+    if suffix == ".npz":  # strings as such: arrays of objects would be pickled
+        arrays: dict[str, Any] = {name: as_strings(values) for name, values in columns.items()}
+        np.savez(buffer, **arrays)
     elif suffix == ".parquet":
         import_optional("pyarrow", "parquet", "Writing Parquet files")
         pd.DataFrame(columns).to_parquet(buffer)
@@ -177,10 +337,10 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     return {"command": "report", "model": str(model), "report": str(out), "rows": None if y is None else len(y)}
 
 
-def run_export(model: Path, language: str | None, out: Path, console: Console) -> dict[str, Any]:
-    """Run `termwise export` and return what `--json` prints."""
+def run_export(model: Path, language: str | None, out: Path, console: Console, **options: Any) -> dict[str, Any]:
+    """Run `termwise export` with options of the format, and return what `--json` prints."""
     check_output(out, [model])
-    SavedModel(model).predictor.export(out, to=language)
+    SavedModel(model).predictor.export(out, to=language, **options)
     size = out.stat().st_size
     console.print(f"{out}: {size:,} bytes", style="bold")
     return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size}
@@ -204,7 +364,7 @@ def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     announce(f"fit {measured} --target y -o {model}")
     fit = run_fit(FitOptions(measured, "y", out=model, force=True), console)
     announce(f"predict {model} {new} -o {predicted}")
-    run_predict(model, new, predicted, False, console)
+    run_predict(model, new, predicted, PredictOptions(), console)
     announce(f"export {model} --to c -o {source}")
     exported = run_export(model, "c", source, console)
     announce(f"report {model} -o {report}")

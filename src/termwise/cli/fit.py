@@ -22,7 +22,9 @@ from termwise.cli import Console, UsageError
 from termwise.cli.tables import read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
 from termwise.deploy.document import write_atomically
+from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
+from termwise.explain.summary import size_lines
 from termwise.recipe import dictionaries
 
 pd = import_optional("pandas", "cli", "The command line")
@@ -32,6 +34,10 @@ N_TIME_FOLDS = 5  # of rows in the order of time: blocks of the last half, each 
 MAX_TERMS_SHOWN = 15
 MAX_OUTPUTS_SHOWN = 4  # columns of weights
 MAX_LEVELS = 20  # of a category with indicators; more are replaced by means of the target
+MAX_EFFECTS_SHOWN = 12
+MAX_CLASSES_SHOWN = 8  # of a confusion matrix
+SCORE_NAMES = {"root mean squared error": "rmse", "mean absolute error": "mae", "log loss": "log_loss", "AUC": "auc",
+               "calibration slope": "calibration_slope", "expected calibration error": "calibration_error"}  # fmt: skip
 MAX_CENTERS = 500  # radial functions on a table with more rows
 MAX_TERMS = 150  # of the default method, unless --size is larger
 REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
@@ -124,6 +130,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         "report": None if options.report is None else str(options.report), "task": task.kind, "target": task.target,
         "rows": n, "inputs": list(map(str, task.X.columns)), "estimator": facts["model"]["class"],
         "n_terms": facts["model"]["n_terms"], "n_candidates": facts["model"]["n_candidates"], "terms": facts["terms"],
+        "effects": facts["groups"], "larger_sizes": facts["model"]["larger_sizes"],
         "score": quoted_score(facts["scores"]), "scores": facts["scores"], "baselines": facts["baselines"],
         "notes": facts["notes"],
         "seconds": round(time.perf_counter() - started, 3),
@@ -362,7 +369,8 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
     header = ["term", *(f"for {name}" if several else "weight" for name in outputs), "std. error\ngiven the terms"]
     blank = [""] * (len(outputs) + 1)
     rows = []
-    for term in terms[:MAX_TERMS_SHOWN]:
+    sets = list(dict.fromkeys(tuple(term["inputs"]) for term in terms))  # terms of the same inputs stay together
+    for term in sorted(terms, key=lambda term: sets.index(tuple(term["inputs"])))[:MAX_TERMS_SHOWN]:
         error = "" if term["std_error"] is None else f"{max(term['std_error']):.4g}"
         rows.append((term["name"], *(f"{weight:.4g}" for weight in term["weight"][: len(outputs)]), error))
     if len(terms) > MAX_TERMS_SHOWN:
@@ -370,19 +378,39 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
     if not terms:
         rows.append(("none: the model is the mean", *blank))
     console.print_table(f"{title}, fitted to {counted(model['n'], 'row')}", header, rows)
+    print_effects(facts["groups"], console)
     if score:
         print_score(score, facts, console)
+    for line in size_lines(model["larger_sizes"]):
+        console.print(f"--size {line}")
+
+
+def print_effects(groups: list[dict[str, Any]], console: Console) -> None:
+    """Print the effects with their shares of the variance, unless each is one term."""
+    single = all(len(one["inputs"]) == one["n_terms"] == 1 for one in groups)
+    if single or len(groups) < 2 or groups[0]["share"] is None:
+        return
+    large = [one for one in groups if one["share"] >= MIN_SHARE][:MAX_EFFECTS_SHOWN]
+    rows = [(effect_name(one["inputs"]), str(one["n_terms"]), f"{one['share']:.1%}") for one in large]
+    if rest := groups[len(large) :]:
+        rows.append((f"... and {len(rest)} more", "", f"{sum(one['share'] for one in rest):.1%}"))
+    console.print_table("effects: terms grouped by their inputs", ["inputs", "terms", "share of the variance"], rows)
 
 
 def print_score(score: dict[str, Any], facts: dict[str, Any], console: Console) -> None:
     """Print the score, how it was estimated, and those of baselines by the same protocol."""
     console.print(f"{score['metric']} {with_error(score)} ({score['protocol']})", style="bold")
-    details = {"root mean squared error": "rmse", "log loss": "log_loss"}
-    found = [f"{name} {score[key]:.4g}" for name, key in details.items() if key in score]
+    found = [f"{name} {score[key]:.4g}" for name, key in SCORE_NAMES.items() if key in score]
     if "coverage" in score:
         found.append(f"{score['coverage']:.0%} of these rows inside their {score['nominal']:.0%} interval")
     if found:
         console.print(", ".join(found))
+    confusion = score.get("confusion")
+    if confusion and len(confusion["classes"]) <= MAX_CLASSES_SHOWN:
+        header = ["observed", *(f"predicted {name}" for name in confusion["classes"])]
+        counts = [list(map(str, row)) for row in confusion["counts"]]
+        rows = [(name, *row) for name, row in zip(confusion["classes"], counts, strict=True)]
+        console.print_table(f"confusion matrix of {facts['confusion']['how']} predictions", header, rows)
     if facts["baselines"]:
         rows = [("this model", with_error(score), str(facts["model"]["n_terms"]))]
         rows += [(str(one.get("title", one["name"])), with_error(one), str(one["terms"])) for one in facts["baselines"]]

@@ -402,8 +402,7 @@ def select_inputs(table: Table, inputs: Iterable[Any], optional: Collection[str]
         if column.kind == "empty":
             columns[name] = column.values if each.kind == "category" else np.full(table.n_rows, np.nan)
         elif each.kind == "category":
-            if each.unseen is None:
-                check_known(table, name, column, map(str, each.categories), "categories")
+            columns[name] = column.values  # levels that the fit did not have are counted by `SavedModel`
         elif each.kind == "date":
             dates = iso_dates(column if column.kind == "date" else replace(column, values=column.values.astype(str)))
             if (wrong := dates.isna().to_numpy() & ~column.missing).any():

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from termwise._checks import check_choice
+from termwise._checks import check_bool, check_choice
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
 from termwise.basis.expressions import SourceWriter
 from termwise.deploy.program import (
@@ -29,6 +29,17 @@ from termwise.deploy.program import (
 )
 
 LINE_LENGTH = 116
+LINKS = {  # statements that change the @q outputs y
+    "log": ["for (int k = 0; k < @q; ++k) y[k] = $exp(y[k]);"],
+    "sorted": [  # by insertion
+        "for (int k = 1; k < @q; ++k) {",
+        "    const $real value = y[k];",
+        "    int i = k;",
+        "    for (; i > 0 && y[i - 1] > value; --i) y[i] = y[i - 1];",
+        "    y[i] = value;",
+        "}",
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -56,13 +67,16 @@ class CNames:
 
     def step(self, name: str, lines: list[str], **tables: Any) -> str:
         """Write the tables and the function of a step."""
-        text = re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", textwrap.indent("\n".join(lines), "    "))
         arrays = "".join(self.array(f"{name}_{key}", values) for key, values in tables.items())
         head = f"static void {self.name}_{name}(const {self.real} *z, {self.real} *g)"
-        return f"{arrays}\n{head}\n{{\n    (void)z;\n{text}\n}}\n"
+        return f"{arrays}\n{function(head, ['(void)z;', *self.with_tables(name, lines)])}"
+
+    def with_tables(self, name: str, lines: Iterable[str]) -> list[str]:
+        """Return lines of code with the names of the tables of a step."""
+        return [re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", line) for line in lines]
 
 
-def source(program: Program, dtype: str = "float64", name: str = "model") -> str:
+def source(program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False) -> str:
     """Return the file.
 
     Parameters
@@ -73,7 +87,10 @@ def source(program: Program, dtype: str = "float64", name: str = "model") -> str
         Precision of all numbers: double or float.
     name : str, default="model"
         Prefix of the names of all functions and tables.
+    gradient : bool, default=False
+        Whether to write a function `NAME_gradient` too.
     """
+    check_bool("gradient", gradient, remedy="True writes a function for it too")
     check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII)):
         raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
@@ -92,16 +109,23 @@ def source(program: Program, dtype: str = "float64", name: str = "model") -> str
         prototypes += [f"int {name}_decision_function(const {c.real} *x, {c.real} *y)"]
         proba = [f"int {name}_predict_proba(const {c.real} *x, {c.real} *p)"]
         prototypes += proba if program.labels.sharpness is not None else []
+    if gradient:
+        prototypes += [f"int {name}_gradient(const {c.real} *x, {c.real} *g)"]
     parts = [
         _input(program, c),
         *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),
         c.step("linear", linear, weights=program.linear.weights, intercept=program.linear.intercept),
         _outputs(program, c),
-        _predictions(program, c, prototypes),
+        _predictions(program, c, prototypes[: len(prototypes) - gradient]),
     ]
+    if gradient:
+        from termwise.deploy.c_gradient import gradient_functions  # which imports from here
+
+        parts += gradient_functions(program, c, prototypes[-1])
     text = "\n".join(parts).replace("$real", c.real)
     text = re.sub(r"\$(\w+)\(", rf"\1{'f' * (c.real == 'float')}(", text)
-    return f"{_comment(program, prototypes)}\n#include <math.h>\n\n{text}"
+    declared = "".join(f"{head};\n" for head in prototypes)
+    return f"{_comment(program, prototypes)}\n#include <math.h>\n\n{declared}\n{text}"
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
@@ -120,11 +144,13 @@ class ExpressionWriter(SourceWriter):
         "minimum": "({0} > {1} ? {1} : {0})",
         "where": "({0} ? {1} : {2})",
         "isnan": "isnan({0})",
+        "equal": "({0} == {1})",
+        "greater": "({0} > {1})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "sum_squares": ("0", "{total} += {0} * {0};"),
         "dot": ("0", "{total} += {0} * {1};"),
-        "power_product": ("1", "if ({1}) {total} *= $pow({0}, ($real){1});"),
+        "power_product": ("1", "if ({1} > 0) {total} *= $pow({0}, ($real){1});"),
     }
     constant = "const $real {name} = {value};"
     changing = "$real {name} = {value};"
@@ -244,7 +270,7 @@ def _input(program: Program, c: CNames) -> str:
     lines += ["z[i] = value;"]
     loop = [f"for (int i = 0; i < {len(schema.columns)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
     head = f"static int {c.name}_read(const $real *x, $real *z)"
-    return f"{tables}\n{_function(head, ['(void)x;', '(void)z;', *loop, 'return 0;'])}"
+    return f"{tables}\n{function(head, ['(void)x;', '(void)z;', *loop, 'return 0;'])}"
 
 
 def _outputs(program: Program, c: CNames) -> str:
@@ -269,10 +295,11 @@ def _outputs(program: Program, c: CNames) -> str:
         if lags is not None and i == split:
             lines += [f"for (int k = 0; k < {sizes[i + 1]}; ++k) if (!isfinite(z{i + 1}[k])) return k + 1;"]
     lines += [f"{c.name}_linear(z{len(sizes) - 1}, y);", "return 0;"]
-    return _function(f"static int {c.name}_outputs(const $real *x, $real *y)", lines)
+    return function(f"static int {c.name}_outputs(const $real *x, $real *y)", lines)
 
 
-def _function(head: str, lines: Iterable[str]) -> str:
+def function(head: str, lines: Iterable[str]) -> str:
+    """Write a function."""
     return f"{head}\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
 
 
@@ -280,8 +307,11 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
     """Write the public functions with these prototypes."""
     labels, q = program.labels, len(program.linear.intercept)
     outputs = [f"return {c.name}_outputs(x, y);"]
+    if labels is None and program.link == "identity":
+        return function(heads[0], outputs)
     if labels is None:
-        return _function(heads[0], outputs)
+        start = [f"const int status = {c.name}_outputs(x, y);", "if (status) return status;"]
+        return function(heads[0], [*start, *(line.replace("@q", str(q)) for line in LINKS[program.link]), "return 0;"])
     m, names = len(labels.classes), []
     for label in labels.classes:
         text = label if isinstance(label, str) else json.dumps(label)
@@ -300,9 +330,9 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
     ]
     functions = [
         f"const char *const {c.name}_classes[{m}] = {{{', '.join(names)}}};\n",
-        _function(heads[0], [*start, *choice, "return 0;"]),
-        _function(heads[1], outputs),
-        *(_function(head, [*start, *softmax, "return 0;"]) for head in heads[2:]),
+        function(heads[0], [*start, *choice, "return 0;"]),
+        function(heads[1], outputs),
+        *(function(head, [*start, *softmax, "return 0;"]) for head in heads[2:]),
     ]
     return "\n".join(functions)
 
@@ -323,12 +353,16 @@ def _comment(program: Program, heads: list[str]) -> str:
         fill = "; NaN where it is missing" if one.missing and one.fill is None else fill
         lines.append(f"    x[{j}]  {one.name}{kinds}{fill}{'' if j in program.schema.used else '; not used'}")
     if labels is None:
-        lines += ["", f"y receives {q} output{'s' * (q > 1)}."]
+        sizes = {"log": ", positive", "sorted": ", in ascending order"}
+        lines += ["", f"y receives {q} output{'s' * (q > 1)}{sizes.get(program.link, '')}."]
     else:
         classes = ", ".join(f"{i} {label}" for i, label in enumerate(labels.classes))
         outputs = "one output, positive for the second class" if q == 1 else f"{q} outputs, one for each class"
         proba = f"; p their {len(labels.classes)} probabilities" * (labels.sharpness is not None)
         lines += ["", f"label receives the number of a class: {classes};", f"y receives {outputs}{proba}."]
+    if any("_gradient(" in head for head in heads):
+        rows = f"of each of {q} outputs y by {d} inputs" if q > 1 else f"of y by {d} inputs"
+        lines += ["", f"g receives the derivatives {rows}; they are NAN for categories."]
     lines += ["", "All functions return 0, or the number, counted from 1, of an input that is missing or no known"]
     lines += ["category (of a past value, where there are several rows). The terms:", ""]
     lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Sizes = dict[str, int]  # lengths of axes by name
 
 FORMAT = "termwise-model"
-VERSION = 3  # 2 adds models of folds; 3 missing values, unseen categories and dates
+VERSION = 3  # 2 adds models of folds; 3 links, missing values, unseen categories and dates
 MAX_BYTES = 1 << 30  # a larger file is no small model
 MAX_INTEGER = 2**31 - 1  # larger numbers are no index, lag or power of any model
 MAX_FLOAT = float(np.finfo(np.float64).max)

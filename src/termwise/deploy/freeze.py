@@ -46,6 +46,7 @@ from termwise.deploy.program import (
     LevelEffects,
     Linear,
     PairProducts,
+    PresentPairProducts,
     Program,
     ProgramStep,
     SelectColumns,
@@ -99,7 +100,8 @@ def _freeze_terms(estimator: Any, model: Any, before: list[Any], terms: FittedTe
     check_lags(steps, "estimator")
     steps, columns = prune(steps, np.arange(len(names)))
     schema = replace(schema, columns=schema.columns[columns], categories=schema.categories[columns])
-    return Program(schema, steps, *outputs_of(terms, names), series)
+    link = terms.link if terms.candidates.labels is None else "identity"
+    return Program(schema, steps, *outputs_of(terms, names), series, link=link)
 
 
 def flatten(transformer: Any) -> Iterator[Any]:
@@ -401,11 +403,12 @@ def _(basis: bases.AnovaBasis) -> list[ProgramStep]:
     """Single functions are of two copies of the inputs: those of linear functions alone, and those of all others."""
     parameters = basis.frozen()
     clipped, d = parameters.pop("clipped"), basis.n_features_in_
+    step = PresentPairProducts if basis.missing_[parameters["columns"]].any() else PairProducts
     linear, within = _clip_to(basis.linear_ranges()), _clip_to(basis.ranges_)
     if len(set(clipped.tolist())) < 2:
-        return [*(within if clipped.any() else linear), PairProducts(**parameters)]
+        return [*(within if clipped.any() else linear), step(**parameters)]
     parameters["columns"] = parameters["columns"] + d * clipped
-    return [_concatenate([linear, within], d), PairProducts(**parameters)]
+    return [_concatenate([linear, within], d), step(**parameters)]
 
 
 class Fourier(ProgramStep, kind="waves", expression=WAVE):

@@ -157,6 +157,8 @@ OPERATIONS = {
     "minimum": "Min",
     "where": "Where",
     "isnan": "IsNaN",
+    "equal": "Equal",
+    "greater": "Greater",
 }
 
 
@@ -341,6 +343,20 @@ def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
     return graph.node("Expand", intercept, rows)
 
 
+def add_link(link: str, graph: Graph, outputs: str, q: int) -> str:
+    """Add the predictions of a regression, (n, q); quantiles are sorted by exchanges of neighbours."""
+    if link == "log":
+        return graph.node("Exp", outputs)
+    if link == "identity":
+        return outputs
+    columns = [graph.columns(outputs, np.array([j])) for j in range(q)]
+    for last in range(q - 1, 0, -1):
+        for j in range(last):
+            pair = columns[j], columns[j + 1]
+            columns[j], columns[j + 1] = graph.node("Min", *pair), graph.node("Max", *pair)
+    return graph.node("Concat", *columns, axis=1)
+
+
 def add_label(labels: ClassLabels, graph: Graph, scores: str) -> str:
     """Add the class of each row, (n,)."""
     if len(labels.classes) == 2:
@@ -365,6 +381,7 @@ def _add_predictions(program: Program, graph: Graph, scores: str) -> list[tuple[
     """Add the results; return their names, types and shapes."""
     q, labels = len(program.linear.intercept), program.labels
     one_output = program.linear.one_output
+    scores = add_link(program.link, graph, scores, q)
     value = graph.node("Squeeze", scores, graph.constant(np.array([1]))) if one_output else scores
     shape = [None] if one_output else [None, q]
     if labels is None:
@@ -537,5 +554,5 @@ def _add_model(model: Any, graph: Graph, names: Sequence[str], converted: Callab
             terms = converted(last.fitted_terms_.basis)
     scores = add_outputs(linear, graph, terms)
     if labels is None:
-        return [scores]
+        return [add_link(last.fitted_terms_.link, graph, scores, len(linear.intercept))]
     return [add_label(labels, graph, scores), add_class_columns(labels, graph, scores)]

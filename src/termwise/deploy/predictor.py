@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -18,22 +19,31 @@ from sklearn.utils.metaestimators import available_if
 
 from termwise._checks import check_bool, check_choice, check_number
 from termwise.basis.encoder import is_frame
-from termwise.deploy import document
+from termwise.deploy import document, latex, sql, symbolic
 from termwise.deploy.freeze import freeze
+from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
 from termwise.linalg.conformal import SIDES
 
 Floats = NDArray[np.float64]
 
-# Export formats, with the suffix of their files: a module of this package of that name, imported on first use, whose
-# function `source(program, **options)` returns the content of the file.
-EXPORTS = {"json": ".json", "python": ".py", "c": ".c", "onnx": ".onnx"}
+# Export formats, with the suffix of their files and a module of this package, imported on first use, whose function
+# `source(program, **options)` returns the content of the file.
+EXPORTS = {
+    "json": (".json", ""),
+    "sympy": (".sympy.py", "symbolic"),
+    "python": (".py", "python"),
+    "c": (".c", "c"),
+    "onnx": (".onnx", "onnx"),
+    "sql": (".sql", "sql"),
+    "latex": (".tex", "latex"),
+}
 
 
 def _has_intervals(predictor: Any) -> bool:
     """Whether a model has intervals; raise with the remedy if it has none."""
-    if not predictor._program.folds or predictor.task != "regression":
+    if not predictor._program.folds or predictor.task != "regression" or predictor.link == "sorted":
         raise AttributeError(
             "predict_interval requires a regression with fold models, got one without: fit with selection_cv=10 and "
             "save it again."
@@ -46,7 +56,8 @@ class Predictor:
     """A fitted model without its data: the parameters needed to predict, and nothing else.
 
     Every fitted estimator has one, `estimator.predictor_`; `from_estimator` makes one of a pipeline too. It holds the
-    selected terms only, can be saved as one JSON file of plain data, and exported to Python, C or ONNX.
+    selected terms only, can be saved as one JSON file of plain data, and exported to Python, C, ONNX, SQL, SymPy
+    or LaTeX.
 
     Attributes
     ----------
@@ -70,6 +81,9 @@ class Predictor:
         The intercepts.
     classes : list or None
         The labels of a classifier.
+    link : {"identity", "log", "sorted"}
+        How the outputs of a regression become predictions: as they are, by the exponential function, or sorted
+        (several quantiles).
     facts : dict or None
         Metadata of the model, as collected by `termwise.diagnostics.facts`; stored in the file.
 
@@ -115,6 +129,7 @@ class Predictor:
     weights: Floats = field(init=False)
     intercept: Floats = field(init=False)
     classes: list[Any] | None = field(init=False)
+    link: str = field(init=False)
 
     def __post_init__(self) -> None:
         program = self._program
@@ -129,6 +144,7 @@ class Predictor:
             "weights": linear.weights.copy(),
             "intercept": linear.intercept.copy(),
             "classes": None if labels is None else list(labels.classes),
+            "link": program.link,
         }
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
@@ -181,7 +197,7 @@ class Predictor:
         if return_clipped:
             return self.predict(X), self.clipped(X).any(axis=1)
         if self.classes is None:
-            return self._outputs(X)
+            return self._shaped(self._program.respond(self._program.outputs(X)), X)
         outputs = self._program.outputs(X)
         number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
         return np.asarray(self.classes)[number]
@@ -200,6 +216,21 @@ class Predictor:
             One column for each of `inputs`; that of an input used by linear terms alone is False.
         """
         return self._program.clipped(X)
+
+    def terms(self, X: Any) -> Floats:
+        """Return the values of the terms, whose weighted sum is the output.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+
+        Returns
+        -------
+        terms : ndarray of shape (m, k)
+            One column for each of `term_names`.
+        """
+        return self._program.terms(X)
 
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that the fit did not have, by the names of inputs that have some.
@@ -220,7 +251,17 @@ class Predictor:
         X : array-like, sparse matrix or data frame of shape (m, d)
             Inputs.
         """
-        return self._outputs(X)
+        return self.linear_predictor(X)
+
+    def linear_predictor(self, X: Any) -> NDArray:
+        """Return the weighted sum of the terms and the intercept: what `link` is applied to in predictions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+        """
+        return self._shaped(self._program.outputs(X), X)
 
     @available_if(lambda self: self._program.labels is not None and self._program.labels.sharpness is not None)
     def predict_proba(self, X: Any) -> NDArray:
@@ -267,8 +308,9 @@ class Predictor:
         lower, upper = ends[..., 0] if self._program.linear.one_output else ends
         return lower, upper
 
-    def _outputs(self, X: Any) -> NDArray:
-        outputs = self._program.outputs(X).astype(_dtype(X), copy=False)
+    def _shaped(self, outputs: Floats, X: Any) -> NDArray:
+        """Return outputs in the precision of the inputs, as a vector if the targets were one."""
+        outputs = outputs.astype(_dtype(X), copy=False)
         return outputs[:, 0] if self._program.linear.one_output else outputs
 
     def free_run(self, X: Any, start: int | None = None) -> Floats:
@@ -303,6 +345,37 @@ class Predictor:
         for t in range(start, len(table)):
             table[t, output] = self.predict(table[max(0, t - lags.longest) : t + 1])[-1]
         return table[:, output]
+
+    def gradient(self, X: Any) -> Floats:
+        """Return the derivatives of the predictions by the inputs.
+
+        Of a classifier, they are those of `decision_function`. They are exact: the formulas of the terms are
+        differentiated. An input outside the range of the training data, for which terms are evaluated at the boundary
+        of that range, has no effect on them there. At kinks, as at the end of that range, it is the derivative from the
+        right.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+
+        Returns
+        -------
+        gradient : ndarray of shape (m, d) or (m, q, d)
+            One column for each of `inputs`, with zeros for those that no term uses and where they are missing, and NaN
+            for categories and dates.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from termwise import BasisRidge
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> BasisRidge(alpha=0).fit(X, X @ [1.0, 3.0]).predictor_.gradient(X[:2]).round(6)
+        array([[1., 3.],
+               [1., 3.]])
+        """
+        found = gradient(self._program, X)
+        return found[:, 0] if self._program.linear.one_output else found
 
     # -- changed copies ------------------------------------------------------------------------------------------------
 
@@ -346,6 +419,8 @@ class Predictor:
         parts = {name: document.to_plain(getattr(self._program, name)) for name in names}
         if self._program.folds:
             parts["folds"] = [one.to_plain() for one in self._program.folds]
+        if self.link != "identity":
+            parts["link"] = self.link
         return {
             "format": document.FORMAT,
             "version": self._program.version,  # the lowest that can express it, for older releases to read
@@ -374,28 +449,32 @@ class Predictor:
         ----------
         path : str or path
             Where to.
-        to : {"onnx", "c", "python", "json"}, default=None
+        to : {"onnx", "c", "python", "sql", "sympy", "latex", "json"}, default=None
             "onnx": a graph for any ONNX runtime; "c": one C99 source file that needs no library and allocates no
-            memory; "python": a module that imports `math` alone; "json": the same as `save`. None: by the suffix of the
-            path.
+            memory; "python": a module that imports `math` alone; "sql", "sympy" and "latex": as `to_sql`, `to_sympy`
+            and `to_latex`; "json": the same as `save`. None: by the suffix of the path, `.onnx`, `.c`, `.py`, `.sql`,
+            `.sympy.py`, `.tex` or `.json`.
         **options : dict
             For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, the prefix of the names of
-            functions.
+            functions, and `gradient=True`, which writes a function for the gradient too; for "sql" and "latex" the
+            parameters of `to_sql` and `to_latex`.
 
         Notes
         -----
         In float64 all formats agree with `predict` to 1e-12 of the sum of the absolute values of the terms, in float32
-        to about 1e-4 for inputs of ordinary size.
+        to about 1e-4 for inputs of ordinary size; LaTeX is rounded.
 
         Python and C reject the inputs that `predict` rejects; in C categories are numbers, which a comment lists. ONNX
         cannot reject inputs: where a number is missing that must not be, the result is NaN, and an unknown category is
         none of the known ones. A missing value is None or NaN in Python, NaN in C and ONNX, and of strings in ONNX the
-        empty one. Of dates, all formats but "json" take the parts as numbers, such as `year(sold)`, see `TableEncoder`.
+        empty one. In SQL the result is NULL for inputs that `predict` rejects. Of dates, all formats but "json" take
+        the parts as numbers, such as `year(sold)`, see `TableEncoder`.
         """
-        formats = {suffix: name for name, suffix in EXPORTS.items()}
-        to = formats.get(Path(path).suffix, Path(path).suffix) if to is None else to
+        formats = {suffix: name for name, (suffix, _) in EXPORTS.items()}  # the longer of two that fit comes first
+        found = [name for suffix, name in formats.items() if Path(path).name.endswith(suffix)]
+        to = (found[0] if found else Path(path).suffix) if to is None else to
         check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {', '.join(formats)}")
-        source = None if to == "json" else import_module(f"termwise.deploy.{to}").source
+        source = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to][1]}").source
         allowed = [] if source is None else list(inspect.signature(source).parameters)[1:]
         for name in options:
             if name not in allowed:
@@ -405,8 +484,108 @@ class Predictor:
         if source is None:
             self.save(path)
         else:
-            program = replace(self._program, schema=self._program.schema.numeric_dates())
-            document.write_atomically(path, source(program, **options))
+            document.write_atomically(path, source(self._exported, **options))
+
+    @cached_property
+    def _exported(self) -> Program:
+        """The model of a table with the parts of dates as numbers."""
+        return replace(self._program, schema=self._program.schema.numeric_dates())
+
+    def to_sql(
+        self,
+        table: str | Sequence[str] = "data",
+        keep: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        view: str | None = None,
+    ) -> str:
+        """Return a query in SQL that predicts every row of a table.
+
+        It has the syntax that SQLite (from 3.35 on, with its mathematical functions), DuckDB and PostgreSQL share. Its
+        columns are those to keep and `prediction` (`prediction_1` and so on of several outputs); of a classifier
+        `label`, `score` or one per class (`score_yes`), and, where it has them, the probabilities of the classes
+        (`probability_yes`). An underscore is added to a name that a kept column has. They are NULL for rows that
+        `predict` rejects, such as those with a missing number that was never missing in the fit.
+
+        Parameters
+        ----------
+        table : str or sequence of str, default="data"
+            Name of the table; a sequence is a qualified name, such as `("schema", "table")`.
+        keep : sequence of str, default=None
+            Columns of the table to return beside the predictions, for example its key; None: the inputs in use.
+        order_by : str or sequence of str, default=None
+            Columns that order the rows in time, required for a model of past values.
+        view : str, default=None
+            Name of a view to create; None: the query alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from termwise import BasisRidge
+        >>> X = np.arange(6.0).reshape(-1, 1)
+        >>> query = BasisRidge(alpha=0).fit(X, 2 * X[:, 0] + 1).predictor_.to_sql("samples")
+        >>> query.splitlines()[-4:-1]
+        ['    "x0",', '    1.0e0 + 2.0e0 * input_1 AS "prediction"', 'FROM step_0;']
+        """
+        return sql.source(self._exported, table, keep, order_by, view)
+
+    def to_latex(self, digits: int | None = 4) -> str:
+        r"""Return the model as equations in LaTeX, in an `align*` environment of amsmath.
+
+        The first equations are linear combinations of the terms, the others define the terms :math:`h_k` and the parts
+        :math:`u_i` that several of them share. A category is an indicator, and replacements of missing values are left
+        out.
+
+        Parameters
+        ----------
+        digits : int, default=4
+            Significant digits of numbers; None: all.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from termwise import BasisRidge
+        >>> X = np.arange(6.0).reshape(-1, 1)
+        >>> print(BasisRidge(alpha=0).fit(X, 2 * X[:, 0] + 1).predictor_.to_latex())
+        \begin{align*}
+        \hat{y} &= 1 + 2\,x_{0}
+        \end{align*}
+        <BLANKLINE>
+        """
+        return latex.source(self._exported, digits)
+
+    def to_sympy(self, proba: bool = False) -> Any:
+        """Return the model as an expression of SymPy.
+
+        Symbols have the names of the inputs. The symbol `kind=a` of a category is 1 where the input is this category,
+        else 0, and that of a past value is called `x(t-2)`.
+
+        Parameters
+        ----------
+        proba : bool, default=False
+            Whether to return the probabilities of the classes instead.
+
+        Returns
+        -------
+        expression : sympy.Expr or list of sympy.Expr
+            What `predict`, or of a classifier `decision_function`, returns: a list of several outputs; with `proba`
+            what `predict_proba` returns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from termwise import BasisRidge
+        >>> X = np.arange(6.0).reshape(-1, 1)
+        >>> BasisRidge(alpha=0).fit(X, 2 * X[:, 0] + 1).predictor_.to_sympy()  # doctest: +SKIP
+        2.0*x0 + 1.0
+        """
+        check_bool("proba", proba, remedy="True is for classifiers with predict_proba")
+        found = symbolic.expressions(self._exported)
+        name = "probabilities" if proba else "prediction" if self.classes is None else "score"
+        if name not in found:
+            raise ValueError(
+                f"proba=True requires a classifier with probabilities, got a {self.task} without: leave it out."
+            )
+        return found[name]
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
-from termwise.basis.anova import SINGLE
 from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, variable, where, z
 from termwise.basis.lag import lagged
+from termwise.basis.shapes import SHAPES, present_function, single_function
 from termwise.deploy.document import (
     Integers,
     Reals,
@@ -38,10 +38,12 @@ from termwise.deploy.document import (
 from termwise.deploy.inputs import InputSchema
 from termwise.design import EVERY
 from termwise.linalg.conformal import ResidualScale, cv_plus
+from termwise.linalg.losses import LINKS
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+RESPONSES = ("identity", "log", "sorted")  # links of regressions; probabilities of classes have a slope of their own
 STEPS: dict[str, type[ProgramStep]] = {}  # by their kinds, which model files name
 
 
@@ -138,16 +140,21 @@ class ProgramStep(Record):
         return replace(self, **changed), needed  # type: ignore[type-var]
 
 
-class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE):
+class PairProducts(ProgramStep, kind="anova", axis="singles"):
     """Products of one or two functions of single inputs, of `AnovaBasis`."""
 
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
     places: Annotated[Floats, Reals(("singles",))]
     units: Annotated[Floats, Reals(("singles",), positive=True)]
-    bumps: Annotated[Indices, Integers(("singles",), of="two")]  # 1 for a bump
+    bumps: Annotated[Indices, Integers(("singles",), of="shapes")]  # 1 for a bump, see `basis.shapes`
     first: Annotated[Indices, Integers(("terms",), of="singles")]
     second: Annotated[Indices, Integers(("terms",), of="singles", low=-1)]  # -1 for no second factor
-    known_sizes: ClassVar[Sizes] = {"two": 2}
+    known_sizes: ClassVar[Sizes] = {"shapes": len(SHAPES)}
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The functions of single inputs, of the kinds in use."""
+        return single_function(frozenset(self.bumps.tolist()))
 
     def evaluate(self, Z: Floats) -> Floats:
         """Multiply single functions."""
@@ -163,6 +170,15 @@ class PairProducts(ProgramStep, kind="anova", axis="singles", expression=SINGLE)
         singles, needed = super().restrict(used)
         first, second = np.split(np.where(both < 0, -1, np.searchsorted(used, both)), 2)
         return replace(singles, first=first, second=second), needed  # type: ignore[type-var]
+
+
+class PresentPairProducts(PairProducts, kind="anova_missing"):
+    """Products of one or two functions of single inputs, which are zero where their input is missing."""
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The functions of single inputs, of the kinds in use."""
+        return present_function(frozenset(self.bumps.tolist()))
 
 
 class FillMissing(ProgramStep, kind="fill", axis="inputs", expression=where(np.isnan(z), variable("values"), z)):
@@ -431,7 +447,7 @@ class FoldProgram:
         """Return the outputs for a table and the scale of the residuals, (m, q) each."""
         terms, numbers = self.program.terms(X), self.residuals
         scale = ResidualScale(numbers.scale_weights.T, numbers.scale_intercept, numbers.scale_limits)
-        return self.program.linear.combine(terms), scale.evaluate(terms)
+        return self.program.respond(self.program.linear.combine(terms)), scale.evaluate(terms)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data, without the inputs, which are those of the model of all samples."""
@@ -440,14 +456,16 @@ class FoldProgram:
         return {**encoding, **parts, **to_plain(self.residuals)}
 
     @classmethod
-    def from_plain(cls, data: Any, place: str, inputs: Any) -> FoldProgram:
-        """Return the model that plain data describe, given the plain data of the inputs."""
+    def from_plain(cls, data: Any, place: str, inputs: Any, link: str) -> FoldProgram:
+        """Return the model that plain data describe, given the plain data of the inputs and the link."""
         own, names = ["columns", "categories", "steps", "linear"], list(specs(FoldResiduals))
         data = read_dict(data, place, [*own, *names])
         fixed = {"inputs": inputs, "labels": None, "series": None}
         program = Program.from_plain({**{name: data[name] for name in own}, **fixed}, place)
         sizes = {"outputs": len(program.linear.intercept), "terms": len(program.linear.names)}
-        return cls(program, FoldResiduals.from_plain({name: data[name] for name in names}, place, sizes))
+        return cls(
+            replace(program, link=link), FoldResiduals.from_plain({name: data[name] for name in names}, place, sizes)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,6 +478,7 @@ class Program:
     labels: ClassLabels | None
     series: str | None = None  # the predicted input of a model of past values
     folds: tuple[FoldProgram, ...] = ()  # of a cross-validation that repeats the selection of terms
+    link: str = "identity"  # one of `RESPONSES`: how outputs become predictions of a regression
 
     @property
     def lags(self) -> Lags | None:
@@ -483,6 +502,10 @@ class Program:
         outputs = [apply(self.steps, Z[rows]) @ self.linear.weights.T for rows in blocks]
         return np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs]) + self.linear.intercept
 
+    def respond(self, outputs: Floats) -> Floats:
+        """Return predictions for outputs; those of a classifier stay scores."""
+        return outputs if self.link == "identity" else LINKS[self.link](outputs)
+
     def clipped(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs of every row of a table are clipped to the range of the training data."""
         values = clipped_values(self.steps, self.schema.encode(X, complete=self.lags is None))
@@ -498,13 +521,15 @@ class Program:
         residuals = np.vstack([one.scaled.T if normalised else one.residuals.T for one in numbers])
         weights, outputs = np.concatenate([one.sample_weight for one in numbers]), np.stack([one for one, _ in found])
         scales = np.stack([scale for _, scale in found]) if normalised else None
-        return cv_plus(self.outputs(X), outputs, fold, residuals, weights, coverage, side, scales)
+        center = self.respond(self.outputs(X))
+        ends = cv_plus(center, outputs, fold, residuals, weights, coverage, side, scales)
+        return np.maximum(ends, 0.0) if self.link == "log" else ends
 
     @property
     def version(self) -> int:
         """The first version of the format of model files that can express the model."""
         newer = any(one.missing or one.unseen is not None or one.kind == "date" for one in self.schema.inputs)
-        return 3 if newer else 2 if self.folds else 1
+        return 3 if newer or self.link != "identity" else 2 if self.folds else 1
 
     def with_fill(self, fill: Mapping[str, Any]) -> Program:
         """Return the same model with replacements of missing values of some inputs."""
@@ -515,7 +540,8 @@ class Program:
     def from_plain(cls, data: Any, place: str) -> Program:
         """Return the model that plain data describe; errors name the place of an invalid value."""
         required = ["inputs", "columns", "categories", "steps", "linear", "labels", "series"]
-        data = read_dict(data, place, required, optional=["folds"])
+        data = read_dict(data, place, required, optional=["folds", "link"])
+        link = read(RESPONSES, data.get("link", "identity"), f"{place}.link", {})
         schema = InputSchema.from_plain({name: data[name] for name in ("inputs", "columns", "categories")}, place, {})
         n_terms = len(schema.columns)
         steps = read_steps(data["steps"], f"{place}.steps", {"indices": n_terms})
@@ -536,9 +562,11 @@ class Program:
         if series is not None:
             read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
         listed = enumerate(read(list, data.get("folds", []), f"{place}.folds", {}))
-        folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"]) for i, one in listed)
+        folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"], link) for i, one in listed)
         for i, one in enumerate(folds):
             if len(one.program.linear.intercept) != n_outputs:
                 needed, got = f"a list of {n_outputs} outputs", len(one.program.linear.intercept)
                 raise invalid(f"{place}.folds[{i}].linear.intercept", needed, got)
-        return cls(schema, steps, linear, labels, series, folds)
+        if labels is not None and link != "identity":
+            raise invalid(f"{place}.link", "identity for classes", link)
+        return cls(schema, steps, linear, labels, series, folds, link)

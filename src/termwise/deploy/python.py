@@ -10,6 +10,11 @@ import numpy as np
 from termwise.basis.expressions import SourceWriter
 from termwise.deploy.program import Concatenate, Lags, LevelEffects, PairProducts, Program, ProgramStep
 
+LINKS = {  # expressions of the list of outputs
+    "log": "[math.exp(v) if v < 709.78 else math.inf for v in z]",  # math.exp raises where it overflows
+    "sorted": "sorted(z)",
+}
+
 
 def source(program: Program) -> str:
     """Return the source of a module with `predict` and, of a classifier, `decision_function` and `predict_proba`.
@@ -89,6 +94,8 @@ class ExpressionWriter(SourceWriter):
         "minimum": "min({0}, {1})",
         "where": "({1} if {0} else {2})",
         "isnan": "math.isnan({0})",
+        "equal": "({0} == {1})",
+        "greater": "({0} > {1})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "sum_squares": ("0.0", "{total} += {0} * {0}"),
@@ -223,8 +230,11 @@ def _predictions(program: Program) -> list[str]:
     if lags is not None:
         sample = f"the last rows of a table, oldest first: the newest is predicted, from {lags.longest} before it."
     value = "return _outputs(x)[0]" if program.linear.one_output else "return _outputs(x)"
-    if labels is None:
+    if labels is None and program.link == "identity":
         return [_function("predict", [value], f"Return the prediction for {sample}", "x")]
+    if labels is None:
+        lines = [f"z = {LINKS[program.link]}", "return z[0]" if program.linear.one_output else "return z"]
+        return [_function("predict", ["z = _outputs(x)", *lines], f"Return the prediction for {sample}", "x")]
     two = len(labels.classes) == 2
     choice = "return CLASSES[z[0] >= 0]" if two else "return CLASSES[z.index(max(z))]"
     functions = [

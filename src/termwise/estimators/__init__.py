@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import Array, as_type, at, densify, from_host, to_host
+from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor
 from termwise.estimators.data import check_design, check_inputs
@@ -65,11 +65,12 @@ def _has_probabilities(model: Any) -> bool:
         return False
     terms = getattr(model, "fitted_terms_", None)
     if terms is None:
-        return "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
+        folds = "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
+        return folds or model._has_likelihood()
     if terms.candidates.labels.slope is None:
         raise AttributeError(
             f"predict_proba requires scores of samples that {type(model).__name__} was fitted without, got a model "
-            "without any: fit it with selection_cv=10, and do not truncate it with at()."
+            "without any: fit it with selection_cv=10, and do not truncate it with at(), or use loss='logistic'."
         )
     return True
 
@@ -162,7 +163,7 @@ class TermModel(BaseEstimator):
             return (*(predicted if return_std else [predicted]), self._clipped(X))
         labels = self._fitted().candidates.labels
         if labels is None:
-            return self._predict_outputs(X, return_std)
+            return self._predict_outputs(X, return_std, responses=True)
         if return_std:
             raise ValueError(
                 "return_std must be False for a classifier, got True: use decision_function or predict_proba."
@@ -173,14 +174,28 @@ class TermModel(BaseEstimator):
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
         return labels.decide(scores)
 
-    def _predict_outputs(self, X: Any, return_std: bool = False) -> Any:
-        """Predict the outputs of the linear model, whether they are targets or scores of classes."""
+    def linear_predictor(self, X: ArrayLike) -> NDArray:
+        """Return the weighted sum of the terms and the intercept: what the link of a loss is applied to.
+
+        The logarithm of predicted means with `loss="poisson"` and "gamma", and the scores of a classifier; otherwise
+        the predictions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask array or Dask data frame of shape (m, d)
+            Inputs; the result is a Dask array for those of Dask.
+        """
+        self._fitted()
+        return self._predict_outputs(X)
+
+    def _predict_outputs(self, X: Any, return_std: bool = False, responses: bool = False) -> Any:
+        """Predict the outputs of the linear model, whether they are targets or scores of classes; or the responses."""
         if is_dask(X):
-            y = self._map_rows(self._without_rows()._predict_outputs, X)
+            y = self._map_rows(partial(self._without_rows()._predict_outputs, responses=responses), X)
             return (y, self._map_rows(partial(_item, self._predict_outputs, 1, (True,)), X)) if return_std else y
-        G = self._design(X)
-        y = as_type(self.fitted_terms_.outputs(G), G.dtype)
-        return (y, self.fitted_terms_.standard_error(G)) if return_std else y
+        G, terms = self._design(X), self.fitted_terms_
+        y = as_type(terms.responses(G) if responses else terms.outputs(G), G.dtype)
+        return (y, terms.standard_error(G)) if return_std else y
 
     def _clipped(self, X: Any) -> Any:
         """Which rows have an input that is clipped for a chosen term."""
@@ -205,17 +220,18 @@ class TermModel(BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.
 
-        The softmax of the scores times a slope; the slope and a shift of the intercept are those under which labels of
-        samples that the model was not fitted to are most likely (Platt scaling). The class predicted is the most
-        probable one. `ForwardClassifier` and `PrefilterClassifier` have probabilities if they were fitted with
-        `selection_cv`.
+        Those of the likelihood for the logistic loss. After a fit with `selection_cv`, the softmax of the scores times
+        a slope; the slope and a shift of the intercept are those under which labels of samples that the model was not
+        fitted to are most likely (Platt scaling). The class predicted is the most probable one. With the squared loss
+        `ForwardClassifier`, and `PrefilterClassifier`, have probabilities only if fitted with `selection_cv`.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
             Inputs.
         """
-        return np.exp(self.predict_log_proba(X))
+        logarithms = self.predict_log_proba(X)
+        return namespace(logarithms).exp(logarithms)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -228,7 +244,9 @@ class TermModel(BaseEstimator):
         """
         labels = self._fitted().candidates.labels
         assert labels is not None
-        return log_softmax(labels.slope * class_scores(to_host(self.decision_function(X))), axis=1)
+        scores = self.decision_function(X)
+        logarithms = log_softmax(labels.slope * class_scores(to_host(scores)), axis=1)
+        return from_host(logarithms, scores) if is_foreign(scores) else logarithms
 
     def predict_interval(
         self,
@@ -295,6 +313,17 @@ class TermModel(BaseEstimator):
         """Return the fold models of CV+, or None for jackknife+; raise if the model lacks what the method needs."""
         check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
         terms = self._fitted()
+        loss = getattr(self, "loss_", "squared")
+        if loss == "quantile":
+            raise ValueError(
+                "predict_interval requires a model of the mean, got loss='quantile': fit quantile=(0.05, 0.95), whose "
+                "predictions are the ends of an interval."
+            )
+        if method == "jackknife+" and loss != "squared":
+            raise ValueError(
+                f"method must be 'cv+' with loss={loss!r}, got 'jackknife+', the closed form of least squares: fit "
+                "with selection_cv=10."
+            )
         if method == "jackknife+" or (method == "auto" and not self.selects_terms):
             terms.loo_residuals()  # raises before a Dask graph is built
             return None
@@ -306,17 +335,20 @@ class TermModel(BaseEstimator):
     def _without_folds(self, what: str) -> str:
         """Return the message for a model that lacks fold models."""
         name, remedy = type(self).__name__, "method='jackknife+' gives intervals for fixed terms"
-        if "selection_cv" not in self.get_params(deep=False):
-            return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
-        if self.selection_cv is not None:
+        parameters = self.get_params(deep=False)
+        if "selection_cv" in parameters and self.selection_cv is None:
+            return (
+                f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
+                f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
+            )
+        if "selection_cv" in parameters or hasattr(self, "at"):  # which has fold models as it was fitted
+            settings = f"max_terms={self.n_terms_}, criterion=None"
+            settings = f"size={self.n_terms_}" if "size" in parameters else settings
             return (
                 f"{what} requires the size the model was fitted with, got {name} truncated by at(): fit with "
-                f"max_terms={self.n_terms_}, criterion=None; {remedy}."
+                f"{settings}; {remedy}."
             )
-        return (
-            f"{what} requires a model fitted with selection_cv, got {name} with selection_cv=None: fit with "
-            f"selection_cv=10, which repeats the selection in ten folds; {remedy}."
-        )
+        return f"{what} requires a model that repeats its selection in folds, got {name}, which has none: {remedy}."
 
     def _design(self, X: Any) -> Array:
         """Validate inputs and return the columns of the chosen terms."""
@@ -338,7 +370,7 @@ class TermModel(BaseEstimator):
         """Return a copy that predicts, without arrays as long as the training rows."""
         light, folds = copy.copy(self), self._fitted().fold_models
         folds = folds.thinned if folds is not None and with_folds else None
-        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None, fold_models=folds)
+        light.fitted_terms_ = replace(self._fitted(), statistics_or_solve=None, fold_models=folds, sample=None)
         light.__dict__.pop("path_", None)
         return light
 
@@ -351,7 +383,7 @@ class TermModel(BaseEstimator):
 
     @property
     def noise_variance_(self) -> Any:
-        """Estimated noise variance of each output, `sse / (n - dof)`."""
+        """Estimated noise variance of each output, `sse / (n - dof)`; the dispersion for a loss other than squared."""
         terms = self._fitted()
         return terms.squeeze(terms.noise_variance, axis=0)
 
@@ -409,7 +441,7 @@ class TermModel(BaseEstimator):
         """Return the same model truncated at another size of its path, without refitting.
 
         At another size than its own a model fitted with `selection_cv` has no fold models: its `predict_interval` needs
-        `method="jackknife+"`, and there are no `selection_frequency_` and no probabilities.
+        `method="jackknife+"`, and there are no `selection_frequency_` and no calibrated probabilities.
 
         Parameters
         ----------
@@ -426,30 +458,42 @@ class TermModel(BaseEstimator):
         if labels is not None:
             terms = replace(terms, candidates=replace(terms.candidates, labels=Labels(labels.classes)))
         terms, attributes = self._cut(self.path_, n_terms, terms)
-        return copy.copy(self)._set_terms(terms, **attributes)
+        return copy.copy(self)._set_terms(replace(terms, sample=self.fitted_terms_.sample), **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the fit in words and numbers; standard errors are given the terms.
 
+        Terms are grouped into effects by the inputs they depend on; see `termwise.diagnostics.effects_table`. The
+        effects are listed first, with the number of terms that contribute to each and its share of the variance, then
+        the terms in the order of the effects. Where each input has one term, which is its effect, terms alone are
+        listed.
+
         Parameters
         ----------
         max_terms : int, default=20
-            How many terms to list, those with the largest ratio of weight to standard error first.
+            How many terms to list, and how many effects: of an effect, terms with the largest ratio of weight to
+            standard error first.
         """
+        from termwise.explain.summary import larger_sizes, size_lines, summary_effects  # built from estimators
+
         check_number("max_terms", max_terms, low=1, integer=True, remedy="list at least one term")
         terms, criteria = self._fitted(), self.criteria_
         noise = np.sqrt(np.mean(terms.noise_variance))
         searched = getattr(self, "n_candidates_", terms.candidates.n_candidates)
         size = f"{self.n_terms_} of {searched} terms, {terms.statistics.rows.n:g} samples"
+        squared = getattr(self, "loss_", "squared") == "squared"
+        spread = f"noise {noise:.4g} (standard deviation)" if squared else f"dispersion {noise**2:.4g}"
         lines = [
             f"{type(self).__name__}: {size}",
             *self._summary_lines(),
-            f"effective parameters {self.effective_dof_:.4g}, noise {noise:.4g} (standard deviation)",
+            *(f"size {line}" for line in size_lines(larger_sizes(self))),
+            f"effective parameters {self.effective_dof_:.4g}, {spread}",
             "error estimates: " + "  ".join(f"{name} {value:.4g}" for name, value in criteria.items()),
         ]
-        return "\n".join(lines + self._frequency_lines() + terms.table(max_terms))
+        effects, groups = summary_effects(self, max_terms)
+        return "\n".join(lines + self._frequency_lines() + effects + terms.table(max_terms, groups))
 
     def _frequency_lines(self) -> list[str]:
         """The inputs that most fold models use."""
@@ -462,6 +506,10 @@ class TermModel(BaseEstimator):
         listed = [f"{names[j]} {frequency[j]:.0%}" for j in order[:LISTED_INPUTS]] or ["none"]
         more = f" and {len(order) - LISTED_INPUTS} more" if len(order) > LISTED_INPUTS else ""
         return [f"inputs used by the models of {len(folds.models)} folds: {', '.join(listed)}{more}"]
+
+    def _has_likelihood(self) -> bool:
+        """Whether a classifier will have probabilities without calibration."""
+        return False
 
     def _summary_lines(self) -> list[str]:
         """Lines an estimator adds to the summary after the first."""

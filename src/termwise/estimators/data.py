@@ -15,7 +15,19 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from termwise._arrays import Array, as_columns, as_float64, at, densify, from_host, is_foreign, put_at, rows_of, to_host
+from termwise._arrays import (
+    Array,
+    as_columns,
+    as_float64,
+    at,
+    densify,
+    evenly,
+    from_host,
+    is_foreign,
+    put_at,
+    rows_of,
+    to_host,
+)
 from termwise._checks import (
     check_bool,
     check_counts,
@@ -36,6 +48,8 @@ from termwise.selection.path import SelectionPath
 
 FLOATS = [np.float64, np.float32]
 MAX_NAMES = 5  # of columns in a warning
+SAMPLE_ROWS, SAMPLE_ENTRIES = 2000, 1_000_000  # limits of the inputs that a model keeps for its description,
+MIN_SAMPLE_ROWS = 100  # of which fewer than so many say little
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,13 @@ class Data:
     def used(self) -> NDArray[np.intp]:
         """Samples with positive weight."""
         return np.flatnonzero(self.weights)
+
+    def sample(self) -> Any:
+        """Inputs of some samples with positive weight, to describe a model; None for files and wide tables."""
+        used, limit = self.used, min(SAMPLE_ROWS, SAMPLE_ENTRIES // max(1, self.n_features))
+        if isinstance(self.X, RowFile) or limit < min(len(used), MIN_SAMPLE_ROWS):
+            return None
+        return rows_of(self.X, used[evenly(len(used), limit)])
 
 
 @dataclass(frozen=True)
@@ -80,19 +101,23 @@ class DesignData:
         statistics = FitStatistics(problem.rows, solution, problem.G_mean, criteria, criterion, residuals)
         return self.complete(FittedTerms.from_solution(self.candidates, chosen, problem.Y_mean, statistics))
 
-    def complete(self, terms: FittedTerms) -> FittedTerms:
-        """Add the residuals of samples of weight zero, which leaving them out does not change."""
-        statistics = terms.statistics
+    def complete(self, terms: FittedTerms, targets: NDArray[np.float64] | None = None) -> FittedTerms:
+        """Add some inputs, and the residuals of samples of weight zero, which leaving them out does not change.
+
+        The targets, (n, q), are those of the data unless others are given.
+        """
+        sample = None if self.candidates.basis is None else self.data.sample()  # columns are effects as they are
+        terms, statistics = replace(terms, sample=sample), terms.statistics
         if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
             return terms
-        G, Y = self.whole, as_columns(self.data.y)
+        G, Y = self.whole, as_columns(self.data.y) if targets is None else targets
         if isinstance(G, Design | RowFile):
             fitted = G.columns(terms.chosen) @ terms.weights
         else:
             coef = np.zeros((self.candidates.n_candidates, terms.weights.shape[1]))
             coef[terms.chosen] = to_host(terms.weights)
             fitted = (as_float64(G) if is_foreign(G) else G) @ from_host(coef, terms.weights)
-        residuals = from_host(Y, fitted) - (fitted + terms.fitted_intercept)
+        residuals = from_host(Y, fitted) - terms.respond(fitted + terms.fitted_intercept)
         residuals = put_at(residuals, self.data.used, statistics.residuals)
         return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,17 @@ Indices = NDArray[np.intp]
 MIN_FOLD_GROUPS = 5  # distinct inputs for each fold; with fewer, leaving some out leaves little to learn from
 
 
-def with_fold_models(estimator: Any, terms: FittedTerms, X: Any, y: Any, sample_weight: Any) -> FittedTerms:
+def with_fold_models(
+    estimator: Any,
+    terms: FittedTerms,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> FittedTerms:
     """Return the fitted terms of an estimator with its fold models, if it has `selection_cv`.
+
+    Further arguments are those of `fit`; weights of classes are in the sample weights already.
 
     The samples of a fold have weight zero in the fit without them: everything that `fit` learns from the targets, basis
     and penalty included, is learned again from the others, while bases that refer to other rows, as lags do, still see
@@ -38,8 +48,8 @@ def with_fold_models(estimator: Any, terms: FittedTerms, X: Any, y: Any, sample_
     data = read(estimator, X, y, sample_weight, basis=basis, classify=terms.candidates.labels is not None)
     fold, residuals = np.full(len(data.weights), -1), np.empty((len(data.weights), terms.weights.shape[1]))
     models, silent = [], clone(estimator).set_params(selection_cv=None)
-    if "verbose" in silent.get_params(deep=False):
-        silent.set_params(verbose=0)
+    others = {"verbose": 0, "class_weight": None}
+    silent.set_params(**{name: others[name] for name in others if name in silent.get_params(deep=False)})
     for k, (train, test) in enumerate(split(estimator.selection_cv, data)):
         if np.any(fold[test] >= 0):
             raise ValueError(
@@ -48,7 +58,7 @@ def with_fold_models(estimator: Any, terms: FittedTerms, X: Any, y: Any, sample_
             )
         weights = np.zeros_like(data.weights)
         weights[train] = data.weights[train]
-        repeated = clone(silent).fit(X, y, weights).fitted_terms_
+        repeated = clone(silent).fit(X, y, weights, **arguments).fitted_terms_
         models.append(repeated.for_prediction())
         fold[test], residuals[test] = k, to_host(repeated.loo_residuals())[test]
     used = np.flatnonzero((fold >= 0) & (data.weights > 0))

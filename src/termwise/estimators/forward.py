@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Self
@@ -20,6 +20,7 @@ from termwise._checks import check_choice, check_indices, check_number, check_ta
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
+from termwise.estimators.constraints import find_constraints, is_constrained
 from termwise.estimators.data import (
     DesignData,
     check_classes,
@@ -31,11 +32,23 @@ from termwise.estimators.data import (
     warn_of_lost_digits,
 )
 from termwise.estimators.folds import check_repeatable, with_fold_models
+from termwise.estimators.glm import (
+    GLM_ALPHA,
+    SQUARED_ALPHA,
+    check_exposure,
+    class_weighted,
+    fit_glm,
+    resolve_loss,
+    score_deviance,
+    squared_only,
+    truncate_glm_path,
+)
 from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import measure, solve_orthogonal
 from termwise.selection.engine import Settings
+from termwise.selection.glm_path import GlmPath
 from termwise.selection.knockoffs import (
     MAX_CANDIDATES,
     discoveries,
@@ -47,20 +60,28 @@ from termwise.selection.path import CondensedRows, SelectionPath
 from termwise.selection.rules import Rule
 
 BASIS_ROWS = 10_000  # rows of Dask data that a basis is fitted to
+REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
+CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
 PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
 
 def fit_forward(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bool = False
+    estimator: Any, X: Any, y: Any, sample_weight: Any, classify: bool = False, exposure: Any = None
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Grow the path of a forward estimator where the data are, and truncate it at the size the criterion chooses.
 
     Returns the fitted terms and the other fitted attributes.
     """
+    loss = resolve_loss(estimator, X, y, sample_weight, CLASSIFIER_LOSSES if classify else REGRESSOR_LOSSES)
+    check_exposure(exposure, loss, np.shape(exposure)[0] if np.ndim(exposure) else 0)
     parameters = estimator.get_params(deep=False)
     settings = Settings(
         **{field.name: parameters[field.name] for field in fields(Settings) if field.name in parameters}
     )
+    if isinstance(settings.rule, str) and settings.rule == "auto":
+        settings = replace(settings, rule="loo" if loss == "squared" else "cost")
+    if isinstance(settings.alpha, str) and settings.alpha == "auto":
+        settings = replace(settings, alpha=SQUARED_ALPHA if loss == "squared" else GLM_ALPHA)
     if estimator.criterion == "fdr":
         check_knockoffs(estimator, X, y, sample_weight)
         settings = replace(settings, criterion=None, patience=None)
@@ -69,6 +90,8 @@ def fit_forward(
     if estimator.refit_alpha is not None:
         check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
     callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
+    if loss != "squared":
+        return fit_glm(estimator, X, y, sample_weight, loss, settings, callback, classify, exposure)
     design, discovered = None, dict[str, Any]()
     if is_dask(X, y, sample_weight):
         candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
@@ -76,6 +99,7 @@ def fit_forward(
         data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
         design = fit_design(estimator, estimator.basis, data)
         candidates = design.candidates
+        settings = replace(settings, constraints=find_constraints(estimator, candidates))
         if estimator.criterion == "fdr":
             path, discovered = select_by_knockoffs(estimator, design, settings, callback)
         else:
@@ -88,6 +112,7 @@ def fit_forward(
     terms, attributes = truncate_path(estimator, path, size, candidates)
     terms = terms if design is None else design.complete(terms)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, **discovered}
+    attributes["loss_"] = loss
     return terms, attributes
 
 
@@ -108,6 +133,8 @@ def truncate_path(
     estimator: Any, path: SelectionPath, k: int, candidates: Candidates
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms of a path."""
+    if isinstance(path, GlmPath):
+        return truncate_glm_path(estimator, path, k, candidates)
     problem, solution, alpha = solve_path(path, k, estimator.fit_intercept, estimator.refit_alpha)
     if estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
         solution = solve_orthogonal(problem, alpha)
@@ -214,6 +241,11 @@ def select_on_cluster(
         check_classes(labels.classes)
         read_targets = partial(code_known_labels, labels.classes)
     basis = None if estimator.basis is None else fit_basis_to_chunks(estimator.basis, chunks, read_targets)
+    if is_constrained(estimator, basis):
+        raise TypeError(
+            "X must be in memory with bounds, monotone or hierarchy, got Dask data: constraints need products of all "
+            "candidates with the model; load a sample of the rows."
+        )
     reader = ChunkReader("X", type(estimator).__name__, basis, read_targets)
     path = select_terms_on_cluster(chunks, reader, settings, callback)
     names = getattr(fresh, "feature_names_in_", None)
@@ -252,14 +284,23 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     ----------
     basis : transformer or None, default=None
         Yields the candidates: one of `termwise.basis` or any scikit-learn transformer. None: the columns of X.
-    rule : {"loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="loo"
-        Selection rule of the next term: a name, or a custom rule; see `forward_path`.
+    loss : {"squared", "poisson", "gamma", "huber", "quantile"}, default="squared"
+        What the weights minimise: "poisson" is for counts and "gamma" for positive targets, both with a log link;
+        "huber" is for outliers and heavy tails, "quantile" for quantiles. Losses other than "squared" have the rule
+        "cost" and the criteria "tcr", "loo", "one_se", "bic" and None, for data in memory; see the notes.
+    quantile : float or sequence of float, default=0.5
+        With `loss="quantile"`, the level, or several ascending levels, which share their terms; `predict` then returns
+        one column for each, sorted, so that quantiles do not cross.
+    rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="auto"
+        Selection rule of the next term: a name, or a custom rule; see `forward_path`. "auto" is "loo" for the squared
+        loss and "cost" for others.
     criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
             default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
         columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`, see the notes.
-    alpha : float or "reestimate", default=1e-6
-        The penalty; "reestimate" updates it after each term.
+    alpha : float, "auto" or "reestimate", default="auto"
+        The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. Of other losses it
+        penalises the weights of standardised columns, and "auto" is 1, as C = 1 of scikit-learn's `LogisticRegression`.
     penalty : {"weights", "orthogonal"}, default="weights"
         Whether the weights or the coefficients of the orthogonalised columns are penalised.
     max_terms : int or None, default=None
@@ -274,7 +315,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
         `forward_path`.
     refit_alpha : {"loo", "gcv"} or None, default=None
-        Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion.
+        Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion; of
+        losses other than "squared", the best of a grid by "loo".
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
@@ -287,6 +329,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         With `criterion="fdr"`, the false discovery rate: the expected share of false terms among the selected ones.
     random_state : int, RandomState instance or None, default=0
         Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
+    bounds : dict, pair of floats or None, default=None
+        Lowest and highest weight, at most and at least zero, `(0, None)` for weights that are not negative: one pair
+        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes on constraints.
+    hierarchy : bool, default=False
+        Whether a term of several inputs requires terms of each of these inputs alone.
     verbose : int, default=0
         1 prints a line per term.
     selection_cv : int, splitter, iterable or None, default=None
@@ -311,6 +358,10 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
     alpha_ : float
         The penalty of the weights.
+    loss_ : str
+        The loss; "multinomial" for a classifier of more than two classes.
+    deviance_explained_ : float
+        Share of the deviance that the model explains on the samples of the fit; only for losses other than "squared".
     selection_frequency_ : ndarray of shape (d,)
         Share of the fold models that use each input; only with `selection_cv`.
     fdr_estimate_ : float
@@ -350,8 +401,20 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     Ledoit and Wolf (second-order model-X). The knockoffs are random: another `random_state` selects somewhat other
     terms.
 
+    With a loss other than "squared" a bound on its curvature makes the choice of a term a least-squares step on the
+    current gradient, so that a path still takes one pass over the candidates per term; after each term all weights are
+    fitted by Newton's method. Counts and positive targets, whose curvature has no bound, have the expected one instead.
+    Leave-one-out is one Newton step from the fit to all samples (ALO, Rad and Maleki 2020). `predict` returns means, or
+    quantiles; `linear_predictor` what the link is applied to; `score` is D2, the share of the deviance explained. With
+    `exposure` in `fit` the mean is `exposure` times the prediction. `predict_interval` by CV+ is for means and not for
+    quantiles.
+
     Forward selection never removes a term. `refine="swap"` exchanges terms of the model of the chosen size for better
     ones; it is useful for strongly correlated candidates and small models.
+
+    With `bounds`, or a basis with monotone inputs (`AnovaBasis(monotone=...)`), a candidate is eligible only if the
+    least-squares weights of the model with it, also those of the terms before, lie within their bounds. No bound is
+    then active: criteria, leave-one-out residuals and standard errors are those of least squares, given the terms.
 
     Standard errors and leave-one-out residuals are given the chosen terms; they do not account for the selection.
     Intervals by `selection_cv` and `inference` do.
@@ -389,9 +452,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self,
         basis: Any = None,
         *,
-        rule: str | Rule = "loo",
+        loss: str = "squared",
+        quantile: float | Sequence[float] = 0.5,
+        rule: str | Rule = "auto",
         criterion: str | None = "tcr",
-        alpha: float | str = 1e-6,
+        alpha: float | str = "auto",
         penalty: str = "weights",
         max_terms: int | None = None,
         patience: int | None = 10,
@@ -405,10 +470,14 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         fit_intercept: bool = True,
         fdr: float = 0.1,
         random_state: Any = 0,
+        bounds: Any = None,
+        hierarchy: bool = False,
         verbose: int = 0,
         selection_cv: Any = None,
     ) -> None:
         self.basis = basis
+        self.loss = loss
+        self.quantile = quantile
         self.rule = rule
         self.criterion = criterion
         self.alpha = alpha
@@ -425,11 +494,24 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.fit_intercept = fit_intercept
         self.fdr = fdr
         self.random_state = random_state
+        self.bounds = bounds
+        self.hierarchy = hierarchy
         self.verbose = verbose
         self.selection_cv = selection_cv
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma")
+        return tags
+
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -441,15 +523,43 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         sample_weight : array-like of shape (n,), default=None
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
+        exposure : array-like of shape (n,), default=None
+            With `loss="poisson"` or "gamma", the time, area or population that each target was observed for: its mean
+            is `exposure` times the prediction.
         """
         check_repeatable(self, X, y)
-        terms, attributes = fit_forward(self, X, y, sample_weight)
-        return self._store(with_fold_models(self, terms, X, y, sample_weight), **attributes)
+        terms, attributes = fit_forward(self, X, y, sample_weight, exposure=exposure)
+        arguments = {} if exposure is None else {"exposure": exposure}
+        return self._store(with_fold_models(self, terms, X, y, sample_weight, arguments), **attributes)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (m, d)
+            Inputs.
+        y : array-like of shape (m,) or (m, q)
+            Targets.
+        sample_weight : array-like of shape (m,), default=None
+            Weights of the samples.
+
+        Notes
+        -----
+        The deviance is that of a constant, the best one for these targets, less that of the model, over the former: as
+        scikit-learn's `d2_tweedie_score` for "poisson" and "gamma" and `d2_pinball_score` for "quantile".
+        """
+        self._fitted()
+        if not isinstance(self.path_, GlmPath):
+            return super().score(X, y, sample_weight)
+        return score_deviance(self, X, y, sample_weight)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return truncate_path(self, path, k, terms.candidates)
 
     def _summary_lines(self) -> list[str]:
+        if isinstance(self.path_, GlmPath):
+            return [f"loss {self.loss_}: {self.deviance_explained_:.1%} of the deviance explained"]
         if self.criterion == "fdr":
             return [f"terms selected by knockoffs: estimated false discovery proportion {self.fdr_estimate_:.3g}"]
         return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
@@ -458,21 +568,31 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
 class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     """Classification on a few terms, chosen one by one.
 
-    `ForwardRegressor` on labels coded -1 and +1 (one column per class for more than two); the class with the largest
-    output is predicted.
+    Logistic regression on the chosen terms, multinomial for more than two classes; or, with `loss="squared"`,
+    `ForwardRegressor` on labels coded -1 and +1 (one column per class for more than two), where the class with the
+    largest output is predicted.
 
     Parameters
     ----------
     basis : transformer or None, default=None
         Yields the candidates. None: the columns of X.
-    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
-        Selection rule of the next term: a name, or a custom rule; see `forward_path`.
+    loss : {"auto", "logistic", "squared"}, default="auto"
+        What the weights minimise. "auto" is "logistic", except where least squares alone applies: for data in a file or
+        on a Dask cluster, and with a rule, a criterion or another option that the logistic loss lacks. `loss_` is the
+        loss of a fit. "squared" is the loss of the papers.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the sample weights; "balanced" makes those of all classes equal.
+    rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="auto"
+        Selection rule of the next term: a name, or a custom rule; see `forward_path`. "auto" is "loo" for the squared
+        loss and "cost" for the logistic one, which has no other.
     criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
             default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
-        columns usually would; "fdr" selects terms at the false discovery rate `fdr`, see `ForwardRegressor`.
-    alpha : float or "reestimate", default=1e-6
-        The penalty; "reestimate" updates it after each term.
+        columns usually would; "fdr" selects terms at the false discovery rate `fdr`, see `ForwardRegressor`. The
+        logistic loss has "tcr", "loo", "one_se", "bic" and None.
+    alpha : float, "auto" or "reestimate", default="auto"
+        The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. The logistic loss
+        penalises the weights of standardised columns, and "auto" is 1, as C = 1 of scikit-learn's `LogisticRegression`.
     penalty : {"weights", "orthogonal"}, default="weights"
         Whether the weights or the coefficients of the orthogonalised columns are penalised.
     max_terms : int or None, default=None
@@ -500,11 +620,17 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         With `criterion="fdr"`, the false discovery rate: the expected share of false terms among the selected ones.
     random_state : int, RandomState instance or None, default=0
         Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
+    bounds : dict, pair of floats or None, default=None
+        Lowest and highest weight, at most and at least zero, `(0, None)` for weights that are not negative: one pair
+        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes on constraints.
+    hierarchy : bool, default=False
+        Whether a term of several inputs requires terms of each of these inputs alone.
     verbose : int, default=0
         1 prints a line per term.
     selection_cv : int, splitter, iterable or None, default=None
-        Folds in which `fit` repeats the whole fit, selection of terms included: for `predict_proba`,
-        calibrated on the scores of samples left out, and `selection_frequency_`, at the cost of one more fit per fold.
+        Folds in which `fit` repeats the whole fit, selection of terms included: for probabilities calibrated on the
+        scores of samples left out, and `selection_frequency_`, at the cost of one more fit per fold. Without them the
+        logistic loss has the probabilities of its likelihood, and the squared loss has none.
         10 is a good number; samples are then shuffled with a fixed seed, stratified by class, those with equal inputs
         in the same fold. A splitter or an iterable of (train, test) indices
         as in scikit-learn's `cv` must leave out each sample once at most.
@@ -513,7 +639,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     ----------
     classes_ : ndarray
         The labels.
-    support_, weights_, n_terms_, coef_, intercept_, path_, stop_reason_, n_swaps_, alpha_
+    support_, weights_, n_terms_, coef_, intercept_, path_, stop_reason_, n_swaps_, alpha_, loss_, deviance_explained_
         As in `ForwardRegressor`; one row of weights per class for more than two classes. With `selection_cv` the
         intercept is shifted such that the class of the largest score is the most probable one.
     selection_frequency_ : ndarray of shape (d,)
@@ -536,7 +662,56 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     streams = True
     any_library = True
 
-    __init__ = ForwardRegressor.__init__  # the same parameters
+    def __init__(
+        self,
+        basis: Any = None,
+        *,
+        loss: str = "auto",
+        class_weight: Any = None,
+        rule: str | Rule = "auto",
+        criterion: str | None = "tcr",
+        alpha: float | str = "auto",
+        penalty: str = "weights",
+        max_terms: int | None = None,
+        patience: int | None = 10,
+        max_seconds: float | None = None,
+        include: ArrayLike = (),
+        refine: str | None = None,
+        refit_alpha: str | None = None,
+        beta: float = 1e-6,
+        cv: Any = 5,
+        precompute: bool | str = "auto",
+        fit_intercept: bool = True,
+        fdr: float = 0.1,
+        random_state: Any = 0,
+        bounds: Any = None,
+        hierarchy: bool = False,
+        verbose: int = 0,
+        selection_cv: Any = None,
+    ) -> None:
+        self.basis = basis
+        self.loss = loss
+        self.class_weight = class_weight
+        self.rule = rule
+        self.criterion = criterion
+        self.alpha = alpha
+        self.penalty = penalty
+        self.max_terms = max_terms
+        self.patience = patience
+        self.max_seconds = max_seconds
+        self.include = include
+        self.refine = refine
+        self.refit_alpha = refit_alpha
+        self.beta = beta
+        self.cv = cv
+        self.precompute = precompute
+        self.fit_intercept = fit_intercept
+        self.fdr = fdr
+        self.random_state = random_state
+        self.bounds = bounds
+        self.hierarchy = hierarchy
+        self.verbose = verbose
+        self.selection_cv = selection_cv
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -553,8 +728,12 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
             repeat.
         """
         check_repeatable(self, X, y)
-        terms, attributes = fit_forward(self, X, y, sample_weight, classify=True)
-        return self._store(with_fold_models(self, terms, X, y, sample_weight), **attributes)
+        weights = class_weighted(self.class_weight, y, sample_weight)
+        terms, attributes = fit_forward(self, X, y, weights, classify=True)
+        return self._store(with_fold_models(self, terms, X, y, weights), **attributes)
+
+    def _has_likelihood(self) -> bool:
+        return self.loss == "logistic" or (self.loss == "auto" and squared_only(self, None, None, None) is None)
 
     _cut = ForwardRegressor._cut
     _summary_lines = ForwardRegressor._summary_lines

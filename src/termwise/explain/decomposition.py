@@ -1,4 +1,4 @@
-"""A model as a sum of functions of one or two inputs, and the models of its folds likewise."""
+"""A model as a sum of functions of one to three inputs, and the models of its folds likewise."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from termwise.explain.inputs import Blocks, spread_rows
 from termwise.explain.purification import Key, Part, Purification
 from termwise.explain.resolve import SCALERS, Floats, ResolvedModel, steps_of
 
+MAX_JOINT = 3  # inputs of a term that can be split into main effects, pairs and a rest
+
 
 @dataclass(frozen=True)
 class AdditiveDecomposition:
-    """A model as a sum of functions of one or two inputs: `prediction = offset + sum of the effects`.
+    """A model as a sum of functions of one to three inputs: `prediction = offset + sum of the effects`.
 
     The first `n_encoders` steps of the model turn a table into the inputs; scalers and the basis follow.
     """
@@ -30,12 +32,12 @@ class AdditiveDecomposition:
     resolved: ResolvedModel
     n_encoders: int
     basis: AnovaBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
-    columns: NDArray[np.intp]  # (k, 2), encoded columns that each term depends on; -1 for none
+    columns: list[tuple[int, ...]]  # encoded columns that each term depends on
     blocks: Blocks
 
     @classmethod
     def from_model(cls, resolved: ResolvedModel) -> Self:
-        """Decompose a model, or raise unless each of its terms is a function of one or two inputs."""
+        """Decompose a model, or raise unless each of its terms is a function of at most three inputs."""
         if not len(resolved.chosen):
             raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
         steps, basis = list(resolved.steps), None
@@ -46,13 +48,19 @@ class AdditiveDecomposition:
             n_encoders -= 1
         opaque = basis is None and n_encoders and not isinstance(steps[n_encoders - 1], TableEncoder)
         columns = columns_of(steps[n_encoders - 1] if opaque else basis, resolved.chosen)
-        return cls(resolved, n_encoders, basis, columns, name_inputs(resolved, n_encoders))
+        model = cls(resolved, n_encoders, basis, columns, name_inputs(resolved, n_encoders))
+        if max(map(len, model.groups())) > MAX_JOINT:
+            raise ValueError(joint_inputs(basis))
+        return model
 
     def parts(self, purify: Purification, U: Floats) -> dict[Key, Part]:
-        """Sum of the terms of each input and of each pair, on the grid and at rows of encoded columns."""
+        """Sum of the terms of each set of inputs, on the grid and at rows of encoded columns; of three at rows only."""
         found, weights = {}, self.resolved.weights
         G = self.resolved.evaluate(U, self.n_encoders).astype(np.float64)
         for key, terms in self.groups().items():
+            if len(key) == MAX_JOINT:
+                found[key] = Part(np.empty((0, len(weights))), G[:, terms] @ weights[:, terms].T)
+                continue
             members = [purify.inputs[k] for k in key]
             codes = [one.grid(purify.pair_size if len(key) == 2 else purify.grid_size)[1] for one in members]
             places = np.meshgrid(*(np.arange(len(code)) for code in codes), indexing="ij")
@@ -77,12 +85,12 @@ class AdditiveDecomposition:
         return check_array(densify(U), dtype=np.float64, ensure_all_finite="allow-nan")
 
     def groups(self) -> dict[Key, NDArray[np.intp]]:
-        """Positions of the terms of each input and each pair."""
+        """Positions of the terms of each set of inputs; all columns of a category are one input."""
         sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
-        owner = np.append(np.repeat(np.arange(len(sizes)), sizes), -1)  # input of each column; the last for none
+        owner = np.repeat(np.arange(len(sizes)), sizes)  # input of each column
         groups: dict[Key, list[int]] = {}
-        for term, pair in enumerate(self.columns):
-            groups.setdefault(tuple(sorted(set(owner[pair].tolist()) - {-1})), []).append(term)
+        for term, columns in enumerate(self.columns):
+            groups.setdefault(tuple(sorted(set(owner[list(columns)].tolist()))), []).append(term)
         return {key: np.array(terms) for key, terms in groups.items()}
 
     def spread_rows(self) -> Floats:
@@ -105,19 +113,23 @@ class AdditiveDecomposition:
         return spread_rows(self.blocks, np.sort(ends, axis=0))
 
 
-def columns_of(basis: Any, columns: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Columns that each function depends on, (p, 2), -1 for none; without a basis the functions are columns."""
-    if isinstance(basis, UnionBasis):
-        return np.vstack([columns_of(part, columns) for part in basis.bases_])[basis.places_]
-    separable = basis is None or isinstance(basis, AnovaBasis | SmoothBasis)
-    sets = inputs_of_columns(basis, columns if basis is None else np.arange(basis.n_functions)) if separable else []
-    if not separable or any(len(inputs) > 2 for inputs in sets):
-        raise ValueError(
-            "estimator must have terms of one or two inputs, such as those of AnovaBasis, got terms of "
-            f"{type(basis).__name__}, whose inputs are not known term by term: the effects of single inputs cannot be "
-            "separated. Use scikit-learn's PartialDependenceDisplay for averages over the other inputs."
-        )
-    return np.array([(*inputs, -1)[:2] for inputs in sets], dtype=np.intp).reshape(-1, 2)
+def columns_of(basis: Any, columns: NDArray[np.intp]) -> list[tuple[int, ...]]:
+    """Columns that each function depends on; without a basis the functions are columns."""
+    if basis is None:
+        return inputs_of_columns(None, columns)
+    parts = list(basis.bases_) if isinstance(basis, UnionBasis) else [basis]
+    if not all(isinstance(part, AnovaBasis | SmoothBasis | UnionBasis) for part in parts):
+        raise ValueError(joint_inputs(basis))
+    return inputs_of_columns(basis, np.arange(basis.n_functions))
+
+
+def joint_inputs(basis: Any) -> str:
+    """Message for a model whose effects cannot be separated."""
+    return (
+        f"estimator must have terms of one to three inputs, such as those of AnovaBasis, got terms of "
+        f"{type(basis).__name__}, of more inputs or of inputs that are not known term by term: the effects of single "
+        "inputs cannot be separated. Use scikit-learn's PartialDependenceDisplay for averages over the other inputs."
+    )
 
 
 def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:

@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, confusion_matrix
+from sklearn.metrics import accuracy_score
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
+from termwise.basis import LagBasis
 from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
+from termwise.explain.contributions import contributions
 from termwise.explain.effects import effects_metadata
 from termwise.explain.folds import frequency_metadata, reliability_metadata
+from termwise.explain.groups import effects_table, input_labels
 from termwise.explain.resolve import (
     Metadata,
     ResolvedModel,
@@ -29,18 +32,22 @@ from termwise.explain.resolve import (
 )
 from termwise.explain.scores import (
     TABLE_ENTRIES,
+    confusion_metadata,
     cross_validated_comparison,
     held_out_comparison,
     own_encoder,
     own_score,
+    quoted_score,
 )
-from termwise.fitted import Labels
+from termwise.explain.summary import larger_sizes
+from termwise.fitted import Labels, inputs_of
 
-__all__ = ["cross_validated_comparison", "facts", "held_out_comparison"]
+__all__ = ["contributions", "cross_validated_comparison", "effects_table", "facts", "held_out_comparison"]
 
 MAX_TERMS = 500  # listed with their weights
 MAX_ROWS = 1000  # samples whose observed and predicted values are listed
 MAX_COLUMNS = 12  # named in a note
+MEAN_ROWS, MEAN_DIGITS = 5000, 9  # samples over which terms are averaged, and digits of the means
 PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
 
 
@@ -80,21 +87,26 @@ def facts(
     -------
     facts : dict
         "model" : description of the fit ("class", "task", "n", "d", "n_terms", "n_candidates", "dictionary", "alpha",
-        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "intercept").
+        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "larger_sizes",
+        "intercept").
         "scores" : criteria, "loo_r2" or "loo_accuracy" (given the terms), "held_out", "cross_validation".
         "baselines" : "name", "score" and "terms" of each.
         "criteria", "choices" : names of the criteria along the path, the size each of them selects.
-        "path", "path_terms" : a row for each size, names of the terms in the order of their selection.
+        "path", "path_terms", "path_inputs" : a row for each size, names of the terms in the order of their selection,
+        and of the inputs of each.
         "sizes" : weights and standard errors at other sizes, (q, k) each; the terms are the first of "path_terms".
-        "terms" : "name", "weight" and "std_error" (one per output) of the chosen terms.
+        "terms" : "name", "inputs", "weight" and "std_error" (one per output) and "mean" over the samples of the chosen
+        terms.
         "effects", "no_effects" : main effects and interactions, see `ShapeDisplay`; where terms are functions of more
-        than two inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
-        say where the samples are, "band" is the half-width of the band around a main effect.
+        than three inputs, partial dependence ("kind" is "average") or nothing, and the reason. "density" and "support"
+        say where the samples are, "band" is the half-width of the band around a main effect, "share" its share of the
+        variance.
+        "groups" : all effects as in `effects_table`, with the positions of their "terms".
         "importance" : total effect of each input on each output, the largest first.
         "selection_frequency" : share of the folds in which each input was selected, where the model has it.
         "reliability" : observed frequencies and out-of-fold probabilities of classes, where the model has fold models.
         "fit", "confusion" : observed and predicted values of at most 1,000 samples (one list per output), confusion
-        matrix.
+        matrix, where possible of held-out or out-of-fold predictions ("how").
         "penalty" : criteria along alpha, for `BasisRidge`. "search" : candidates of a `CriterionSearch`. "trials" :
         cross-validated errors of all dictionaries, for `TermwiseRegressor` and `TermwiseClassifier`.
         "notes", "reproduce", "versions".
@@ -137,7 +149,7 @@ def facts(
         "model": model_metadata(resolved, target),
         "scores": scores,
         "baselines": [to_plain({**one, "score": one["value"]}) for one in baselines or []],
-        "terms": terms_metadata(resolved),
+        "terms": terms_metadata(resolved, table),
         **effects_metadata(resolved, table),
         "notes": [*map(str, notes), *(data_notes(resolved, X) if X is not None else [])],
         "reproduce": reproduce or script,
@@ -150,6 +162,10 @@ def facts(
         samples = samples_metadata(resolved, table, labels)
         found["scores"] |= samples.pop("scores", {})
         found |= samples
+    quoted = quoted_score(found["scores"])
+    if quoted and quoted.get("confusion"):
+        how = "held-out" if found["scores"]["held_out"] else "out-of-fold"
+        found["confusion"] = {**quoted["confusion"], "how": how}
     return found
 
 
@@ -190,20 +206,26 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
         "criterion": "cv" if hasattr(model, "trials_") else to_plain(getattr(model, "criterion", None)),
         "trial": model.choice_.title if hasattr(model, "choice_") else None,
         "size": to_plain(getattr(model, "size", None)),
+        "larger_sizes": larger_sizes(model),
         "intercept": round_significant(resolved.intercept),
     }
 
 
-def terms_metadata(resolved: ResolvedModel) -> list[Metadata]:
-    """Names, weights and standard errors of the chosen terms, of very many those with the largest t-ratios."""
+def terms_metadata(resolved: ResolvedModel, X: Any) -> list[Metadata]:
+    """Names, inputs, weights, standard errors and means of the terms, of very many those with the largest t-ratios."""
     weights, errors = resolved.weights, resolved.std_errors
     size = np.abs(weights) if errors is None else np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
     listed = np.sort(np.argsort(-size.max(axis=0, initial=0.0), kind="stable")[:MAX_TERMS])
     names = resolved.term_names(resolved.chosen[listed]) if len(listed) else []
-    terms = []
+    sets, labels, terms = inputs_of(resolved.model.fitted_terms_), input_labels(resolved.model), []
+    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)
+    some = None if X is None or lagged else rows_of(X, evenly(X.shape[0], MEAN_ROWS))
+    means = None if some is None else resolved.evaluate(some, 0).mean(axis=0)
     for name, j in zip(names, listed, strict=True):
         std_error = None if errors is None else round_significant(errors[:, j])
-        terms.append({"name": name, "weight": round_significant(weights[:, j]), "std_error": std_error})
+        mean = None if means is None else round_significant(means[j], MEAN_DIGITS)
+        found = {"name": name, "inputs": [labels[i] for i in sets[j]], "mean": mean}
+        terms.append({**found, "weight": round_significant(weights[:, j]), "std_error": std_error})
     return terms
 
 
@@ -246,7 +268,7 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
             loo = Labels(classes).decide(scores[:, 0] if scores.shape[1] == 1 else scores)
         observed = {"rows": rows, "observed": y[rows], "fitted": fitted, "loo": None if loo is None else loo[rows]}
         predicted, how = (as_numpy(model.predict(X)), "fit") if loo is None else (loo, "leave-one-out")
-        found = {"fit": to_plain(observed), "confusion": confusion_metadata(y, predicted, classes, how)}
+        found = {"fit": to_plain(observed), "confusion": {**confusion_metadata(y, predicted, classes), "how": how}}
         if loo is not None:
             found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
         found |= reliability_metadata(resolved, y)
@@ -261,12 +283,6 @@ def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArr
     cross_validated = None if loo is None else round_significant(loo[rows].T)
     observed, predicted = round_significant(Y[rows].T), round_significant(fitted.T)
     return {"rows": to_plain(rows), "observed": observed, "fitted": predicted, "loo": cross_validated}
-
-
-def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray, how: str) -> Metadata:
-    """Confusion matrix, and from which predictions it is."""
-    counts = confusion_matrix(y, predicted, labels=classes)
-    return {"classes": [str(one) for one in classes], "counts": to_plain(counts), "how": how}
 
 
 def data_notes(resolved: ResolvedModel, X: Any) -> list[str]:

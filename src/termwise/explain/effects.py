@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,13 +16,13 @@ from termwise._checks import check_number
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
 from termwise.explain.decomposition import AdditiveDecomposition, fold_models
+from termwise.explain.groups import EFFECT_ROWS, EffectGroup, groups_metadata, list_groups, term_groups, variance_shares
 from termwise.explain.inputs import TOTAL_ROWS, Input, density, inputs_of, total_effects
 from termwise.explain.purification import Purification, jackknife_band
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
 MAX_EFFECTS, MAX_INPUTS = 36, 200  # in the metadata
 CURVE_GRID, SURFACE_GRID = 60, 24  # values of an input, alone and in a pair
-EFFECT_ROWS = 5000  # samples over which effects are centred
 PARTIAL_INPUTS = 60  # partial dependence on more inputs than this takes too long
 PARTIAL_ROWS = 150  # samples it is averaged over
 PARTIAL_GRID = 24  # values of an input
@@ -52,6 +52,8 @@ class Effect:
     band : ndarray of shape (m,), default=None
         Half-width of a pointwise 90 % band around a main effect, from the models of the folds of a cross-validation
         that repeats the selection; None where there are none, and for pairs.
+    share : float, default=None
+        Variance of the effect as a share of the sum over all effects of the model; None for partial dependence.
     """
 
     inputs: tuple[str, ...]
@@ -61,6 +63,7 @@ class Effect:
     deciles: tuple[Floats, ...]
     density: Floats | None = None
     band: Floats | None = None
+    share: float | None = None
 
     @property
     def support(self) -> NDArray[np.bool_]:
@@ -93,6 +96,7 @@ class Explanation(NamedTuple):
     effects: list[list[Effect]]  # of each output
     offset: Floats  # (q,)
     totals: dict[str, Floats]  # total effect of each input that is used, (q,)
+    groups: list[EffectGroup]  # all effects, also those that are not drawn
 
 
 def describe(
@@ -118,23 +122,28 @@ def exact_effects(model: AdditiveDecomposition, X: Any, grid: int, pair_grid: in
     resolved, U = model.resolved, model.spread_rows() if X is None else model.encode(X)
     purify = Purification(inputs_of(model.blocks, U), grid, pair_grid)
     pure, constant = purify(model.parts(purify, U))
+    shares = variance_shares([part.rows for part in pure.values()])
     mains = {key[0]: part.grid for key, part in pure.items() if len(key) == 1}  # of all inputs that are used
     folds = fold_models(resolved, model.n_encoders)
     bands = jackknife_bands([fold_effects(fold, model.n_encoders, mains, purify, U) for fold in folds], mains)
     effects = []
-    for key, part in pure.items():
-        members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
-        effects.append(describe(members, part.grid, part.rows.std(axis=0), band, observed=X is not None))
+    for (key, part), share in zip(pure.items(), shares, strict=True):
+        if len(part.grid):
+            members, band = [purify.inputs[k] for k in key], bands.get(key[0]) if len(key) == 1 else None
+            found = describe(members, part.grid, part.rows.std(axis=0), band, observed=X is not None)
+            effects.append([replace(one, share=float(of)) for one, of in zip(found, share, strict=True)])
     totals = {purify.inputs[k].name: pure[k,].rows.std(axis=0) for k in mains}  # of inputs that act alone
-    paired = [k for k in mains if any(k in key for key in pure if len(key) == 2)]
-    terms = [np.concatenate([some for key, some in model.groups().items() if k in key]) for k in paired]
+    groups = model.groups()
+    paired = [k for k in mains if any(k in key for key in pure if len(key) > 1)]
+    terms = [np.concatenate([some for key, some in groups.items() if k in key]) for k in paired]
     totals |= total_effects(
         [purify.inputs[k] for k in paired],
         [partial(model.outputs, terms=some) for some in terms],
         U[evenly(len(U), TOTAL_ROWS)],
     )
     outputs = [list(on_output) for on_output in zip(*effects, strict=True)]
-    return Explanation(outputs, resolved.intercept + constant, totals)
+    names = {key: tuple(purify.inputs[k].name for k in key) for key in pure}
+    return Explanation(outputs, resolved.intercept + constant, totals, list_groups(names, groups, shares))
 
 
 def check_output(output: int | None, n_outputs: int) -> int:
@@ -186,7 +195,8 @@ def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
         describe([one], curves[k], totals[one.name], bands.get(k), observed=True) for k, one in enumerate(inputs)
     ]
     offset = all_outputs(resolved, start, U).mean(axis=0) + resolved.intercept
-    return Explanation([list(on_output) for on_output in zip(*effects, strict=True)], offset, totals)
+    outputs = [list(on_output) for on_output in zip(*effects, strict=True)]
+    return Explanation(outputs, offset, totals, term_groups(resolved, X))
 
 
 def partial_curve(resolved: ResolvedModel, start: int, one: Input, U: Floats, size: int) -> Floats:
@@ -248,11 +258,13 @@ def effects_metadata(resolved: ResolvedModel, X: Any) -> Metadata:
         kind, reason = "average", str(error)
         found = partial_dependence(resolved, X) if len(resolved.chosen) else None
     if found is None:
-        return {"effects": [], "importance": [], "no_effects": reason}
+        groups = groups_metadata(term_groups(resolved, X))
+        return {"effects": [], "groups": groups, "importance": [], "no_effects": reason}
     effects = sorted(zip(*found.effects, strict=True), key=lambda outputs: -max(one.strength for one in outputs))
     totals = sorted(found.totals.items(), key=lambda item: -np.linalg.norm(item[1]))
     return {
         "effects": [{"kind": kind, **effect_metadata(outputs)} for outputs in effects[:MAX_EFFECTS]],
+        "groups": groups_metadata(found.groups),
         "importance": [
             {"input": name, "total": round_significant(total, 4)} for name, total in totals[:MAX_INPUTS] if total.any()
         ],
@@ -271,6 +283,8 @@ def effect_metadata(outputs: tuple[Effect, ...]) -> Metadata:
         "strength": [round_significant(effect.strength, 4) for effect in outputs],
         "deciles": [round_significant(v, 4) for v in one.deciles],
     }
+    if one.share is not None:
+        found["share"] = [round_significant(effect.share or 0.0, 4) for effect in outputs]
     if one.density is not None:
         found["support"] = to_plain(one.support.astype(np.int8))
         if len(one.inputs) == 1:

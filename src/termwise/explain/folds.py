@@ -1,16 +1,19 @@
-"""Diagnostics from the models of the folds: reliability of probabilities, selection frequency of inputs."""
+"""Diagnostics from the models of the folds: out-of-fold probabilities, their scores, selection frequency of inputs."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.calibration import calibration_curve
+from sklearn.metrics import roc_auc_score
 
 from termwise._arrays import as_columns
-from termwise.estimators import class_scores
 from termwise.estimators.data import code_known_labels
-from termwise.explain.resolve import Metadata, ResolvedModel, round_significant
+from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant
+from termwise.linalg.calibration import calibrate, class_scores
 
 MAX_BINS, BIN_SAMPLES = 10, 20  # of a reliability curve; fewer bins than that for few samples
 MAX_INPUTS = 500  # whose frequencies are listed
@@ -26,22 +29,83 @@ def frequency_metadata(resolved: ResolvedModel) -> Metadata:
     return {"selection_frequency": {str(names[j]): round_significant(shares[j]) for j in order}}
 
 
-def reliability_metadata(resolved: ResolvedModel, y: NDArray) -> Metadata:
-    """Observed frequency against out-of-fold probability, of the second of two classes or of each of several.
+def fold_scores(resolved: ResolvedModel, y: NDArray) -> Floats | None:
+    """Out-of-fold outputs of the models of the folds, (n, q); None where these are not known sample by sample.
 
-    The residuals of the fold models give their scores: coded label minus residual.
+    The residuals of the fold models give their outputs: target, or coded label, minus residual.
     """
     terms = resolved.model.fitted_terms_
     folds, labels = terms.fold_models, terms.candidates.labels
-    if folds is None or labels is None or labels.slope is None or len(folds.fold) != len(y):
+    if folds is None or len(folds.fold) != len(y):
+        return None
+    return as_columns(y if labels is None else code_known_labels(labels.classes, y)) - folds.residuals
+
+
+def fold_probabilities(resolved: ResolvedModel, y: NDArray) -> Floats | None:
+    """Out-of-fold probabilities of the classes, (n, number of classes), or None.
+
+    Scores of a fold are calibrated on those of the other folds: no probability depends on the label of its sample.
+    """
+    terms = resolved.model.fitted_terms_
+    scores, labels = fold_scores(resolved, y), terms.candidates.labels
+    if scores is None or labels is None or labels.slope is None:
+        return None
+    coded, fold = as_columns(code_known_labels(labels.classes, y)), terms.fold_models.fold
+    weights, found = terms.fold_models.sample_weight, np.empty((len(y), len(labels.classes)))
+    for k in np.unique(fold):
+        own, others = fold == k, fold != k
+        S, T = (values[:, 0] if values.shape[1] == 1 else values for values in (scores, coded))
+        slope, shift = calibrate(S[others], T[others], weights[others])
+        found[own] = softmax(slope * class_scores(S[own] + shift), axis=1)
+    return found
+
+
+def probability_scores(y: NDArray, classes: Sequence[Any] | NDArray, probabilities: Floats) -> Metadata:
+    """Log loss, AUC and calibration of probabilities of classes.
+
+    The AUC of several classes is the mean of one against the others. The calibration slope is that of a logistic
+    regression of the classes on the logarithms of the probabilities (Cox 1958), one where they are right and below one
+    where they are too extreme; labels are smoothed as in Platt scaling, so that it is finite. The calibration error is
+    the mean difference between observed frequency and probability over bins of equally many samples, averaged over the
+    classes (expected calibration error, Naeini et al. 2015, with bins of equal counts).
+    """
+    hit = y[:, None] == np.asarray(classes)
+    likelihood = np.where(hit, probabilities, 0.0).sum(axis=1)  # 0: a class that the fit did not see
+    tiny = np.finfo(np.float64).eps
+    found: Metadata = {"log_loss": float(-np.log(np.maximum(likelihood, tiny)).mean())}
+    both = [k for k in range(len(classes)) if 0 < hit[:, k].sum() < len(y)]
+    if both:
+        found["auc"] = float(np.mean([roc_auc_score(hit[:, k], probabilities[:, k]) for k in both]))
+        logs = np.log(np.maximum(probabilities, tiny))
+        two = logs.shape[1] == 2  # one score, for the second class and against the first
+        scores = (logs[:, 1] - logs[:, 0]) / 2 if two else logs
+        coded = np.where(hit[:, 1] if two else hit, 1.0, -1.0)
+        found["calibration_slope"] = calibrate(scores, coded, np.ones(len(y)))[0]
+        curves = [reliability_curve(hit[:, k], probabilities[:, k]) for k in both]
+        found["calibration_error"] = float(np.mean([share @ np.abs(o - p) for o, p, share in curves]))
+    return found
+
+
+def reliability_curve(hit: NDArray[np.bool_], probability: Floats) -> tuple[Floats, Floats, Floats]:
+    """Observed frequency, mean probability and share of the samples in bins of equally many samples."""
+    n_bins = int(np.clip(len(hit) // BIN_SAMPLES, 2, MAX_BINS))
+    edges = np.unique(np.quantile(probability, np.linspace(0, 1, n_bins + 1)[1:-1]))
+    bins = np.searchsorted(edges, probability)
+    counts = np.bincount(bins, minlength=len(edges) + 1)
+    used = counts > 0
+    observed, predicted = (np.bincount(bins, values, len(counts))[used] for values in (hit, probability))
+    return observed / counts[used], predicted / counts[used], counts[used] / len(hit)
+
+
+def reliability_metadata(resolved: ResolvedModel, y: NDArray) -> Metadata:
+    """Observed frequency against out-of-fold probability, of the second of two classes or of each of several."""
+    probabilities, classes = fold_probabilities(resolved, y), resolved.classes
+    if probabilities is None or classes is None:
         return {}
-    scores = as_columns(code_known_labels(labels.classes, y)) - folds.residuals
-    probabilities = softmax(labels.slope * class_scores(scores[:, 0] if scores.shape[1] == 1 else scores), axis=1)
-    n_bins = int(np.clip(len(y) // BIN_SAMPLES, 2, MAX_BINS))
     curves = []
-    for k, name in enumerate(labels.classes):
-        if k or len(labels.classes) > 2:
-            observed, predicted = calibration_curve(y == name, probabilities[:, k], n_bins=n_bins, strategy="quantile")
+    for k, name in enumerate(classes):
+        if k or len(classes) > 2:
+            observed, predicted, _ = reliability_curve(y == name, probabilities[:, k])
             numbers = {"predicted": round_significant(predicted), "observed": round_significant(observed)}
             curves.append({"class": str(name), **numbers})
     return {"reliability": curves}

@@ -26,12 +26,13 @@ class ShapeDisplay:
 
     A model whose terms are functions of one or two inputs is a sum of curves and surfaces, exactly and without
     averaging: `prediction = offset + sum of the effects`. Main effects hold all that single inputs explain,
-    interactions what is left (functional ANOVA). Make it with `from_estimator`.
+    interactions what is left (functional ANOVA). Of terms of three inputs, what pairs explain is drawn as well; what is
+    left of them counts as an effect and is not drawn. Make it with `from_estimator`.
 
     Parameters
     ----------
     effects : list of Effect
-        One `Effect` per panel, with `inputs`, `values`, `effect`, `strength`, `density` and `band`.
+        One `Effect` per panel, with `inputs`, `values`, `effect`, `strength`, `share`, `density` and `band`.
     offset : float
         Constant that the effects are added to.
     n_effects : int
@@ -62,7 +63,8 @@ class ShapeDisplay:
     two inputs, and these are moved into the main effects (Hooker 2007; Lengerich et al. 2020). The interaction that is
     left is uncorrelated with functions of either input. Every effect has mean zero, and `offset` is the mean
     prediction. Effects are ordered by their strength, the standard deviation over the samples: an effect that is large
-    for a single sample only is weak.
+    for a single sample only is weak. The share above each panel is that of the variance of the effect in the sum over
+    all effects.
 
     Below each curve are a histogram and the deciles of the samples. Curves are lighter beyond the outer 1 % of the
     samples, surfaces are grey further than a tenth of the range of either input from all samples. If the model has kept
@@ -122,7 +124,8 @@ class ShapeDisplay:
         Parameters
         ----------
         estimator : fitted estimator of termwise, or `CriterionSearch` of one
-            Its terms must be functions of one or two inputs: those of an `AnovaBasis`, or columns. Before them may come
+            Its terms must be functions of one to three inputs: those of an `AnovaBasis`, of a `SmoothBasis` of three
+            inputs, or columns. Before them may come
             any transformers; the inputs are their outputs, in the units before a scaler of scikit-learn, and all
             columns that `TableEncoder` makes of a categorical variable are one input.
         X : data frame or array-like of shape (n, d), default=None
@@ -155,7 +158,7 @@ class ShapeDisplay:
         display = cls(
             drawn,
             offset=float(found.offset[which]),
-            n_effects=len(effects),
+            n_effects=len(found.groups),
             label="effect" if output is None else f"effect on output {output}",
             importance={name: float(total[which]) for name, total in found.totals.items()},
         )
@@ -187,6 +190,8 @@ class ShapeDisplay:
                 draw_main_effect(axes, effect, limit, self.label)
             else:
                 draw_interaction(axes, effect, self.label)
+            if effect.share is not None:
+                axes.set_title(f"{effect.share:.1%} of the variance", fontsize="small", loc="right")
         return self
 
     def _new_axes(self, count: int) -> NDArray[np.object_]:

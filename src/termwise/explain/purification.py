@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from termwise._numerics import GRAM_EIGENVALUE_MIN
+from termwise._numerics import GRAM_EIGENVALUE_MIN, PAIR_EIGENVALUE_MIN
 from termwise.explain.inputs import Input
 from termwise.explain.resolve import Floats
 
 BAND_COVERAGE = 0.9  # of the bands around main effects, pointwise
 
-Key = tuple[int, ...]  # one or two inputs, by their positions
+MAX_PAIR_FUNCTIONS = 600  # products of splines that a function of three inputs is projected on
+
+Key = tuple[int, ...]  # one to three inputs, by their positions
 
 
 class Part(NamedTuple):
-    """Contribution of one input, or of two, to q outputs."""
+    """Contribution of one to three inputs to q outputs."""
 
-    grid: Floats  # (m, q) or (m1, m2, q)
+    grid: Floats  # (m, q) or (m1, m2, q); (0, q) for three inputs, which are not drawn
     rows: Floats  # (n, q)
 
 
 @dataclass(frozen=True)
 class Purification:
-    """Splits a sum of functions of one and two inputs into pure effects, over the joint distribution of the rows.
+    """Splits a sum of functions of one to three inputs into pure effects, over the joint distribution of the rows.
 
     A surface `f_ij` is projected by least squares over the rows onto sums `a(x_i) + b(x_j)` of splines of its two
     inputs, and these are moved into the main effects. What is left has mean zero given either input, as far as splines
@@ -37,6 +40,9 @@ class Purification:
     main effect. Averages over the product of the marginal distributions, which have closed forms, would call it all
     interaction (if the means are zero), and count combinations of values that no sample has. Splines are functions of
     any value, so the sum of all effects remains the prediction everywhere.
+
+    A function of three inputs is first projected onto sums of functions of its pairs, products of their splines, which
+    are moved into the pairs.
     """
 
     inputs: list[Input]
@@ -46,27 +52,49 @@ class Purification:
     def __call__(self, parts: dict[Key, Part]) -> tuple[dict[Key, Part], Floats]:
         """Pure effects, each with mean zero over the rows, and the constant that they are added to, (q,)."""
         pure = dict(parts)
-        for key in parts:
-            if len(key) == 2:
-                grid, rows = parts[key]
-                for axis, (k, coef) in enumerate(zip(key, self._additive_part(key, rows), strict=True)):
-                    one, main = self.inputs[k], pure.get((k,), Part(np.zeros(1), np.zeros(1)))
-                    on_grid, on_pair_grid = (
-                        one.functions(one.grid(size)[1]) @ coef for size in (self.grid_size, self.pair_size)
-                    )
-                    pure[k,] = Part(main.grid + on_grid, main.rows + one.row_functions @ coef)
-                    grid, rows = grid - np.expand_dims(on_pair_grid, 1 - axis), rows - one.row_functions @ coef
-                pure[key] = Part(grid, rows)
+        for n_inputs in (3, 2):
+            for key in [key for key in pure if len(key) == n_inputs]:
+                self._move(key, pure)
         centers = {key: part.rows.mean(axis=0) for key, part in pure.items()}
         centred = {key: Part(part.grid - centers[key], part.rows - centers[key]) for key, part in pure.items()}
         return centred, np.sum(list(centers.values()), axis=0)
 
-    def _additive_part(self, key: Key, rows: Floats) -> list[Floats]:
-        """Coefficients of the functions of each of two inputs whose sum is nearest to a surface at the rows."""
-        first, second = (self.inputs[k].row_functions for k in key)
-        B = np.hstack([first, second])
-        coef = np.linalg.pinv(B.T @ B, rcond=GRAM_EIGENVALUE_MIN, hermitian=True) @ (B.T @ rows)
-        return np.split(coef, [first.shape[1]])
+    def _move(self, key: Key, parts: dict[Key, Part]) -> None:
+        """Move what functions of fewer inputs explain of an effect of two or three inputs into theirs."""
+        grid, rows = parts[key]
+        lower = list(combinations(key, len(key) - 1))
+        if sum(self._count(some) for some in lower) > MAX_PAIR_FUNCTIONS:
+            lower = [(k,) for k in key]
+        bases = [self._row_functions(some) for some in lower]
+        B = np.hstack(bases)
+        least = GRAM_EIGENVALUE_MIN if len(lower[0]) == 1 else PAIR_EIGENVALUE_MIN
+        coef = np.linalg.pinv(B.T @ B, rcond=least, hermitian=True) @ (B.T @ rows)
+        ends = np.cumsum([basis.shape[1] for basis in bases])[:-1]
+        for some, basis, weights in zip(lower, bases, np.split(coef, ends), strict=True):
+            own, own_rows = parts.get(some, Part(np.zeros(1), np.zeros(1)))
+            size = self.grid_size if len(some) == 1 else self.pair_size
+            parts[some] = Part(own + self._on_grid(some, weights, size), own_rows + basis @ weights)
+            rows = rows - basis @ weights
+            if len(grid):
+                grid = grid - np.expand_dims(self._on_grid(some, weights, self.pair_size), 1 - key.index(some[0]))
+        parts[key] = Part(grid, rows)
+
+    def _count(self, key: Key) -> int:
+        """Number of functions of some inputs: products of splines of each."""
+        return int(np.prod([self.inputs[k].row_functions.shape[1] for k in key]))
+
+    def _row_functions(self, key: Key) -> Floats:
+        """Functions of one or two inputs at the rows."""
+        first, *second = (self.inputs[k].row_functions for k in key)
+        return first if not second else (first[:, :, None] * second[0][:, None, :]).reshape(len(first), -1)
+
+    def _on_grid(self, key: Key, weights: Floats, size: int) -> Floats:
+        """Weighted sum of the functions of one or two inputs on their grid, (m, q) or (m1, m2, q)."""
+        first, *second = (self.inputs[k].functions(self.inputs[k].grid(size)[1]) for k in key)
+        if not second:
+            return first @ weights
+        tensor = weights.reshape(first.shape[1], second[0].shape[1], -1)
+        return np.einsum("ai,bj,ijq->abq", first, second[0], tensor)
 
 
 def jackknife_band(curves: Sequence[Floats]) -> Floats:

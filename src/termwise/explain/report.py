@@ -15,15 +15,18 @@ from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise.deploy.document import write_atomically
 from termwise.deploy.predictor import Predictor
-from termwise.explain.diagnostics import MAX_ROWS, confusion_metadata, fit_metadata
+from termwise.explain.diagnostics import MAX_ROWS, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
+from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
 from termwise.explain.scores import quoted_score, score_metadata
+from termwise.explain.summary import size_lines
 from termwise.recipe.dictionaries import DICTIONARIES
 
 SCRIPTS = ["core.js", "path.js", "effects.js"]
 REQUIRED = ["model", "scores", "baselines", "criteria", "terms", "effects", "notes", "reproduce", "versions"]
-OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effects", "importance", "reliability"]
+OPTIONAL = ["path", "fit", "confusion", "penalty", "trials", "search", "no_effects", "importance", "reliability",
+            "groups"]  # fmt: skip
 MISCLASSIFICATION = "leave-one-out misclassification rate"
 NAMES = CRITERION_NAMES | {"loo_error": MISCLASSIFICATION, "loo_error_rate": MISCLASSIFICATION}
 METRICS = {"R2": "R²", "accuracy": "accuracy"}
@@ -98,6 +101,10 @@ def render(
         cards=cards(facts),
         bars=bars(facts),
         importance=importance_table(facts),
+        shares=shares_table(facts),
+        triples=any(len(group["inputs"]) > 2 for group in facts.get("groups") or []),
+        grouped=is_grouped(facts),
+        larger=size_lines(facts["model"].get("larger_sizes") or []),
         trials=trials_table(facts),
         notes=notes(facts),
         metrics=METRICS,
@@ -189,12 +196,11 @@ def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     y, predicted = as_numpy(y), as_numpy(model.predict(X))
     classes = getattr(model, "classes", getattr(model, "classes_", None))
     if classes is not None:
-        labels = list(dict.fromkeys([*classes, *np.unique(y).tolist()]))
-        confusion = confusion_metadata(y, predicted, labels, "data")
-        return {**score_metadata(y, predicted, classes), "confusion": confusion}
+        probabilities = as_numpy(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
+        return score_metadata(y, predicted, classes, probabilities)
     Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
     scores = score_metadata(Y, F, None)
-    scores["rmse"] = round_significant(scores["rmse"])
+    scores |= {name: round_significant(scores[name]) for name in ("rmse", "mae")}
     return {**scores, "fit": fit_metadata(rows, Y, F[rows], None), "confusion": None}
 
 
@@ -249,9 +255,9 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
             and "Cross-validated performance and baselines"
         ),
         "data": data and "Performance on these data",
+        "effects": facts["effects"] and effects,
         "path": facts["path"] and "Error along the path",
         "terms": "Terms and weights",
-        "effects": facts["effects"] and effects,
         "reliability": facts["reliability"] and "Reliability of the probabilities",
         "fit": (facts["confusion"] and "Confusion matrix") or (residuals and "Observed and predicted values"),
         "penalty": facts["penalty"] and "Error along the penalty",
@@ -287,8 +293,13 @@ def cards(facts: Metadata) -> list[tuple[str, str, str]]:
     for key, metric in (("loo_r2", "R2"), ("loo_accuracy", "accuracy")):
         if scores.get(key) is not None:
             found.append((f"leave-one-out {METRICS[metric]}", score(scores[key], metric), "given the terms"))
+    if (quoted := quoted_score(scores)) and quoted.get("auc") is not None:
+        found.append(("AUC", score(quoted["auc"], "auc"), f"log loss {short(quoted['log_loss'], 3)}"))
     candidates = "" if model["n_candidates"] is None else f"of {counted(model['n_candidates'], 'candidate')}"
     found.append(("terms", short(model["n_terms"]), candidates))
+    shares = [group["share"] for group in facts.get("groups") or [] if group["share"] is not None]
+    if len(shares) > 1:
+        found.append(("effects", short(sum(share >= MIN_SHARE for share in shares)), "of at least 1 % of the variance"))
     if model["dof"] is not None:
         penalty = "one penalty per weight" if model["alpha"] is None else f"penalty {short(model['alpha'], 2)}"
         target = (model.get("trial") or "").rpartition(", ")[-1]
@@ -331,6 +342,34 @@ def importance_table(facts: Metadata) -> list[dict[str, str]]:
         }
         for name, total in list(totals.items())[:MAX_CANDIDATES]
     ]
+
+
+def shares_table(facts: Metadata) -> list[dict[str, Any]]:
+    """Effects with their shares of the variance, as lengths and as text; small ones are one row."""
+    groups = [group for group in facts.get("groups") or [] if group["share"] is not None]
+    if len(groups) < 2:
+        return []
+    large = [group for group in groups if group["share"] >= MIN_SHARE][:MAX_CANDIDATES] or groups[:1]
+    rows = [(effect_name(one["inputs"]), one["share"], counted(one["n_terms"], "term")) for one in large]
+    if rest := groups[len(large) :]:
+        rows.append((counted(len(rest), "smaller effect"), sum(one["share"] for one in rest), ""))
+    longest = max(share for _, share, _ in rows) or 1.0
+    return [
+        {
+            "name": name,
+            "own": bool(terms),
+            "width": f"{100 * share / longest:.2f}",
+            "share": per_cent(share),
+            "terms": terms,
+        }
+        for name, share, terms in rows
+    ]
+
+
+def is_grouped(facts: Metadata) -> bool:
+    """Whether some terms depend on the same inputs, so that a list of terms is read more easily by effect."""
+    sets = [tuple(term["inputs"]) for term in facts["terms"] if "inputs" in term]
+    return 1 < len(set(sets)) < len(sets)
 
 
 def trials_table(facts: Metadata) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
-from termwise.basis.base import restrict
+from termwise.basis.base import inputs_of_columns, restrict
 from termwise.basis.encoder import is_frame
 from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
@@ -25,7 +25,7 @@ from termwise.estimators.refits import find_model
 from termwise.linalg.criteria import CRITERIA, misclassified
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
-from termwise.selection.path import SIZES, tcr_thresholds
+from termwise.selection.path import tcr_thresholds
 
 Floats = NDArray[np.float64]
 Metadata = dict[str, Any]
@@ -91,7 +91,9 @@ class ResolvedModel:
                 U = step.transform(U)
             if hasattr(last, "take"):
                 return to_host(last.take(self.chosen[terms]).transform(U))
-            return to_host(densify(U if last is None else last.transform(U)))[:, self.chosen[terms]]
+            if last is None:
+                return to_host(densify(U.to_numpy() if is_frame(U) else U))[:, self.chosen[terms]]
+            return to_host(densify(last.transform(U)))[:, self.chosen[terms]]
 
     def term_names(self, candidates: NDArray[np.intp]) -> list[str]:
         """Names of some candidate terms."""
@@ -176,15 +178,18 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
         for row in rows:
             if row["size"] < len(errors):
                 row["cv"] = round_significant(errors[row["size"]] * variance)
-    criteria = [name for name in ("cv", *CRITERIA, "loo_error") if any(name in row for row in rows)]
+    criteria = [name for name in ("cv", *path.criteria, "loo_error") if any(name in row for row in rows)]
     choices = {}
     for name in criteria:
         candidates = [row for row in rows if row.get(name) is not None and (row["size"] or path.fit_intercept)]
         if candidates:
             choices[name] = min((row[name], row["size"]) for row in candidates)[1]
     if len(path) and not refitted:
-        choices |= {name: path.choose(name) for name in SIZES}
-    return {"criteria": criteria, "choices": choices, "path": rows, "path_terms": names, "sizes": sizes}
+        choices |= {name: path.choose(name) for name in path.size_criteria}
+    labels = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    inputs = [[str(labels[j]) for j in some] for some in inputs_of_columns(model.basis_, path.terms)]
+    found = {"criteria": criteria, "choices": choices, "path": rows, "sizes": sizes}
+    return {**found, "path_terms": names, "path_inputs": inputs}
 
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:
@@ -192,7 +197,7 @@ def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     rows: list[Metadata] = []
     thresholds = tcr_thresholds(path) if len(path) else np.empty(0)
     for k, step in enumerate(path.steps):
-        values = {name: round_significant(getattr(step, name)) for name in (*CRITERIA, "loo_se", "dof", "alpha")}
+        values = {name: round_significant(getattr(step, name)) for name in (*path.criteria, "loo_se", "dof", "alpha")}
         rows.append({"size": k, "term": names[k - 1] if k else None, **values})
         if k:
             reductions = {"reduction": step.reduction, "threshold": thresholds[k - 1]}

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LassoCV, LogisticRegression, MultiTaskLassoCV, RidgeCV
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise._arrays import as_columns, densify, evenly, rows_of
 from termwise.basis import LagBasis, TableEncoder
 from termwise.basis.encoder import is_frame
+from termwise.explain.folds import fold_probabilities, fold_scores, probability_scores
 from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, best_interval, resolve
 
 TABLE_ENTRIES = 20_000_000  # above which a table is not searched for duplicates, and no baselines are fitted to it
@@ -43,7 +44,7 @@ def quoted_score(scores: Metadata) -> Metadata | None:
 def score_metadata(
     y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray | None, probabilities: NDArray | None = None
 ) -> Metadata:
-    """Accuracy and log loss of classes, or share of the variance explained and root mean squared error.
+    """Accuracy of classes, scores of their probabilities and confusion matrix, or R2 and errors of a regression.
 
     The standard error is that of a mean over samples; the variance of the targets is taken as known.
     """
@@ -52,15 +53,20 @@ def score_metadata(
         accuracy = float(accuracy_score(y, predicted))
         found = {"metric": "accuracy", "value": accuracy, "n": n, "std_error": binomial_error(accuracy, n)}
         if probabilities is not None:
-            hit = y[:, None] == np.asarray(classes)
-            likelihood = np.where(hit, probabilities, 0.0).sum(axis=1)  # 0: a class that the fit did not see
-            found["log_loss"] = float(-np.log(np.maximum(likelihood, np.finfo(np.float64).eps)).mean())
-        return found
+            found |= probability_scores(y, classes, probabilities)
+        return {**found, "confusion": confusion_metadata(y, predicted, classes)}
     squares, variance = as_columns((y - predicted) ** 2), as_columns(y).var(axis=0)
     found = {"metric": "R2", "value": float(r2_score(y, predicted)), "n": n, "std_error": None}
     if n > 1 and np.all(variance > 0):
         found["std_error"] = float((squares / variance).mean(axis=1).std(ddof=1) / np.sqrt(n))
-    return {**found, "rmse": float(np.sqrt(squares.mean()))}
+    return {**found, "rmse": float(np.sqrt(squares.mean())), "mae": float(np.abs(y - predicted).mean())}
+
+
+def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray) -> Metadata:
+    """Confusion matrix: a row for each observed class, a column for each predicted one."""
+    labels = list(dict.fromkeys([*np.asarray(classes).tolist(), *np.unique(y).tolist()]))
+    counts = confusion_matrix(y, predicted, labels=labels).tolist()
+    return {"classes": [str(one) for one in labels], "counts": counts}
 
 
 def binomial_error(share: float, n: float) -> float:
@@ -93,8 +99,11 @@ def held_out_comparison(
     -------
     held_out : dict
         "metric" ("R2", or "accuracy" for classes), "value", "std_error", "n" (number of samples), "protocol" (a
-        description); for regression "rmse", "unexplained" (share of the variance), "coverage" (share of the samples in
-        their interval) and "nominal" (0.9); for classes "log_loss" if the model has probabilities.
+        description); for regression "rmse", "mae", "unexplained" (share of the variance), "coverage" (share of the
+        samples in their interval) and "nominal" (0.9); for classes "confusion" (confusion matrix) and, if the model has
+        probabilities, "log_loss", "auc" (area under the ROC curve, of several classes the mean of one against the
+        others), "calibration_slope" (one where probabilities are right, less where they are too extreme) and
+        "calibration_error" (mean difference of observed frequency and probability).
     baselines : list of dict
         For each baseline "name", "value" of the same metric on the same samples, "terms" (number of nonzero weights),
         "title" (a longer name), and "rows" where it was fitted to a subset of the samples.
@@ -189,7 +198,9 @@ def cross_validated_comparison(
     -------
     score : dict
         "metric" ("R2", or "accuracy" for classes), "value", "std_error", "n" (number of samples scored), "n_folds",
-        "protocol" (a description), "rmse" or "log_loss".
+        "protocol" (a description) and the other scores of `held_out_comparison` but for coverage. Of an automatic
+        estimator, R2, accuracy, "rmse" and "log_loss" are corrected for the choice of the model; the others are those
+        of the models of its folds, where these are known sample by sample: up to 4,000 samples without duplicates.
     baselines : list of dict
         As in `held_out_comparison`; the values are cross-validated, "terms" counts those of a fit to all samples.
 
@@ -240,21 +251,37 @@ def own_score(estimator: Any, y: NDArray | None = None) -> Metadata | None:
     if not hasattr(model, "cv_error_"):
         return None
     n_folds, folds = model.recipe_settings.n_folds, model.fitted_terms_.fold_models
+    out_of_fold = {} if y is None else fold_metadata(resolve(model), y)
     total = n = float(model.fitted_terms_.statistics.rows.n)
     if folds is not None:
         n = min(total, float(folds.sample_weight.sum()))
     if hasattr(model, "classes_"):
         rate = float(model.cv_error_rate_)
         score = {"metric": "accuracy", "value": 1 - rate, "std_error": binomial_error(rate, n),
-                 "log_loss": float(model.cv_log_loss_)}  # fmt: skip
+                 **out_of_fold, "log_loss": float(model.cv_log_loss_)}  # fmt: skip
     else:
         score = {"metric": "R2", "value": 1 - float(model.cv_error_), "std_error": float(model.cv_error_std_)}
         if y is not None:
             variance = as_columns(y).astype(np.float64).var(axis=0)
             score["rmse"] = float(np.sqrt(float(model.cv_error_) * variance.mean()))
+            score |= out_of_fold
     some = f", on {round(n):,} of {round(total):,} samples" if round(n) < round(total) else ""
     protocol = f"{n_folds}-fold cross-validation, selection repeated{some}"
     return {**score, "n": round(n), "n_folds": n_folds, "protocol": protocol}
+
+
+def fold_metadata(resolved: ResolvedModel, y: NDArray) -> Metadata:
+    """Scores of the models of the folds that have no correction for the choice, where samples are known one by one."""
+    outputs, probabilities = fold_scores(resolved, y), fold_probabilities(resolved, y)
+    if outputs is None:
+        return {}
+    if resolved.classes is None:
+        return {"mae": float(np.abs(as_columns(y) - outputs).mean())}
+    if probabilities is None:
+        return {}
+    predicted = resolved.classes[probabilities.argmax(axis=1)]
+    confusion = confusion_metadata(y, predicted, resolved.classes)
+    return {**probability_scores(y, resolved.classes, probabilities), "confusion": confusion}
 
 
 def own_splits(estimator: Any, y: NDArray, n: int, stratify: bool, random_state: int) -> Splits:

@@ -14,6 +14,7 @@ from termwise._numerics import CALIBRATION_GRADIENT, CONSTANT_TOLERANCE
 Floats = NDArray[np.float64]
 
 LOG_SLOPE = (-12.0, 8.0)  # range for scores with standard deviation one; at the lower end they do not matter
+NEWTON_STEPS = 2  # from where L-BFGS ends, at about eight digits
 TABLE_STEPS = 12  # of the approximate calibration of many models, each of which is at most by a factor of
 TABLE_FACTOR = 3.0
 
@@ -70,15 +71,34 @@ def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats) -> tuple[
 
     start, bounds = np.append(0.0, np.log(frequencies)), [LOG_SLOPE, *[(None, None)] * len(counts)]
     tolerances = {"ftol": 0.0, "gtol": CALIBRATION_GRADIENT}
-    log_slope, *offsets = minimize(
-        cross_entropy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=tolerances
-    ).x
+    found = minimize(cross_entropy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=tolerances).x
+    if (
+        LOG_SLOPE[0] < found[0] < LOG_SLOPE[1]
+    ):  # where the last digits of the cross-entropy end, Newton's method goes on
+        for _ in range(NEWTON_STEPS):
+            found = found - newton_step(found, S, targets, share)
+    log_slope, *offsets = found
     log_loss = -float(share @ log_softmax(np.exp(log_slope) * S + offsets, axis=1)[truth])
     if log_loss > entropy(counts):
         log_slope, offsets = LOG_SLOPE[0], np.log(np.where(counts > 0, counts / n, frequencies))
     slope = float(np.exp(log_slope)) / unit
     shift = (np.asarray(offsets) - np.mean(offsets)) / slope - mean
     return slope, np.array([shift[1] - shift[0]]) / 2 if scores.ndim == 1 else shift
+
+
+def newton_step(parameters: Floats, S: Floats, targets: Floats, share: Floats) -> Floats:
+    """Newton step of the cross-entropy in the logarithm of the slope and the shifts of the logits, (1 + q,)."""
+    slopes = np.exp(parameters[0]) * S
+    P = softmax(slopes + parameters[1:], axis=1)
+    weighted = share[:, None] * P
+    mean = np.sum(P * slopes, axis=1)
+    excess = share[:, None] * (P - targets)
+    H = np.empty((len(parameters), len(parameters)))
+    H[0, 0] = np.sum(weighted * slopes**2) - share @ mean**2 + np.sum(excess * slopes)
+    H[0, 1:] = H[1:, 0] = np.sum(weighted * (slopes - mean[:, None]), axis=0)
+    H[1:, 1:] = np.diag(weighted.sum(axis=0)) - weighted.T @ P
+    gradient = np.append(np.sum(excess * slopes), excess.sum(axis=0))
+    return np.linalg.lstsq(H, gradient, rcond=CALIBRATION_GRADIENT)[0]
 
 
 def log_losses(scores: Floats, labels: Floats, slope: float) -> Floats:

@@ -27,6 +27,7 @@ from termwise._arrays import (
     at_most,
     column_squares,
     from_host,
+    moved,
     namespace,
     precision,
     put,
@@ -127,6 +128,14 @@ class Solution:
         """Covariance of the weights for noise of variance one, `K B'B K'` (Orr A.5)."""
         K = reduce(matmul, self.root)
         return K @ (self.B.T @ self.B) @ K.T
+
+    def row_variances(self, centred: Array, rows: WeightedRows) -> Array:
+        """Variance of the fit for noise of variance one, (m,), for centred rows g of the chosen columns.
+
+        `1/n + g K B'B K' g'`, the first term of an intercept.
+        """
+        projected = reduce(matmul, [moved(factor, centred) for factor in self.root], centred)
+        return row_products(projected @ moved(self.B.T @ self.B, centred), projected) + rows.intercept / rows.n
 
     def unit_variances(self) -> Array:
         """Diagonal of `unit_cov`, in less memory than the matrix."""

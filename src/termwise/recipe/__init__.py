@@ -2,155 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, is_classifier
-from sklearn.pipeline import Pipeline
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
-from termwise._arrays import as_columns, rows_of
-from termwise._checks import check_number, check_total
-from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
-from termwise.basis.base import ColumnSubset, InputStatistics
-from termwise.basis.encoder import is_frame
-from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
-from termwise.estimators.data import check_design, design_data, read, solve_path, warn_of_rounded_inputs
-from termwise.estimators.forward import path_callback
-from termwise.execution import select_terms
-from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
-from termwise.linalg.least_squares import measure
-from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import RecipeChoice, RecipeOptions, choose_model, fit_candidates
-from termwise.recipe.dictionaries import Samples, ScreenedPairs
+from termwise.basis import TableEncoder
+from termwise.estimators import CallbackSupportMixin, SelectorModel, with_callbacks
+from termwise.estimators.glm import class_weighted, score_deviance
+from termwise.fitted import FittedTerms
+from termwise.recipe.fit import cut_recipe, describe_choice, fit_recipe
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import FirstStage, through_first_stage
+from termwise.selection.glm_path import GlmPath
 from termwise.selection.path import SelectionPath
-
-Floats = NDArray[np.float64]
-
-
-def cut_recipe(
-    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, choice: RecipeChoice
-) -> tuple[FittedTerms, dict[str, Any]]:
-    """Return the first k terms of a path, fitted as in the folds, and their penalty.
-
-    The probabilities of labels are calibrated as those of this size in cross-validation.
-    """
-    problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
-    data, rows = path.training(), problem.rows
-    root = np.sqrt(rows.sample_weight)[:, None]
-    if stage is not None:
-        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
-        solution = through_first_stage(stage, solution, problem, scores)
-    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
-    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
-    if candidates.labels is not None:
-        slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
-        labels = replace(candidates.labels, slope=slope, shift=shift)
-        terms = replace(terms, candidates=replace(candidates, labels=labels), intercept=terms.intercept + shift)
-    return terms, {"alpha_": alpha}
-
-
-def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
-    """Return fold models of encoded inputs as models of the table itself."""
-    models = []
-    for model in folds.models:
-        basis = model.candidates.basis
-        if encoder is not None:
-            none = ColumnSubset(encoder, np.arange(0))
-            basis = none if basis is None else Pipeline([("table", encoder), ("terms", basis)])
-        own = replace(candidates, basis=basis, n_candidates=len(model.chosen))
-        models.append(replace(model, candidates=own))
-    return replace(folds, models=tuple(models))
-
-
-def parts_of(basis: Any) -> list[Any]:
-    """Return the bases that make terms of a table."""
-    last = basis[-1] if isinstance(basis, Pipeline) else basis
-    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
-
-
-def fit_recipe(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[FittedTerms, dict[str, Any]]:
-    """Choose a model by cross-validation, select its terms on all samples, and solve.
-
-    Returns the fitted terms and the other fitted attributes.
-    """
-    settings, verbose, labels = estimator.recipe_settings, estimator.verbose, is_classifier(estimator)
-    options = RecipeOptions(
-        estimator.size, estimator.dictionary, estimator.target, estimator.max_terms, estimator.random_state, labels
-    )
-    options.check()
-    check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
-    after_step = step_callback(estimator, None)
-    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
-    frame, used = data.X, data.used
-    encoder = TableEncoder().fit(rows_of(frame, used) if is_frame(frame) else frame)
-    encoded = encoder.transform(frame)[used]
-    warn_of_rounded_inputs(encoder.get_feature_names_out(), encoded, data)
-    table = encoded.astype(np.float64)
-    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
-    samples = Samples(table, as_columns(data.y)[used], data.weights[used])
-    choice = choose_model(samples, options, settings, after_step, report=print if verbose else None)
-    basis, G, stage = fit_candidates(choice, frame, data.y, data.weights, settings)
-    G = check_design(estimator, basis, G, min_samples=2)
-    check_total(data.weights)
-    design = design_data(G, basis, data)
-    signal, candidates = design.Y if stage is None else stage.signal, design.candidates
-    callback, path_settings = path_callback(verbose, after_step), choice.path_settings
-    path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
-    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
-    assert choice.folds is not None
-    folds = with_encoder(choice.folds, candidates, encoder if is_frame(frame) else None)
-    terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
-    attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
-    if labels:
-        attributes |= {"cv_log_loss_": procedure.error * procedure.null_loss, "cv_error_rate_": procedure.error_rate}
-    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
-    attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
-    attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
-    attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
-    return design.complete(terms), attributes
-
-
-def describe_choice(estimator: Any) -> list[str]:
-    """Return the lines of a summary about the choice of a model and its terms."""
-    choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
-    tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
-    low, high = np.quantile(choice.procedure.sizes, [0.05, 0.95]).round().astype(int)
-    ridge = " fitted to ridge regression on all candidates"
-    target = f",{ridge}" if choice.target == "ridge" else ""
-    if choice.target == "pooled":
-        members = []
-        for name, stage, size, weight in choice.members:
-            model = f"{size} terms of {name}{ridge if stage == 'ridge' else ''}" if size else "the mean"
-            members.append(f"{weight:.2f} x {model}")
-        target = f", fitted to a stacked ensemble: {' + '.join(members)}"
-    for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
-        inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
-        target = f" of the {inputs} that explain the targets best{target}"
-    lines = [f"dictionary: {choice.dictionary}{target}"]
-    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
-    if estimator.fitted_terms_.candidates.labels is None:
-        lines.append(f"cross-validated error, choice included: {error} of the variance")
-    else:
-        rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
-        lines.append(f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies")
-    lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
-    lines.append(f"smallest cross-validated error of what was tried: {tried}")
-    for part in parts_of(estimator.fitted_terms_.basis):
-        if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
-            table = isinstance(basis, Pipeline)
-            names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
-            order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
-            listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
-            more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
-            lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
-    if estimator.categories_:
-        listed = [f"{name}: {', '.join(map(str, values))}" for name, values in estimator.categories_.items()]
-        lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
-    return lines
 
 
 class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, SelectorModel):
@@ -164,28 +30,50 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     Parameters
     ----------
-    size : {"small", "accurate"} or int, default="small"
-        Number of terms. "small" is the smallest model whose cross-validated error is within a quarter of a standard
+    size : {"readable", "small", "accurate"} or int, default="small"
+        Number of terms. "readable" is the small model of at most 20 terms in ten effects of one input or two, which
+        fits on a page. "small" is the smallest model whose cross-validated error is within a quarter of a standard
         error of the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is
         more accurate: the median of that size over bootstrap samples, which depends little on the folds. "accurate"
         minimises the cross-validated error. An integer sets the number of terms, if the dictionary has as many.
-    dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
+    dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "smooth", "relevant"}, default="auto"
         Candidate functions:
 
         - "linear": the inputs;
         - "additive": the inputs and Gaussian bumps of single inputs;
         - "pairs": these and the products of any two of them;
+        - "hinges": the inputs and hinges `max(0, x - t)`, and the products of any two, for kinks;
+        - "steps": the inputs and steps, and the products of any two, for thresholds;
         - "smooth": the inputs and Gaussians of all inputs, isotropic after standardisation;
         - "relevant": the inputs and Gaussians with one length-scale per input (automatic relevance determination, ARD);
           irrelevant inputs are left out;
         - "auto": cross-validates all of them; see Notes for wide tables.
-    target : {"auto", "data", "ridge", "pooled"}, default="auto"
+    target : {"auto", "data", "ridge", "boosting", "pooled"} or estimator, default="auto"
         What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
-        candidates ("ridge"), or those of a stacked ensemble of such models ("pooled"). "auto" cross-validates all of
-        them; "pooled" uses the ensemble unless it lowers the error by less than 1 %. "ridge" is available for up to
-        1,200 samples and "pooled" for up to 4,000; beyond, the targets themselves are used.
+        candidates ("ridge"), those of gradient boosting ("boosting"), or those of a stacked ensemble of such models
+        ("pooled"). "auto" cross-validates all of them; "pooled" uses the ensemble unless it lowers the error by less
+        than 1 %. "ridge" is available for up to 1,200 samples and "pooled" for up to 4,000; beyond, the targets
+        themselves are used. An estimator, any regressor with the conventions of scikit-learn, takes the place of
+        gradient boosting in "auto".
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.
+    loss : {"squared", "poisson", "gamma", "huber", "quantile"}, default="squared"
+        What the models minimise, as in `ForwardRegressor`: "poisson" for counts and "gamma" for positive targets have a
+        logarithmic link, "huber" is robust to outliers, and "quantile" models the `quantile` of the targets. With a
+        loss other than the squared error terms are selected for the data themselves.
+    quantile : float or sequence of float, default=0.5
+        Level of `loss="quantile"`; several share their terms and do not cross.
+    missing : {"indicator", "error"}, default="indicator"
+        Missing values (NaN, None, null) of an input: "indicator" adds the indicator of missing values to the
+        candidates, and makes the other functions of the input zero where it is missing; nothing is imputed. "error"
+        refuses them.
+    monotone : dict, default=None
+        Inputs, by name or number, whose effect must not decrease, +1, or not increase, -1. See `AnovaBasis`.
+    hierarchy : bool, default=False
+        Whether a product of two inputs requires terms of each of them alone.
+    cv : int or splitter of scikit-learn, default=None
+        Folds of the cross-validation: their number, 5 by default, repeated for few samples, or a splitter with every
+        sample in one test set, such as `GroupKFold`.
     random_state : int, RandomState instance or None, default=0
         Controls the assignment of samples to folds.
     verbose : int, default=0
@@ -235,8 +123,9 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     Notes
     -----
-    *Data frames.* Columns of a categorical dtype in pandas and polars frames are one-hot encoded. Missing values raise
-    an error that names the columns.
+    *Data frames.* Categories and strings in pandas and polars frames become indicators, or, with more than 20 levels,
+    cross-fitted means of the targets (`LevelMeans`); dates become the elapsed time, year, season, weekday and hour. See
+    `TableEncoder`.
 
     *Many samples.* Beyond 4,000 samples dictionary, target and size are chosen on a subset of 4,000; beyond 20,000 the
     terms are selected on a subset of 20,000. The weights are always fitted to all samples.
@@ -292,8 +181,14 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         size: str | int = "small",
         *,
         dictionary: str = "auto",
-        target: str = "auto",
+        target: Any = "auto",
         max_terms: int = 150,
+        loss: str = "squared",
+        quantile: float | Sequence[float] = 0.5,
+        missing: str = "indicator",
+        monotone: Mapping[Any, int] | None = None,
+        hierarchy: bool = False,
+        cv: Any = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
     ) -> None:
@@ -301,11 +196,24 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.dictionary = dictionary
         self.target = target
         self.max_terms = max_terms
+        self.loss = loss
+        self.quantile = quantile
+        self.missing = missing
+        self.monotone = monotone
+        self.hierarchy = hierarchy
+        self.cv = cv
         self.random_state = random_state
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -317,9 +225,31 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         sample_weight : array-like of shape (n,), default=None
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
+        groups : array-like of shape (n,), default=None
+            Samples of the same group, such as those of one patient, stay in one fold of the cross-validation.
+        exposure : array-like of shape (n,), default=None
+            With `loss="poisson"` or "gamma", the time, area or population that each target was observed for: its mean
+            is `exposure` times the prediction.
         """
-        terms, attributes = fit_recipe(self, X, y, sample_weight)
+        terms, attributes = fit_recipe(self, X, y, sample_weight, groups, exposure)
         return self._store(terms, **attributes)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2, or D2, the share of the deviance explained, for a loss other than the squared one.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (m, d)
+            Inputs.
+        y : array-like of shape (m,) or (m, q)
+            Targets.
+        sample_weight : array-like of shape (m,), default=None
+            Weights of the samples.
+        """
+        self._fitted()
+        if not isinstance(self.path_, GlmPath):
+            return super().score(X, y, sample_weight)
+        return score_deviance(self, X, y, sample_weight)
 
     def _cut(self, path: SelectionPath, k: int, terms: FittedTerms) -> tuple[FittedTerms, dict[str, Any]]:
         return cut_recipe(path, k, self.first_stage_, terms.candidates, self.choice_)
@@ -337,18 +267,33 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
 
     Parameters
     ----------
-    size : {"small", "accurate"} or int, default="small"
-        Number of terms. "small" is the smallest model whose cross-validated log loss is within a quarter of a standard
+    size : {"readable", "small", "accurate"} or int, default="small"
+        Number of terms. "readable" is as in `TermwiseRegressor`. "small" is the smallest model whose cross-validated
+        log loss is within a quarter of a standard
         error of the minimum, as in `TermwiseRegressor`, "accurate" the one that minimises it. An integer sets the
         number of terms, if the dictionary has as many.
-    dictionary : {"auto", "linear", "additive", "pairs", "smooth", "relevant"}, default="auto"
+    dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "smooth", "relevant"}, default="auto"
         Candidate functions; see `TermwiseRegressor`.
-    target : {"auto", "data", "ridge", "pooled"}, default="auto"
-        What the terms are selected for and fitted to; see `TermwiseRegressor`. "auto" is "ridge", since labels are
-        noisy, and "pooled" as well if `size` is not "small"; for more than 1,200 samples "data" takes the place of
-        "ridge", and for more than 4,000 there is no ensemble.
+    target : {"auto", "data", "ridge", "boosting", "pooled"} or estimator, default="auto"
+        What the terms are selected for and fitted to; see `TermwiseRegressor`. "auto" tries "pooled" only if `size` is
+        "accurate" or a number; for more than 1,200 samples there is no "ridge", and for more than 4,000 no ensemble. An
+        estimator, any classifier with `predict_proba`, takes the place of gradient boosting in "auto".
     max_terms : int, default=150
         Maximum number of terms; an integer `size` must not exceed it.
+    loss : {"auto", "logistic", "squared"}, default="auto"
+        What models for the data themselves minimise: the negative log-likelihood, multinomial for more than two
+        classes, or the squared error of labels coded -1 and +1. "auto" is "logistic", or "squared" with constraints.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the weights of the samples.
+    missing : {"indicator", "error"}, default="indicator"
+        What to do with missing values; see `TermwiseRegressor`.
+    monotone : dict, default=None
+        Inputs, by name or number, that must not lower, +1, or not raise, -1, the probability of the second of two
+        classes.
+    hierarchy : bool, default=False
+        Whether a product of two inputs requires terms of each of them alone.
+    cv : int or splitter of scikit-learn, default=None
+        Folds of the cross-validation; see `TermwiseRegressor`.
     random_state : int, RandomState instance or None, default=0
         Controls the assignment of samples to folds.
     verbose : int, default=0
@@ -384,10 +329,43 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
     selects_terms = streams = any_library = True
 
-    __init__ = TermwiseRegressor.__init__  # the same parameters
+    def __init__(
+        self,
+        size: str | int = "small",
+        *,
+        dictionary: str = "auto",
+        target: Any = "auto",
+        max_terms: int = 150,
+        loss: str = "auto",
+        class_weight: Any = None,
+        missing: str = "indicator",
+        monotone: Mapping[Any, int] | None = None,
+        hierarchy: bool = False,
+        cv: Any = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.size = size
+        self.dictionary = dictionary
+        self.target = target
+        self.max_terms = max_terms
+        self.loss = loss
+        self.class_weight = class_weight
+        self.missing = missing
+        self.monotone = monotone
+        self.hierarchy = hierarchy
+        self.cv = cv
+        self.random_state = random_state
+        self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -399,8 +377,11 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         sample_weight : array-like of shape (n,), default=None
             Frequency weights: a weight of 2 is the same as repeating the sample, and leave-one-out leaves out one
             repeat.
+        groups : array-like of shape (n,), default=None
+            Samples of the same group, such as those of one patient, stay in one fold of the cross-validation.
         """
-        terms, attributes = fit_recipe(self, X, y, sample_weight)
+        weights = class_weighted(self.class_weight, y, sample_weight)
+        terms, attributes = fit_recipe(self, X, y, weights, groups)
         return self._store(terms, **attributes)
 
     _cut = TermwiseRegressor._cut

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
@@ -20,69 +20,20 @@ from termwise.basis import Basis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
-from termwise.recipe.dictionaries import DICTIONARIES, Samples
+from termwise.linalg.losses import Loss
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, comparable
+from termwise.recipe.folds import Folds
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import Member, RidgeTarget, stacking_weights
+from termwise.recipe.targets import REFERENCES, Member, Reference, RidgeTarget, stacking_weights
+from termwise.selection.glm import GlmModels, glm_path
 from termwise.selection.nested import NestedModels, nested_paths
 
 Floats = NDArray[np.float64]
+
+READABLE_EFFECTS = 10  # sets of inputs that a readable model has at most: what fits on a page
 Mask = NDArray[np.bool_]
 
-# -- folds -------------------------------------------------------------------------------------------------------------
-
-
-class Folds(NamedTuple):
-    """Distinct samples, each with the number of its fold."""
-
-    X: Floats  # (n, d)
-    Y: Floats  # (n, q)
-    sample_weight: Floats  # (n,)
-    fold: NDArray[np.intp]  # (n,)
-
-
-def merge_duplicates(samples: Samples) -> Samples:
-    """Return every distinct sample once, with the total weight of its duplicates, in the order of the data."""
-    X, Y, sample_weight = samples
-    _, first, group = np.unique(np.column_stack([X, Y]), axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    total = np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)
-    return Samples(X[first[order]], Y[first[order]], total[order])
-
-
-def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Floats | None = None) -> NDArray[np.intp]:
-    """Assign folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment.
-
-    With `classes`, (n, q), the folds are stratified: sorted by class, each run of `n_folds` rows has one in every fold.
-    Numeric targets are not stratified: folds with the mean of their training samples would have too small an error.
-    """
-    _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    order = rng.permutation(len(first))
-    if classes is not None:
-        order = order[np.lexsort(classes[first[order]].T)]
-    folds = np.empty(len(first), dtype=np.intp)
-    folds[order] = np.arange(len(first)) % n_folds
-    return folds[group.ravel()]
-
-
-def assign_folds(samples: Samples, labels: bool, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
-    """Return the samples in folds grouped by their inputs, so that no test sample has its inputs in the training set.
-
-    Where there are only a few distinct inputs, a treatment and a control for example, leaving one of them out leaves
-    nothing to learn from: there samples are grouped by inputs and targets, and those with at least one repetition for
-    each fold, as classes have, are divided between all folds.
-    """
-    X, Y, sample_weight = samples
-    both, n_folds, few = np.column_stack([X, Y]), settings.n_folds, settings.min_fold_rows
-    n_inputs, classes = len(np.unique(X, axis=0)), Y if labels else None
-    repeated = n_inputs < len(both) or sample_weight.sum() >= few * n_inputs
-    if n_inputs >= few * n_folds or not repeated:
-        return Folds(X, Y, sample_weight, group_folds(X, n_folds, rng, classes))
-    often = sample_weight >= n_folds
-    rows = np.concatenate([np.flatnonzero(~often), np.repeat(np.flatnonzero(often), n_folds)])
-    fold = np.concatenate(
-        [group_folds(both, n_folds, rng, classes)[~often], np.tile(np.arange(n_folds), int(often.sum()))]
-    )
-    return Folds(X[rows], Y[rows], np.where(often, sample_weight / n_folds, sample_weight)[rows], fold)
+# -- paths without a fold ----------------------------------------------------------------------------------------------
 
 
 def n_parallel_folds(n: int, p: int, settings: RecipeSettings) -> int:
@@ -95,20 +46,21 @@ def n_parallel_folds(n: int, p: int, settings: RecipeSettings) -> int:
     return int(np.clip(budget() // (settings.ridge_copies * 8 * n * p), 1, cpu_count()))
 
 
-# -- paths without a fold ----------------------------------------------------------------------------------------------
+Target = str | Floats | Reference  # "data", "ridge", or what was computed before
 
 
 @dataclass(frozen=True)
 class FoldPath:
     """Models of every size, trained without one fold."""
 
-    models: NestedModels
+    models: Any  # NestedModels, or GlmModels of a loss
     train: Mask  # (n,), the training samples
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
     basis: Basis | None = None  # not fitted, but with all parameters learned from the targets; None: an ensemble
-    target: Floats | None = None  # (n_train, q), what the terms were selected for
+    target: Target | None = None  # what the terms were selected for: "data" with a loss, (n_train, q), or another model
     n_candidates: int = 0
+    longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
 
 @dataclass(frozen=True)
@@ -130,49 +82,101 @@ class CrossValidatedPath:
         return found
 
 
+class Fitting(NamedTuple):
+    """How the models of a path are fitted."""
+
+    alpha: float  # penalty of least squares
+    loss: Loss | None = None  # of models for the data themselves; None: the squared error
+    loss_alpha: float = 1.0  # penalty of that loss
+    hierarchy: bool = False  # whether products require terms of each of their inputs
+
+
 def cross_validate(
-    tries: Sequence[tuple[Basis, Folds]], max_terms: int, targets: Sequence[str], alpha: float, n_threads: int = 1
+    tries: Sequence[tuple[Basis, Folds, Sequence[Sequence[Target]]]],
+    max_terms: int,
+    fitting: Fitting,
+    n_threads: int = 1,
 ) -> Iterator[list[CrossValidatedPath]]:
-    """Yield for each dictionary and its folds one cross-validated path per target, "data" or "ridge"."""
-    jobs = [(basis, folds, folds.fold != k) for basis, folds in tries for k in np.unique(folds.fold)]
-    found = Parallel(n_threads, require="sharedmem", return_as="generator")(
-        delayed(fit_fold)(*job, max_terms, targets, alpha) for job in jobs
-    )
-    for _, folds in tries:
+    """Yield for each dictionary and its folds, with the targets in each fold, one cross-validated path per target."""
+    jobs = [
+        (basis, folds, folds.fold != k, max_terms, of_fold, fitting)
+        for basis, folds, targets in tries
+        for k, of_fold in zip(np.unique(folds.fold), targets, strict=True)
+    ]
+    found = Parallel(n_threads, require="sharedmem", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
+    for _, folds, _ in tries:
         paths = islice(found, len(np.unique(folds.fold)))
         yield [CrossValidatedPath(list(one), max_terms) for one in zip(*paths, strict=True)]
 
 
 def extend(
-    before: CrossValidatedPath, folds: Folds, max_terms: int, alpha: float, n_threads: int = 1
+    before: CrossValidatedPath, folds: Folds, max_terms: int, fitting: Fitting, n_threads: int = 1
 ) -> CrossValidatedPath:
-    """Continue paths to more terms, with the basis parameters and target values that were learned before."""
+    """Continue paths to more terms, of the candidates and for the target values that were learned before."""
     found = Parallel(n_threads, require="sharedmem")(
-        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], alpha) for path in before.paths
+        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], fitting, path.longer)
+        for path in before.paths
     )
     return CrossValidatedPath([path for (path,) in found], max_terms)
 
 
 def fit_fold(
-    basis: Basis, folds: Folds, train: Mask, max_terms: int, targets: Sequence[str | Floats], alpha: float
+    basis: Basis,
+    folds: Folds,
+    train: Mask,
+    max_terms: int,
+    targets: Sequence[Target],
+    fitting: Fitting,
+    before: NestedModels | None = None,
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target: "data", "ridge", or values computed before."""
+    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
+    alpha, loss = fitting.alpha, fitting.loss
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
-    if np.all(X[0] == X):  # constant inputs: only the mean can be fitted
-        means = nested_paths(np.empty((len(X), 0)), [Y for _ in targets], sample_weight, alpha, 0)
+    if np.all(comparable(X[0]) == comparable(X)):  # constant inputs: only the mean can be fitted
+        none = np.empty((len(X), 0))
+        means: list[NestedModels | GlmModels] = [*nested_paths(none, [Y for _ in targets], sample_weight, alpha, 0)]
+        if loss is not None:
+            null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
+            means = [null if str(t) == "data" else mean for t, mean in zip(targets, means, strict=True)]
         return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
-    fitted = clone(basis).fit(X, Y)  # parameters learned from targets are learned from those of the training set
-    G = design_matrix(fitted, X)
-    values = []
-    for target in targets:
-        if isinstance(target, str):
-            target = Y if target == "data" else RidgeTarget.fit(G, Y, sample_weight).signal
-        values.append(target)
+    fitted, G = fit_training_design(basis, X, Y)  # what is learned from targets is learned from the training set
     learned, found = fitted.with_fitted_params(), []
-    for models, value in zip(nested_paths(G, values, sample_weight, alpha, max_terms), values, strict=True):
+    constraints = constraints_of(fitted, fitting.hierarchy)
+    for target in targets:
+        longer: NestedModels | None = None
+        models: NestedModels | GlmModels
+        if isinstance(target, str) and target == "data" and loss is not None:
+            models = glm_path(G, Y, sample_weight, loss, fitting.loss_alpha, max_terms)
+        else:
+            if isinstance(target, str):
+                target = Y if target == "data" else RidgeTarget.of_basis(fitted, X, G, Y, sample_weight).signal
+            if isinstance(target, Reference):
+                longer = target.models(fitted, X, sample_weight, alpha, max_terms, before, constraints)
+            else:
+                (longer,) = nested_paths(G, [target], sample_weight, alpha, max_terms, before, **constraints)
+            models = longer.first_rows(len(X))
         terms = fitted.take(models.terms)
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, value, G.shape[1]))
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, target, G.shape[1], longer))
+    return found
+
+
+def fit_training_design(basis: Basis, X: NDArray, Y: Floats) -> tuple[Any, Any]:
+    """Return a fitted basis and the design matrix of its training samples, cross-fitted if it contains targets."""
+    fitted: Any = clone(basis)
+    if fitted.cross_fits:
+        return fitted, fitted.fit_design(X, Y)
+    return fitted.fit(X, Y), design_matrix(fitted, X)
+
+
+def constraints_of(basis: Basis, hierarchy: bool) -> dict[str, Any]:
+    """Return the arguments of `nested_paths` that constrain the terms of a fitted basis."""
+    found: dict[str, Any] = {}
+    signs = getattr(basis, "signs_", None)
+    if signs is not None and np.any(signs):
+        found["signs"] = signs
+    if hierarchy:
+        found["inputs"] = basis.inputs_of(np.arange(basis.n_functions))
     return found
 
 
@@ -223,12 +227,13 @@ class Trial:
     """
 
     name: str  # of the dictionary; of an ensemble all that are not contained in another
-    target: str  # "data", "ridge" or "pooled"
+    target: str  # "data", "ridge", "boosting", "estimator" or "pooled"
     repeats: list[CrossValidatedPath]  # one for each repeat of cross-validation
     Y: Floats  # (n, q)
     sample_weight: Floats  # (n,)
     labels: bool = False
     members: tuple[Member, ...] = ()  # of an ensemble
+    loss: Loss | None = None  # of the models; None: the squared error
 
     @cached_property
     def share(self) -> Floats:
@@ -238,6 +243,9 @@ class Trial:
     @cached_property
     def null_loss(self) -> float:
         """Loss of the mean or of the class frequencies: the unit of the losses; the variance is one per output."""
+        if not self.labels and self.loss is not None:
+            null = self.loss.null_eta(self.Y, self.sample_weight, np.zeros((len(self.Y), 1)))
+            return float(self.share @ self.loss.error(self.Y, np.zeros_like(self.Y) + null)) or 1.0
         if not self.labels:
             return 1.0
         frequencies = self.share @ (self.Y > 0)
@@ -252,6 +260,8 @@ class Trial:
     def loss_table(self, path: CrossValidatedPath) -> Floats:
         """Loss of every sample at every size in one repeat, (k + 1, n)."""
         Y, share = self.Y, self.share
+        if not self.labels and self.loss is not None:
+            return np.stack([self.loss.error(Y, eta) for eta in path.predictions(Y)]) / self.null_loss
         if not self.labels:
             variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
             return np.mean((Y - path.predictions(Y)) ** 2 / variance, axis=2)
@@ -273,6 +283,16 @@ class Trial:
         one_output = Y.shape[1] == 1
         return [calibrate(S[:, 0] if one_output else S, Y[:, 0] if one_output else Y, weight) for S in scores]
 
+    @cached_property
+    def readable(self) -> int:
+        """Largest number of terms with at most `READABLE_EFFECTS` sets of inputs, the median over the folds."""
+        sizes = []
+        for path in self.repeats[0].paths:
+            terms = [] if path.terms is None else path.terms.inputs_of(np.arange(path.terms.n_functions))
+            counts = [len(set(terms[:k])) for k in range(len(terms) + 1)]
+            sizes.append(int(np.searchsorted(counts, READABLE_EFFECTS, side="right")) - 1)
+        return int(np.median(sizes))
+
     def compared_with(self, losses: Floats) -> tuple[Floats, Floats]:
         """Return the excess loss of every size over a model with these losses, and its standard error."""
         return excess(self.losses, losses, self.share, float(self.sample_weight.sum()))
@@ -293,6 +313,7 @@ def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list
 
     The weights of a fold are fitted to the out-of-fold residuals of the other folds' samples.
     """
+    trials = [trial for trial in trials if trial.loss is None]  # others are on another scale
     if not trials:
         return []
     Y, sample_weight, labels = trials[0].Y, trials[0].sample_weight, trials[0].labels
@@ -333,7 +354,28 @@ class Search:
     max_terms: int  # maximum length of the paths
     after_step: Callable[[], object]  # called after each cross-validation
     report: Callable[[str], object] | None  # called with a line for each trial
-    labels: bool = False
+    labels: bool
+    fitting: Fitting
+    groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
+    reference: Any = None  # another model, not fitted
+    fitted_references: dict[int, list[Reference]] = field(default_factory=dict)  # by the identity of the folds
+
+    def references(self, folds: Folds) -> list[Reference]:
+        """Return the predictions of the other model, trained without each fold in turn."""
+        if id(folds) not in self.fitted_references:
+            X, Y, weight, fold = folds
+            groups = np.arange(X.shape[1]) if self.groups is None else self.groups
+            self.fitted_references[id(folds)] = Parallel(self.n_threads, require="sharedmem")(
+                delayed(Reference.fit)(
+                    self.reference, Samples(X[train], Y[train], weight[train]), groups, self.labels, self.settings
+                )
+                for train in (fold != k for k in np.unique(fold))
+            )
+        return self.fitted_references[id(folds)]
+
+    def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
+        """Return the targets that are tried with a dictionary."""
+        return [target for target in targets if target not in REFERENCES or DICTIONARIES[name].reproduces]
 
     @cached_property
     def n_threads(self) -> int:
@@ -348,13 +390,25 @@ class Search:
     ) -> Iterator[list[Trial]]:
         """Cross-validate dictionaries at every size; yield the trials of each, one per target."""
         _, Y, sample_weight, _ = folds[0]
-        tries = [(self.bases[name], one) for name in names for one in folds]
-        found = cross_validate(tries, min(max_terms, self.max_terms), targets, self.settings.alpha, self.n_threads)
+        tries = []
+        for name in names:
+            for one in folds:
+                rows: list[list[Target]] = [[] for _ in np.unique(one.fold)]
+                for target in self.targets_of(name, targets):
+                    values: Sequence[Target] = self.references(one) if target in REFERENCES else [target] * len(rows)
+                    for row, value in zip(rows, values, strict=True):
+                        row.append(value)
+                tries.append((self.bases[name], one, rows))
+        found = cross_validate(tries, min(max_terms, self.max_terms), self.fitting, self.n_threads)
         for name in names:
             paths = zip(*islice(found, len(folds)), strict=True)
             self.after_step()
-            pairs = zip(targets, paths, strict=True)
-            yield [Trial(name, target, list(one), Y, sample_weight, self.labels) for target, one in pairs]
+            pairs = zip(self.targets_of(name, targets), paths, strict=True)
+            loss = self.fitting.loss
+            yield [
+                Trial(name, target, list(one), Y, sample_weight, self.labels, loss=loss if target == "data" else None)
+                for target, one in pairs
+            ]
 
     def reported(self, trials: list[Trial]) -> list[Trial]:
         """Report the smallest error of each trial, and return the trials."""
@@ -381,8 +435,11 @@ class Search:
         return self.reported(averaged)
 
     def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
-        """Double the paths of the best dictionary until the chosen size is well below their length."""
-        share, alpha = self.settings.growth_share, self.settings.alpha
+        """Double paths until the chosen size is well below their length.
+
+        Those of other dictionaries grow with the best one if their errors are close, for ensembles.
+        """
+        share = self.settings.growth_share
         while True:
             place, size = choose(trials)
             best = trials[place]
@@ -392,11 +449,12 @@ class Search:
             max_terms, kept, longer = min(2 * length, self.max_terms), [], []
             for trial in trials:
                 improving = trial.errors.argmin() >= share * (len(trial.losses) - 1)
-                if trial is not best and not (trial.name == best.name and improving):
+                close = trial.errors.min() <= self.settings.close_error * best.errors.min()
+                if trial is not best and not (improving and (close or trial.name == best.name)):
                     kept.append(trial)
                     continue
                 pairs = zip(trial.repeats, self.folds, strict=True)
-                repeats = [extend(one, folds, max_terms, alpha, self.n_threads) for one, folds in pairs]
+                repeats = [extend(one, folds, max_terms, self.fitting, self.n_threads) for one, folds in pairs]
                 longer.append(replace(trial, repeats=repeats))
                 self.after_step()
             trials = kept + self.reported(longer)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import as_columns, different_rows, evenly
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
-from termwise.basis import AnovaBasis, Basis, SmoothBasis
+from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.recipe.settings import RecipeSettings
@@ -31,12 +31,47 @@ class Samples(NamedTuple):
     X: Floats  # (n, d)
     Y: Floats  # (n, q)
     sample_weight: Floats  # (n,)
+    blocks: Indices | None = None  # (n,), samples with the same number stay in one fold
+
+    def rows(self, which: Any) -> Self:
+        """Return some of the samples."""
+        blocks = None if self.blocks is None else self.blocks[which]
+        return type(self)(self.X[which], self.Y[which], self.sample_weight[which], blocks)
+
+
+def comparable(X: Floats) -> Floats:
+    """Return inputs with infinity for missing values, which are then equal to one another."""
+    return np.where(np.isnan(X), np.inf, X)
+
+
+class Inputs(NamedTuple):
+    """What the candidates of a dictionary depend on before it is fitted."""
+
+    d: int  # number of inputs
+    n_curved: int  # inputs with more than two values, of which functions other than linear ones are made
+    n_centers: int  # number of Gaussians
+    groups: Indices  # (d,), the column of the table that each input comes from
+    monotone: dict[int, int] | None = None  # inputs, and the directions of their effects
+
+    @classmethod
+    def from_samples(cls, X: Floats, groups: Indices, n_centers: int, monotone: dict[int, int] | None = None) -> Self:
+        """Describe the inputs of some samples."""
+        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)  # of the values that are not missing
+        curved = np.any((low < X) & (high > X), axis=0)
+        return cls(X.shape[1], int(curved.sum()), n_centers, groups, monotone)
 
 
 def anova_candidates(basis: Any, d: int, stored: bool) -> int:
     """Bound the number of functions an `AnovaBasis` makes of d inputs."""
-    functions = min(d, getattr(basis, "n_inputs", d)) * (1 + basis.n_centers)
+    basis = basis.basis if isinstance(basis, LevelMeans) else basis
+    kinds = {"bump": basis.n_centers, "hinge": 2 * basis.n_knots, "step": 2 * basis.n_knots}
+    functions = min(d, getattr(basis, "n_inputs", d)) * (1 + sum(kinds.get(name, 0) for name in basis.functions))
     return functions**2 // 2 if basis.order == 2 and stored else functions
+
+
+def gaussian_candidates(basis: Any, d: int, stored: bool) -> int:
+    """Bound the number of functions a `SmoothBasis` makes of d inputs."""
+    return d + (basis.basis if isinstance(basis, LevelMeans) else basis).centers
 
 
 @dataclass(frozen=True)
@@ -44,20 +79,21 @@ class Dictionary:
     """Everything about one dictionary."""
 
     description: str  # of its candidates, for reports
-    build: Callable[[int, int, RecipeSettings], Basis]  # an unfitted basis for d inputs, with so many Gaussians
-    is_tried: Callable[[int, RecipeSettings], bool] = lambda d, settings: True  # by "auto", for d inputs
+    build: Callable[[Inputs, RecipeSettings], Basis]  # an unfitted basis for these inputs
+    is_tried: Callable[[Inputs, RecipeSettings], bool] = lambda inputs, settings: True  # by "auto"
     max_candidates: Callable[[Any, int, bool], int] = anova_candidates  # of a basis and d inputs; False: products aside
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
+    reproduces: bool = False  # whether its terms are also selected for another model
     option: str | None = None  # value of `--basis` on the command line
 
 
-def build_dictionaries(d: int, n_centers: int, which: str, settings: RecipeSettings) -> dict[str, Basis]:
-    """Return the dictionary of that name, or with "auto" all that are tried for d inputs, by name."""
+def build_dictionaries(inputs: Inputs, which: str, settings: RecipeSettings) -> dict[str, Basis]:
+    """Return the dictionary of that name, or with "auto" all that are tried for these inputs, by name."""
     return {
-        name: dictionary.build(d, n_centers, settings)
+        name: dictionary.build(inputs, settings)
         for name, dictionary in DICTIONARIES.items()
-        if which == name or (which == "auto" and dictionary.is_tried(d, settings))
+        if which == name or (which == "auto" and dictionary.is_tried(inputs, settings))
     }
 
 
@@ -84,8 +120,24 @@ class ScreenedPairs(AnovaBasis):
 
     _screening_data: tuple[Floats, Floats]
 
-    def __init__(self, min_count: float = 10, n_inputs: int = 40, extrapolation: str = "clip") -> None:
-        super().__init__(min_count=min_count, extrapolation=extrapolation)
+    def __init__(
+        self,
+        min_count: float = 10,
+        n_inputs: int = 40,
+        extrapolation: str = "clip",
+        functions: Sequence[str] = ("linear", "bump"),
+        n_knots: int = 10,
+        groups: Indices | None = None,
+        monotone: dict[int, int] | None = None,
+    ) -> None:
+        super().__init__(
+            min_count=min_count,
+            extrapolation=extrapolation,
+            functions=functions,
+            n_knots=n_knots,
+            groups=groups,
+            monotone=monotone,
+        )
         self.n_inputs = n_inputs
 
     def _fit(self, table: NDArray, y: Any) -> None:
@@ -124,11 +176,53 @@ def explained_variance(G: Floats, R: Floats) -> Floats:
     return np.sum((G.T @ R) ** 2, axis=1) / np.where(varies, len(G) * spread, np.inf)
 
 
-def build_pairs(d: int, settings: RecipeSettings) -> AnovaBasis:
+def build_pairs(inputs: Inputs, settings: RecipeSettings) -> AnovaBasis:
     """Return the products of all inputs, or of many inputs those of the screened ones."""
-    if d <= settings.max_paired_inputs:
-        return AnovaBasis(extrapolation=settings.extrapolation)
-    return ScreenedPairs(n_inputs=settings.n_screened_inputs, extrapolation=settings.extrapolation)
+    outside, groups, monotone = settings.extrapolation, inputs.groups, inputs.monotone
+    if inputs.d <= settings.max_paired_inputs:
+        return AnovaBasis(extrapolation=outside, groups=groups, monotone=monotone)
+    n_inputs = settings.n_screened_inputs
+    return ScreenedPairs(n_inputs=n_inputs, extrapolation=outside, groups=groups, monotone=monotone)
+
+
+def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: int) -> AnovaBasis:
+    """Return hinges or steps with products; the more inputs there are, the fewer knots, to bound the time."""
+    outside, groups, functions = settings.extrapolation, inputs.groups, ("linear", kind)
+    many = inputs.d > settings.max_paired_inputs or inputs.n_curved > settings.max_knotted_inputs
+    n_curved = min(inputs.n_curved, settings.n_knotted_inputs) if many else inputs.n_curved
+    affordable = settings.max_single_functions // (2 * max(n_curved, 1))
+    n_knots = int(np.clip(affordable, settings.min_knots, n_knots))
+    monotone, n_inputs = inputs.monotone, settings.n_knotted_inputs
+    if not many:
+        return AnovaBasis(extrapolation=outside, functions=functions, n_knots=n_knots, groups=groups, monotone=monotone)
+    return ScreenedPairs(
+        n_inputs=n_inputs,
+        extrapolation=outside,
+        functions=functions,
+        n_knots=n_knots,
+        groups=groups,
+        monotone=monotone,
+    )
+
+
+def product_kernel(basis: AnovaBasis, X: Floats) -> Floats:
+    """Return the inner products of samples over all single functions and their products, (n, n).
+
+    With `K_j` the kernel of the functions of input j, in their standard deviations, the kernel of products of two
+    inputs is `((sum K_j)^2 - sum K_j^2) / 2`, entry by entry: its cost does not depend on the number of products.
+    Inputs of one group count as one.
+    """
+    used = np.unique(np.column_stack([basis.inputs_.ravel(), basis.bumps_.ravel()]), axis=0)
+    inputs, bumps = used[used[:, 0] >= 0].T
+    S = basis.evaluate_singles(X, inputs, bumps)[:, :-1]
+    size = S.std(axis=0)
+    S /= np.where(size > 0, size, 1.0)
+    owners = inputs if basis.groups is None else np.asarray(basis.groups)[inputs]
+    single, squares = S @ S.T, np.zeros((len(X), len(X)))
+    for owner in np.unique(owners):
+        own = S[:, owners == owner]
+        squares += (own @ own.T) ** 2
+    return single + (single**2 - squares) / 2
 
 
 # -- Gaussians ---------------------------------------------------------------------------------------------------------
@@ -174,7 +268,8 @@ class TunedSmoothBasis(SmoothBasis):
 
         @cache
         def error(factor: float) -> float:
-            centers = X[evenly(len(X), self.n_rows // 2)]
+            some = evenly(len(X), self.n_rows // 2)
+            centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
             G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
             spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
             alpha = max(best_alpha(spectrum, "loo"), WIDTH_ALPHA_MIN)
@@ -194,38 +289,57 @@ class TunedSmoothBasis(SmoothBasis):
 DICTIONARIES = {
     "linear": Dictionary(
         "linear terms",
-        build=lambda d, n_centers, settings: AnovaBasis(n_centers=0, order=1),
-        contained_in=("additive", "pairs", "smooth", "relevant"),
+        build=lambda inputs, settings: AnovaBasis(n_centers=0, order=1, monotone=inputs.monotone),
+        contained_in=("additive", "pairs", "hinges", "steps", "smooth", "relevant"),
         option="none",
     ),
     "additive": Dictionary(
         "linear terms and bumps of single inputs",
-        build=lambda d, n_centers, settings: AnovaBasis(order=1, extrapolation=settings.extrapolation),
+        build=lambda inputs, settings: AnovaBasis(
+            order=1, extrapolation=settings.extrapolation, monotone=inputs.monotone
+        ),
         contained_in=("pairs",),
     ),
     "pairs": Dictionary(
         "linear terms and bumps of single inputs, and their pairwise products",
-        build=lambda d, n_centers, settings: build_pairs(d, settings),
-        is_tried=lambda d, s: d > 1 and anova_candidates(build_pairs(d, s), d, True) <= s.max_pair_candidates,
+        build=build_pairs,
+        is_tried=lambda inputs, settings: (
+            inputs.d > 1
+            and anova_candidates(build_pairs(inputs, settings), inputs.d, True) <= settings.max_pair_candidates
+        ),
+        reproduces=True,
         option="anova",
+    ),
+    "hinges": Dictionary(
+        "linear terms and hinges of single inputs, and their pairwise products",
+        build=lambda inputs, settings: build_knots(inputs, settings, "hinge", settings.n_hinge_knots),
+        is_tried=lambda inputs, settings: inputs.n_curved > 0,
+        option="hinges",
+    ),
+    "steps": Dictionary(
+        "linear terms and steps of single inputs, and their pairwise products",
+        build=lambda inputs, settings: build_knots(inputs, settings, "step", settings.n_step_knots),
+        is_tried=lambda inputs, settings: inputs.n_curved > 0,
+        reproduces=True,
+        option="steps",
     ),
     "smooth": Dictionary(
         "Gaussians of all inputs, and linear terms",
-        build=lambda d, n_centers, settings: TunedSmoothBasis(
-            n_centers, settings.widths, settings.width_rows, extrapolation=settings.extrapolation
+        build=lambda inputs, settings: TunedSmoothBasis(
+            inputs.n_centers, settings.widths, settings.width_rows, extrapolation=settings.extrapolation
         ),
-        is_tried=lambda d, settings: d <= settings.max_gaussian_inputs,
-        max_candidates=lambda basis, d, stored: d + basis.centers,
+        is_tried=lambda inputs, settings: inputs.d <= settings.max_gaussian_inputs,
+        max_candidates=gaussian_candidates,
         drawable=False,
         option="smooth",
     ),
     "relevant": Dictionary(
         "Gaussians with ARD relevances (inverse length-scales), and linear terms",
-        build=lambda d, n_centers, settings: SmoothBasis(
-            centers=n_centers, relevance="auto", extrapolation=settings.extrapolation
+        build=lambda inputs, settings: SmoothBasis(
+            centers=inputs.n_centers, relevance="auto", extrapolation=settings.extrapolation
         ),
-        is_tried=lambda d, settings: 1 < d <= settings.max_ard_inputs,
-        max_candidates=lambda basis, d, stored: d + basis.centers,
+        is_tried=lambda inputs, settings: 1 < inputs.d <= settings.max_ard_inputs,
+        max_candidates=gaussian_candidates,
         drawable=False,
         option="relevant",
     ),

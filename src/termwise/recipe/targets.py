@@ -1,17 +1,22 @@
-"""What the terms are fitted to: the data, a ridge fit to them, or a stacked ensemble (distillation).
+"""What the terms are fitted to: the data, a ridge fit to them, another model, or a stacked ensemble (distillation).
 
 *Ridge fit.* Terms selected for noisy targets fit some of the noise, the more the larger the candidate set: among
 thousands of products there is always one that fits the samples with the largest errors. Ridge regression on all
 candidates shrinks instead of selecting, and averages the noise out; a few terms fitted to its predictions inherit the
 low variance. Where few of very many candidates matter, ridge regression is poor and the data are the better target.
 
+*Another model* of the same samples, gradient boosting by default, is evaluated wherever its predictions are needed: at
+the samples and at synthetic inputs between them. A rough function that is known at the samples alone would be
+interpolated there, and missed in between.
+
 *Stacked ensemble.* Models with different dictionaries and targets make different errors, so that a convex combination
 has a smaller error than the best of them (stacking: Wolpert 1992, Breiman 1996). Its weights minimise the squared error
 of out-of-fold predictions. The ensemble has the terms of all its members, but it is free of noise, and a few of these
 terms reproduce it.
 
-Cross-validation of the whole procedure decides between the three. Both fits are linear in the targets, so that
-leave-one-out goes through both stages in closed form (see `termwise.linalg.two_stage`).
+Cross-validation of the whole procedure decides between them. The ridge fit and ensembles are linear in the targets, so
+that leave-one-out goes through both stages in closed form (see `termwise.linalg.two_stage`); for another model it is
+that of least squares on the terms, an approximation.
 """
 
 from __future__ import annotations
@@ -23,12 +28,23 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
-from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
+from termwise._numerics import EQUAL_RESIDUALS, KERNEL_JITTER, STACKING_PENALTY_ROOT
+from termwise.basis import AnovaBasis, Basis
+from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design
 from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave_one_out, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
+from termwise.recipe.dictionaries import Samples, comparable, product_kernel
+from termwise.recipe.settings import RecipeSettings
 from termwise.selection.nested import NestedModels, nested_paths
 
 Floats = NDArray[np.float64]
@@ -50,12 +66,30 @@ class RidgeTarget:
     alpha: float
 
     @classmethod
+    def of_basis(cls, basis: Any, X: Floats, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
+        """Fit ridge regression to the functions of a fitted basis, with the design matrix G at the samples.
+
+        Hinges and steps have so many products that the kernel of all is used, those with little support included.
+        """
+        if not isinstance(basis, AnovaBasis) or {"hinge", "step"}.isdisjoint(basis.functions):
+            return cls.fit(G, Y, sample_weight)
+        K = product_kernel(basis, X)
+        K[np.diag_indices_from(K)] += KERNEL_JITTER * np.trace(K) / len(K)
+        L = np.linalg.cholesky(K).astype(np.float64, copy=False)  # columns with the same inner products
+        return cls.from_columns(L, Y, sample_weight)
+
+    @classmethod
     def fit(cls, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
         """Fit ridge regression to all columns, standardised, at the penalty with the least leave-one-out error."""
         G = G.columns(EVERY) if isinstance(G, Design) else G
         share = sample_weight / sample_weight.sum()
         size = np.sqrt(share @ (G - share @ G) ** 2)
-        problem = pose(G / np.where(size > 0, size, 1.0), Y, sample_weight, intercept=True)
+        return cls.from_columns(G / np.where(size > 0, size, 1.0), Y, sample_weight)
+
+    @classmethod
+    def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats) -> Self:
+        """Fit ridge regression to columns as they are."""
+        problem = pose(G, Y, sample_weight, intercept=True)
         spectrum = Spectrum(problem, truncate=True)
         alpha = best_alpha(spectrum, "loo")
         ridge, root = spectrum.solution(alpha), np.sqrt(sample_weight)[:, None]
@@ -71,6 +105,135 @@ class RidgeTarget:
         """`S' B` with `S = V V'`, in scaled rows."""
         V = self.V * np.sqrt(self.rows.sample_weight)[:, None]
         return V @ (V.T @ B)
+
+
+# -- another model -----------------------------------------------------------------------------------------------------
+
+REFERENCES = ("boosting", "estimator")  # targets that are predictions of another model: the default one, or one given
+
+
+def default_reference(labels: bool, settings: RecipeSettings) -> Any:
+    """Return gradient boosting with the parameters of the recipe, for targets or for labels."""
+    booster = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
+    return booster(
+        learning_rate=settings.boosting_rate,
+        max_iter=settings.boosting_iterations,
+        max_leaf_nodes=settings.boosting_leaves,
+        min_samples_leaf=settings.boosting_leaf_rows,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=0,
+    )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Predictions of another model for the samples it was trained on, and for synthetic inputs."""
+
+    signal: Floats  # (n, q), at the samples
+    X: Floats  # (m, d), synthetic inputs
+    values: Floats  # (m, q), at these
+    synthetic_weight: float  # of all synthetic inputs together, as a share of the weight of the samples
+
+    @classmethod
+    def fit(cls, estimator: Any, samples: Samples, groups: Indices, labels: bool, settings: RecipeSettings) -> Self:
+        """Train the model on the samples and evaluate it at these and at synthetic inputs."""
+        X, Y, sample_weight, _ = samples
+        synthetic = synthetic_inputs(X, groups, settings)
+        both, estimator = np.vstack([X, synthetic]), accepting_missing(estimator, X)
+        weighted = {"sample_weight": sample_weight} if has_fit_parameter(estimator, "sample_weight") else {}
+        if labels:
+            values = scores_of_labels(clone(estimator), X, Y, weighted, both)
+        elif Y.shape[1] == 1:
+            values = clone(estimator).fit(X, Y[:, 0], **weighted).predict(both)[:, None]
+        else:
+            values = MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted).predict(both)
+        return cls(values[: len(X)], synthetic, values[len(X) :], settings.synthetic_weight)
+
+    def models(
+        self,
+        basis: Basis,
+        X: Floats,
+        sample_weight: Floats,
+        alpha: float,
+        max_terms: int,
+        before: NestedModels | None = None,
+        constraints: dict[str, Any] | None = None,
+    ) -> NestedModels:
+        """Select terms of a fitted basis that reproduce the predictions for samples, and for synthetic inputs.
+
+        Candidates are stored in float32, which halves the time; the predictions are no more accurate than that.
+        """
+        values, weights = self.rows(sample_weight)
+        every = np.vstack([X, self.X]).astype(np.float32)
+        design, limits = design_matrix(basis, every), constraints or {}
+        (models,) = nested_paths(design, [values], weights, alpha, max_terms, before, **limits)
+        return models
+
+    def rows(self, sample_weight: Floats) -> tuple[Floats, Floats]:
+        """Return the predictions for samples of these weights and for synthetic inputs, (n + m, q), and the weights."""
+        weight = self.synthetic_weight * sample_weight.sum() / max(len(self.X), 1)
+        weights = np.append(sample_weight, np.full(len(self.X), weight))
+        return np.vstack([self.signal, self.values]), weights
+
+
+def accepting_missing(estimator: Any, X: Floats) -> Any:
+    """Return an estimator for inputs with missing values: means take their place if it does not accept them."""
+    if not np.isnan(X).any() or get_tags(estimator).input_tags.allow_nan:
+        return estimator
+    return make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
+
+
+def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Floats:
+    """Return inputs between the samples: rows of which some inputs are those of another row.
+
+    Columns of one group, the levels of a category for example, are replaced together. The order of the samples does not
+    matter.
+    """
+    rows = X[np.unique(comparable(X), axis=0, return_index=True)[1]]
+    m = min(settings.synthetic_rows_per_row * len(rows), settings.max_synthetic_rows)
+    rng = np.random.RandomState(0)
+    one, other = rng.randint(len(rows), size=(2, m))
+    _, group = np.unique(groups, return_inverse=True)
+    replaced = rng.uniform(size=(m, group.max() + 1)) < settings.crossover_share
+    return np.where(replaced[:, group], rows[other], rows[one])
+
+
+def scores_of_labels(classifier: Any, X: Floats, Y: Floats, weighted: dict[str, Floats], inputs: Floats) -> Floats:
+    """Return the scores of a classifier, `2 p - 1` with p the probability of a class; Y is coded -1 and +1."""
+    classes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0).astype(int)
+    present = np.unique(classes)
+    if len(present) == 1:
+        return np.tile(Y[0], (len(inputs), 1))
+    classifier.fit(X, classes, **weighted)
+    probabilities = np.zeros((len(inputs), max(2, Y.shape[1])))
+    probabilities[:, classifier.classes_] = classifier.predict_proba(inputs)
+    return 2 * (probabilities if Y.shape[1] > 1 else probabilities[:, 1:]) - 1
+
+
+@dataclass(frozen=True)
+class ReferenceTarget:
+    """Another model as a first stage: its predictions, and the candidates, at the samples and synthetic inputs."""
+
+    targets: Floats  # (n, q)
+    signal: Floats  # (n, q), at the samples that the weights are fitted to
+    columns: Floats  # (m, p), candidates at samples of the selection, then at synthetic inputs
+    values: Floats  # (m, q)
+    weights: Floats  # (m,)
+
+    def solution(self, second: Solution, problem: Problem, terms: Indices, alpha: float) -> tuple[Solution, Floats]:
+        """Return the fit to all values with some terms as a solution for the targets, and its intercept, (q,).
+
+        Leave-one-out is that of least squares for the targets on the terms: how the model itself changes is not known.
+        """
+        models = NestedModels.from_columns(self.columns[:, terms], self.values, self.weights, alpha)
+        weights, intercept = models.weights(len(terms))
+        rows, root = problem.rows, np.sqrt(problem.rows.sample_weight)[:, None]
+        fitted = intercept + (problem.G / root + problem.G_mean) @ weights
+        gap = rows.gap(np.einsum("ij,ij->i", second.B, second.B))
+        loo = leave_one_out(self.targets - fitted, gap, self.targets - problem.Y_mean) * root
+        sse = rows.sample_weight @ (self.targets - fitted) ** 2
+        return replace(second, weights=weights, loo=loo, sse=sse), intercept
 
 
 # -- stacked ensembles -------------------------------------------------------------------------------------------------
@@ -113,6 +276,17 @@ class MemberFit:
     ridge: RidgeTarget | None
 
     @classmethod
+    def from_reference(cls, model: NestedModels, targets: Floats, rows: WeightedRows) -> Self:
+        """Use all terms of a path that reproduces another model; left out as by least squares on its terms."""
+        root, k = np.sqrt(rows.sample_weight)[:, None], len(model.terms)
+        same = NestedModels.from_columns(model.columns(k, root), targets, rows.sample_weight, 0.0)
+        Z, signal = same.Z.T, model.fitted(k, root)
+        gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
+        removed = rows.single * leave_one_out(targets - signal, gap, targets - model.start).T
+        U = Z / root
+        return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
+
+    @classmethod
     def from_path(cls, model: NestedModels, targets: Floats, rows: WeightedRows, ridge: RidgeTarget | None) -> Self:
         """Use all terms of a path.
 
@@ -145,16 +319,29 @@ class EnsembleTarget:
 
     @classmethod
     def fit(
-        cls, members: Sequence[Member], candidates: Mapping[str, Any], Y: Floats, rows: WeightedRows, alpha: float
+        cls,
+        members: Sequence[Member],
+        bases: Mapping[str, Any],
+        designs: Mapping[str, Any],
+        X: Floats,
+        Y: Floats,
+        rows: WeightedRows,
+        reference: Reference | None,
+        alpha: float,
     ) -> tuple[Self, dict[str, Indices]]:
         """Fit every member to the candidates of its dictionary; return also the terms used of each dictionary."""
         ridges: dict[str, RidgeTarget] = {}
-        terms = {name: np.empty(0, dtype=np.intp) for name in candidates}
+        terms = {name: np.empty(0, dtype=np.intp) for name in bases}
         fits = []
         for name, target, size, weight in members:
-            G = candidates[name] if size else np.empty((len(Y), 0))
+            if target in REFERENCES and reference is not None:
+                models = reference.models(bases[name], X, rows.sample_weight, alpha, size).first_rows(len(X))
+                fits.append((weight, MemberFit.from_reference(models, Y, rows)))
+                terms[name] = np.union1d(terms[name], models.terms)
+                continue
+            G = designs[name] if size else np.empty((len(Y), 0))
             if target == "ridge" and name not in ridges:
-                ridges[name] = RidgeTarget.fit(G, Y, rows.sample_weight)
+                ridges[name] = RidgeTarget.of_basis(bases[name], X, G, Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None
             (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.sample_weight, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
@@ -180,12 +367,14 @@ class EnsembleTarget:
         return total
 
 
-FirstStage = RidgeTarget | EnsembleTarget
+FirstStage = RidgeTarget | ReferenceTarget | EnsembleTarget
 
 # -- the second stage --------------------------------------------------------------------------------------------------
 
 
-def through_first_stage(stage: FirstStage, second: Solution, problem: Problem, scores: Floats) -> Solution:
+def through_first_stage(
+    stage: RidgeTarget | EnsembleTarget, second: Solution, problem: Problem, scores: Floats
+) -> Solution:
     """Return a solution for the signal of a first stage as one for the targets; `scores` are leave-one-out predictions.
 
     With the signal `S y` the weights are `w = K B'S y`, linear in the targets: `S'B` takes the place of B.

@@ -21,6 +21,7 @@ from termwise._numerics import REESTIMATED_ALPHA_RANGE, REESTIMATED_ALPHA_START,
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.reestimate import reestimate
 from termwise.selection.blocks import Executor
+from termwise.selection.constraints import Constraints
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.path import SIZES, SelectionPath, Step, check_criterion, patience_reason
@@ -111,6 +112,7 @@ class Settings:
     block_rows: int | None = None
     min_norm: float = 0.0  # candidates with a residual squared norm of at most this are excluded
     refine: str | None = None
+    constraints: Constraints | None = None
 
     def check(self) -> None:
         """Raise on the first invalid one."""
@@ -205,6 +207,7 @@ class PathBuilder:
             intercept=settings.fit_intercept,
             precompute=settings.precompute,
             min_norm=settings.min_norm,
+            constraints=settings.constraints,
         )
         if reestimated:
             squares = to_host(state.s)[to_host(state.eligible)]
@@ -245,7 +248,7 @@ class PathBuilder:
             state.set_alpha(reestimated_alpha(state))
             k = len(state.chosen)
             path._weights[k] = state.training().weights(k)  # the factor they come from will be replaced
-        if not forced_left and len(path) + 1 < self.limit:
+        if not forced_left and len(path) + 1 < self.limit and state.constraints is None:
             self.rule.prepare(state)
         self.record(choice, reduction, correlation)
         self.cost = state.cost

@@ -9,15 +9,16 @@ candidate g has `c = g'P y` and `s = g'P g`; the next term has the largest `c^2 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import DEPENDENT_COLUMN, FLOAT64, OFFSET_SHARE, ROUNDING_SHARE
+from termwise._numerics import DEPENDENT_COLUMN, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
+from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
 from termwise.selection.rules import CostRule
 
@@ -35,11 +36,24 @@ class NestedModels:
     Z: Floats  # (k, n), one row for each term
     zy: Floats  # (k, q)
     start: Floats  # (q,), the mean of the target
+    statistics: tuple[Floats, Floats, int] | None = None  # c, s and the terms they are up to date with, to grow further
+
+    @classmethod
+    def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats, alpha: float) -> Self:
+        """Return the models of given columns in their order, by a QR factorisation, the root of the penalty below."""
+        (n, k), root, total = G.shape, np.sqrt(sample_weight)[:, None], sample_weight.sum()
+        means, start = sample_weight @ G / total, sample_weight @ Y / total
+        Q, R = np.linalg.qr(np.vstack([root * (G - means), np.sqrt(alpha) * np.eye(k)]))
+        return cls(np.arange(k), means, R, Q[:n].T, Q[:n].T @ (root * (Y - start)), start)
 
     def weights(self, k: int) -> tuple[Floats, Floats]:
         """Weights of the first k terms, (k, q), and the intercept, (q,)."""
         weights = sla.solve_triangular(self.R[:k, :k], self.zy[:k], check_finite=False) if k else self.zy[:0]
         return weights, self.start - self.means[:k] @ weights
+
+    def first_rows(self, n: int) -> Self:
+        """Return the models with only the first n of their rows, for predictions: columns of Z are not orthogonal."""
+        return replace(self, Z=self.Z[:, :n], statistics=None)
 
     def columns(self, k: int, root: Floats) -> Floats:
         """Columns of the first k terms, (n, k), on the samples of the path."""
@@ -63,30 +77,36 @@ class NestedModels:
 
 
 def nested_paths(
-    G: Any, targets: Sequence[Floats], sample_weight: Floats, alpha: float, max_terms: int
+    G: Any,
+    targets: Sequence[Floats],
+    sample_weight: Floats,
+    alpha: float,
+    max_terms: int,
+    before: NestedModels | None = None,
+    signs: NDArray | None = None,
+    inputs: Sequence[tuple[int, ...]] | None = None,
 ) -> list[NestedModels]:
-    """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`."""
-    design, root, n = as_design(G), np.sqrt(sample_weight)[:, None], sample_weight.sum()
-    means = design.products(sample_weight) / n
-    weighted = bool(np.any(sample_weight != 1))
-    norms = design.power_sums(2, sample_weight if weighted else None, means)
-    rounding, shift = n * (ROUNDING_SHARE[FLOAT64] * means) ** 2, np.zeros_like(means)
-    offset = norms < OFFSET_SHARE[FLOAT64] * n * means**2
-    if offset.any():  # products with such a column would lose digits
-        shift[offset] = means[offset]
-        design = design.shifted(shift)
-        means = design.products(sample_weight) / n
-        norms = design.power_sums(2, sample_weight if weighted else None, means)
-    norms[norms <= rounding] = 0.0
-    columns = CentredColumns(design, root[:, 0] if weighted else None, means, norms)
-    rule, paths = CostRule(minimum=0.0), []
+    """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.
+
+    A path `before`, on the same rows for the first of the targets, is continued unless there are constraints: with
+    `signs`, (p,), the weights of all models have these signs, or any where they are 0; with the `inputs` of every
+    candidate a product of inputs is chosen only if terms of each of them alone are in the model. See `Constraints`.
+    """
+    constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
+    root, n = np.sqrt(sample_weight)[:, None], sample_weight.sum()
+    columns, shift = centred_columns(as_design(G), sample_weight)
+    means, rule, paths = columns.means, CostRule(minimum=0.0), []
     for Y in targets:
         start = sample_weight @ Y / n
-        state = NestedState(columns, root * (Y - start), alpha, max_terms)
+        state = NestedState(columns, root * (Y - start), alpha, max_terms, constraints)
+        if before is not None and constraints is None:
+            state.resume(before)
+            before = None
         grow(state, rule, state.limit_reached)
         k, terms = len(state.chosen), np.array(state.chosen, dtype=np.intp)
         given = means[terms] + shift[terms]
-        paths.append(NestedModels(terms, given, state.R[:k, :k], state.Z[:k, : len(Y)], state.zy[:k], start))
+        Z, statistics = state.Z[:k, : len(Y)], (state._c, state.s, state.refreshed)
+        paths.append(NestedModels(terms, given, state.R[:k, :k], Z, state.zy[:k], start, statistics))
     return paths
 
 
@@ -97,6 +117,25 @@ class CentredColumns(NamedTuple):
     root: Floats | None  # (n,), None if all weights are one
     means: Floats  # (p,)
     norms: Floats  # (p,), squares; zero for constant columns
+
+
+def centred_columns(design: Design, sample_weight: Floats, intercept: bool = True) -> tuple[CentredColumns, Floats]:
+    """Centre the candidates; those with a large mean are replaced by their difference from the `shift` returned, (p,).
+
+    Columns that vary by less than their rounding count as constant. Without an intercept nothing is centred.
+    """
+    n, weighted = sample_weight.sum(), bool(np.any(sample_weight != 1))
+    means = design.products(sample_weight) / n if intercept else np.zeros(design.shape[1])
+    norms = design.power_sums(2, sample_weight if weighted else None, means)
+    rounding, shift = n * (ROUNDING_SHARE[design.dtype] * means) ** 2, np.zeros_like(means)
+    offset = norms < OFFSET_SHARE[design.dtype] * n * means**2
+    if offset.any():  # products with such a column would lose digits
+        shift[offset] = means[offset].astype(design.dtype)  # what is subtracted
+        design = design.shifted(shift)
+        means = design.products(sample_weight) / n
+        norms = design.power_sums(2, sample_weight if weighted else None, means)
+    norms[norms <= rounding] = 0.0
+    return CentredColumns(design, np.sqrt(sample_weight) if weighted else None, means, norms), shift
 
 
 class Fetched(NamedTuple):
@@ -111,12 +150,24 @@ def fetch_in_memory(candidates: Indices, *values: Floats) -> tuple[Fetched, Any]
 
 
 class NestedState:
-    """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled."""
+    """Z, R, `Z'Y`, c and s of a growing model in memory; Y is centred, its rows scaled.
+
+    The penalty alpha is the same for all candidates, or there is one for each, (p,).
+    """
 
     fetch_candidates = staticmethod(fetch_in_memory)
 
-    def __init__(self, columns: CentredColumns, Y: Floats, alpha: float, max_terms: int) -> None:
-        self.columns, self.Y, self.alpha = columns, Y, alpha
+    def __init__(
+        self,
+        columns: CentredColumns,
+        Y: Floats,
+        alpha: float | Floats,
+        max_terms: int,
+        constraints: Constraints | None = None,
+    ) -> None:
+        self.columns, self.Y, self.alpha = columns, Y, np.broadcast_to(alpha, columns.norms.shape)
+        self.constraints = constraints
+        self.T = np.zeros((0 if constraints is None else max_terms, len(columns.norms)))  # `Z'G`, for these alone
         self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
         self.c = self._c.T  # (p, q), `g'P y` of every candidate
         self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
@@ -124,6 +175,20 @@ class NestedState:
         self.zy = np.zeros((max_terms, Y.shape[1]))
         self.chosen: list[int] = []
         self.refreshed = 0  # terms that c and s are up to date with
+
+    def resume(self, models: NestedModels) -> None:
+        """Continue from models of the same rows: their terms, and the statistics of the candidates.
+
+        Below the samples are the rows of the penalty, where `Z R` is diagonal with the roots of alpha.
+        """
+        k, n = len(models.terms), len(self.Y)
+        if not k or models.statistics is None:
+            return
+        self.R[:k, :k], self.zy[:k], self.Z[:k, :n] = models.R, models.zy, models.Z
+        inverse = sla.solve_triangular(models.R, np.eye(k), check_finite=False)
+        self.Z[:k, n : n + k] = (np.sqrt(self.alpha[models.terms])[:, None] * inverse).T
+        c, s, self.refreshed = models.statistics
+        self._c[...], self.s, self.chosen = c, s.copy(), models.terms.tolist()
 
     def limit_reached(self) -> str:
         """Whether the model has as many terms as it may."""
@@ -135,12 +200,17 @@ class NestedState:
             k, root = self.refreshed, self.columns.root
             z = self.Z[k, : len(self.Y)]
             t = self.columns.design.products(z if root is None else root * z)
+            self.T[k : k + 1] = t
             self._c -= self.zy[k][:, None] * t
             self.s -= t * t
             self.s[self.chosen[k]] = 0.0
             self.refreshed += 1
         self.eligible = self.s > self.least
         self.den = np.where(self.eligible, self.alpha + self.s, 1.0)
+        if self.constraints is not None:
+            k = self.refreshed
+            model = self.R[:k, :k], self.zy[:k], self.T[:k]
+            self.eligible &= self.constraints.eligible(self.chosen, self.c, self.den, *model)
 
     def append(self, j: int) -> bool:
         """Append candidate j, with the root of the penalty below it; exclude it if it depends on the others.
@@ -152,7 +222,7 @@ class NestedState:
         np.subtract(design.columns(slice(j, j + 1))[:, 0], means[j], out=x[:n])
         if root is not None:
             x[:n] *= root
-        x[n + k] = np.sqrt(self.alpha)
+        x[n + k] = np.sqrt(self.alpha[j])
         first = Z @ x
         x -= first @ Z
         again = Z @ x

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
-from scipy.special import erfcinv
+from scipy.special import chdtri, erfcinv
 
 from termwise._arrays import Array, from_host, is_foreign
 from termwise._checks import check_choice, check_number, import_optional
@@ -137,7 +137,15 @@ class SelectionPath:
     n_swaps: int = 0
     unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
-    _training: Training | None = field(default=None, repr=False)
+    _training: Any = field(default=None, repr=False)
+
+    criteria: ClassVar[tuple[str, ...]] = tuple(CRITERIA)  # with a value at every size
+    term_dof = 1  # degrees of freedom of a reduction
+
+    @property
+    def size_criteria(self) -> tuple[str, ...]:
+        """Names of the criteria for the size."""
+        return tuple(SIZES)
 
     def __len__(self) -> int:
         """Number of terms at the end of the path."""
@@ -184,6 +192,10 @@ class SelectionPath:
         criterion = check_criterion(criterion)
         return len(self) if criterion is None else SIZES[criterion](self)
 
+    def noise_level(self, size: int) -> float:
+        """Noise variance that the reductions of terms after `size` ones are compared with: see `significant_terms`."""
+        return float(np.min(self.column("loo")[size:] * np.exp(search_effect(self, size))))
+
     def training(self) -> Training:
         """Return the chosen columns and the targets: the least-squares problem of any size of the path."""
         assert self._training is not None, "set when the path has ended"
@@ -217,10 +229,13 @@ def null_reductions(path: SelectionPath) -> Floats:
     """Bound on the cost reduction that noise of variance one brings to terms 1, 2, ...: Hagiwara 2014 (28).
 
     Term k is the best of `p - k + 1` candidates: under pure noise `|c| / sqrt(den)` stays below
-    `sigma sqrt(2 log(p - k + 1))`.
+    `sigma sqrt(2 log(p - k + 1))`. For terms with several weights the quantile of the chi-squared distribution exceeds
+    that of one degree of freedom by as much.
     """
     k = np.arange(1, len(path) + 1)
-    return 2 * np.log(np.maximum(path.n_candidates - k + 1, 1))
+    left = np.maximum(path.n_candidates - k + 1, 1)
+    more = 0.0 if path.term_dof == 1 else chdtri(path.term_dof, 1 / (left + 1)) - chdtri(1, 1 / (left + 1))
+    return 2 * np.log(left) + more
 
 
 def search_effect(path: SelectionPath, size: int) -> Floats:
@@ -258,11 +273,11 @@ def significant_terms(path: SelectionPath) -> tuple[int, float]:
     corrected for the search that led to it. Terms up to the leave-one-out minimum are tested, the model is extended to
     the last significant one, and so on until none is. Terms of `include`, which have no score, were not searched.
     """
-    error, reduction, null = path.column("loo"), path.column("reduction"), np.append(0.0, null_reductions(path))
+    reduction, null = path.column("reduction"), np.append(0.0, null_reductions(path))
     best = smallest_value("loo", path)
     size = sum(1 for _ in takewhile(lambda step: np.isnan(step.score), path.steps[1:]))
     while True:
-        noise = float(np.min(error[size:] * np.exp(search_effect(path, size))))
+        noise = path.noise_level(size)
         significant = np.flatnonzero(reduction[size + 1 : best + 1] >= noise * null[size + 1 : best + 1])
         if not len(significant):
             return size, noise

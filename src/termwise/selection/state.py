@@ -68,6 +68,7 @@ from termwise.selection.blocks import (
     append_candidate,
     row_sums,
 )
+from termwise.selection.constraints import Constraints
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.rules import CostRule
 
@@ -126,8 +127,10 @@ class State:
         intercept: bool = True,
         precompute: bool = False,
         min_norm: float = 0.0,
+        constraints: Constraints | None = None,
     ) -> None:
-        self.rows, self.alpha, self.orthogonal = rows, alpha, orthogonal
+        self.rows, self.alpha, self.orthogonal, self.constraints = rows, alpha, orthogonal, constraints
+        self._dependent: list[int] = []  # candidates that turned out to depend on the chosen ones
         self.tol = DEPENDENT_COLUMN if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
         self.n, self.n_rows, self.nbytes, self.yy = rows.reduce(RowBlock.sizes)
         self.q, self.k = rows.n_outputs, 0
@@ -265,7 +268,16 @@ class State:
     # -- one more term -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Update the statistics with the newest term, which `append` has done already."""
+        """Update which candidates the constraints admit; `append` has updated all other statistics already."""
+        if self.constraints is None:
+            return
+        first, excluded = self.intercept, np.array(self.chosen + self._dependent, dtype=np.intp)
+        independent = put_at(copied(self._varying), excluded, False) & (self.vv > self._table[2 * self.q + 4, :])
+        den = put(self.alpha + self.s, ~independent, 1.0)
+        c, den, T = fetch(self.c, den, self.T[first:, :])
+        model = self.R[first:, first:], (self.shrinkage[:, None] * self.zy)[first:], T
+        admitted = self.constraints.eligible(self.chosen, c, den, *model)
+        self.eligible[...] = independent & from_host(admitted, independent)
 
     def append(self, j: int) -> bool:
         """Append candidate j to the model; False, and nothing done, if it turns out to depend on the others."""
@@ -288,6 +300,7 @@ class State:
             one = one._replace(vv=xx[0], c=xy, rv=xr, T=zx)
             if one.vv <= one.least:
                 self.eligible[j] = False
+                self._dependent.append(j)
                 return False
         self._append(one, column, below, direct)
         self.chosen.append(j)

@@ -39,7 +39,9 @@ function addEffect(effect) {
   const figure = byId("effect-plots").appendChild(element("figure"));
   const draw = effect.inputs.length === 2 ? drawSurface : effect.categories[0] ? drawBars : drawCurve;
   drawIn(figure, (holder, width) => {
-    const strength = `strength ${format(Math.max(...visibleOutputs().map((k) => effect.strength[k])), 3)}`;
+    const largest = (values) => Math.max(...visibleOutputs().map((k) => values[k]));
+    const share = effect.share ? `${(100 * largest(effect.share)).toFixed(1)} % of the variance, ` : "";
+    const strength = `${share}strength ${format(largest(effect.strength), 3)}`;
     const title = element("h3", {}, effect.inputs.join("  ×  ")), chart = element("div", { class: "chart" });
     holder.append(element("figcaption", {}, title, element("span", { class: "note" }, strength)), chart);
     draw(chart, width - 24, effect);

@@ -3,6 +3,7 @@
 
 const path = facts.path || [], chosen = facts.model.n_terms, choices = facts.choices || {};
 const state = { size: chosen, output: 0, order: path.length ? "selection" : "ratio", all: false, zoom: false };
+if (byId("order").querySelector("[value=effect]")) state.order = "effect";
 state.shown = new Set();  // criteria
 const has = (key) => path.some((row) => isPresent(row[key]));
 const errors = (facts.criteria || []).filter((name) => has(name) && name !== "loo_error");
@@ -137,19 +138,36 @@ function pick(wanted) {
 function termsAt(size, output) {
   const of = (errors, k) => (errors ? errors[k] : null);
   if (size === chosen || !sizes.has(size)) {
-    return facts.terms.map((term, k) => (
-      { name: term.name, order: k + 1, weight: term.weight[output], error: of(term.std_error, output) }));
+    return facts.terms.map((term, k) => ({
+      name: term.name, inputs: term.inputs, order: k + 1, weight: term.weight[output], error: of(term.std_error, output),
+    }));
   }
   const { weights, std_errors: all } = sizes.get(size);
+  const inputs = facts.path_inputs || [];
   return weights[output].map((weight, k) => (
-    { name: facts.path_terms[k], order: k + 1, weight, error: of(all && all[output], k) }));
+    { name: facts.path_terms[k], inputs: inputs[k], order: k + 1, weight, error: of(all && all[output], k) }));
+}
+
+// Rows of terms, those of the same inputs together below a row with their names; the largest ratio decides.
+function groupedRows(listed) {
+  const groups = new Map();
+  for (const term of listed) {
+    const name = (term.inputs || []).join(" × ");
+    groups.set(name, [...(groups.get(name) || []), term]);
+  }
+  return [...groups].flatMap(([name, members]) => {
+    const count = element("span", { class: "note" }, terms(members.length));
+    const head = element("th", { scope: "rowgroup", colspan: 5 }, element("span", {}, name), count);
+    return [element("tr", { class: "group" }, head), ...members.map(termRow)];
+  });
 }
 
 function drawTerms() {
   const most = 25, listed = termsAt(state.size, state.output), more = byId("more"), now = byId("size-now");
   const ratio = (term) => Math.abs(term.weight) / (term.error || Number.MIN_VALUE);
-  if (state.order === "ratio") listed.sort((a, b) => ratio(b) - ratio(a));
-  byId("term-rows").replaceChildren(...(state.all ? listed : listed.slice(0, most)).map(termRow));
+  if (state.order !== "selection") listed.sort((a, b) => ratio(b) - ratio(a));
+  const shown = state.all ? listed : listed.slice(0, most);
+  byId("term-rows").replaceChildren(...(state.order === "effect" ? groupedRows(shown) : shown.map(termRow)));
   more.hidden = listed.length <= most;
   more.textContent = state.all ? `Show ${most} terms` : `Show all ${listed.length} terms`;
   if (now) now.value = terms(state.size);

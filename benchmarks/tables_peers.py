@@ -1,0 +1,125 @@
+"""The peers of the benchmark `tables`, with their defaults or tuned by cross-validation.
+
+Every peer takes a data frame of numbers and categories in which values may be missing, as `tables_data.load` returns
+it. Boosting takes it as it is; linear models get a column of 0 and 1 per category, the median for missing numbers and
+an indicator for them, and standardised columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import GammaRegressor, LassoCV, LogisticRegression, LogisticRegressionCV, PoissonRegressor
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+CLASSES = ("twoclass", "multiclass")
+MISSING_LEVEL = "missing"
+
+
+def in_columns() -> Any:
+    """Only numbers, of equal scale, nothing missing."""
+    ones = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value=MISSING_LEVEL),
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+    )
+    numbers = SimpleImputer(strategy="median", add_indicator=True)
+    columns = make_column_transformer(
+        (ones, make_column_selector(dtype_include="category")),
+        (numbers, make_column_selector(dtype_exclude="category")),
+    )
+    return make_pipeline(columns, StandardScaler())
+
+
+class LevelsAsText:
+    """A model that takes categories as text, with a category of their own for missing ones, as CatBoost and EBM do."""
+
+    def __init__(self, model: Any, names_categories: bool = False):
+        self.model, self.names_categories = model, names_categories
+
+    def convert(self, X: Any) -> Any:
+        """Return the table with text."""
+        X = X.copy()
+        for column in X.select_dtypes("category"):
+            X[column] = X[column].astype(object).where(X[column].notna(), MISSING_LEVEL).astype(str)
+        return X
+
+    def fit(self, X: Any, y: Any) -> LevelsAsText:
+        """Fit."""
+        categories = {"cat_features": list(X.select_dtypes("category"))} if self.names_categories else {}
+        self.model.fit(self.convert(X), y, **categories)
+        self.classes_ = getattr(self.model, "classes_", None)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict."""
+        return self.model.predict(self.convert(X))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities."""
+        return self.model.predict_proba(self.convert(X))
+
+
+def catboost(kind: str) -> Any:
+    """CatBoost with its defaults, on one thread; Tweedie's deviance next to gamma's, which it does not have."""
+    try:
+        from catboost import CatBoostClassifier, CatBoostRegressor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package catboost is not installed: pip install catboost") from error
+    maker = CatBoostClassifier if kind in CLASSES else CatBoostRegressor
+    loss = {"count": {"loss_function": "Poisson"}, "positive": {"loss_function": "Tweedie:variance_power=1.99"}}
+    model = maker(verbose=0, thread_count=1, random_seed=0, allow_writing_files=False, **loss.get(kind, {}))
+    return LevelsAsText(model, names_categories=True)
+
+
+def ebm(kind: str) -> Any:
+    """Explainable boosting machine (Nori et al. 2019) with its defaults, on one thread."""
+    try:
+        from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package interpret is not installed: pip install interpret-core") from error
+    maker = ExplainableBoostingClassifier if kind in CLASSES else ExplainableBoostingRegressor
+    loss = {"count": {"objective": "poisson_deviance"}, "positive": {"objective": "gamma_deviance"}}
+    return LevelsAsText(maker(n_jobs=1, random_state=0, **loss.get(kind, {})))
+
+
+def histgb(kind: str) -> Any:
+    """scikit-learn's gradient boosting with its defaults and its own handling of categories and missing values."""
+    if kind in CLASSES:
+        return HistGradientBoostingClassifier(random_state=0)
+    loss = {"count": "poisson", "positive": "gamma"}.get(kind, "squared_error")
+    return HistGradientBoostingRegressor(loss=loss, random_state=0)
+
+
+def linear(kind: str) -> Any:
+    """The tuned linear model: lasso, L1 logistic regression, Poisson or gamma regression with a ridge penalty."""
+    if kind == "regression":
+        return make_pipeline(in_columns(), LassoCV(cv=5, max_iter=5000))
+    if kind in CLASSES:
+        l1: dict[str, Any] = {"l1_ratio": 1.0} if LogisticRegression().penalty == "deprecated" else {"penalty": "l1"}
+        if kind == "twoclass":
+            model = LogisticRegression(solver="liblinear", intercept_scaling=10.0, max_iter=300, random_state=0, **l1)
+            grid = {"logisticregression__C": np.logspace(-2.5, 1.5, 9)}
+            return GridSearchCV(make_pipeline(in_columns(), model), grid, cv=5, scoring="neg_log_loss")
+        more = {"l1_ratios": (1.0,)} if "l1_ratio" in l1 else l1
+        model = LogisticRegressionCV(Cs=np.logspace(-2, 2, 7), cv=5, solver="saga", scoring="neg_log_loss",
+                                     max_iter=200, tol=1e-3, random_state=0, **more)  # fmt: skip
+        return make_pipeline(in_columns(), model)
+    maker = {"count": PoissonRegressor, "positive": GammaRegressor}[kind]
+    name, score = maker.__name__.lower(), f"neg_mean_{'poisson' if kind == 'count' else 'gamma'}_deviance"
+    grid = {f"{name}__alpha": np.logspace(-4, 1, 8)}
+    return GridSearchCV(make_pipeline(in_columns(), maker(max_iter=500)), grid, cv=5, scoring=score)
+
+
+PEERS: dict[str, Callable[[str], Any]] = {
+    "catboost": catboost,
+    "histgb": histgb,
+    "linear": linear,
+    "ebm": ebm,
+}

@@ -1,0 +1,151 @@
+"""The gradient of a model in C: each step has a second function, from derivatives by its terms to those by its inputs.
+
+In it, z holds the inputs of the step and dg the derivatives of an output by its terms; dz receives those by its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
+from termwise.basis.encoder import VALUE
+from termwise.basis.expressions import SourceWriter, z
+from termwise.deploy.c import CNames, ExpressionWriter, function
+from termwise.deploy.formulas import ETA, LINKS
+from termwise.deploy.gradient import check_single_rows
+from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program
+
+ORDER = [  # the numbers of the @q outputs y in ascending order, by insertion
+    "for (int k = 0; k < @q; ++k) {",
+    "    int i = k;",
+    "    for (; i > 0 && y[order[i - 1]] > y[k]; --i) order[i] = order[i - 1];",
+    "    order[i] = k;",
+    "}",
+]
+
+
+class DerivativeWriter(ExpressionWriter):
+    """Writes the derivatives of the expression of a step, for its value number k and the input number i of a sum."""
+
+    def variable(self, name: str) -> str:
+        """Write an entry of a table or of z."""
+        if name == "same":
+            return "(i == j)"
+        if not name.endswith(BY):
+            return super().variable(name)
+        name = name.removesuffix(BY)
+        if name == "z":
+            return "z[i]"
+        if self.tables[name].ndim == 2:
+            return f"@{name}[k * {self.step.n_inputs} + i]"
+        return f"@{name}[{'k' if self.step.is_per_term(name) else 'i'}]"
+
+    def elementwise(self, given: str, count: int) -> list[str]:
+        """Write the loop over all values, of functions of one input each."""
+        before, slope = self.write(derivative(self.step.expression, z))
+        target = self.variable("z").replace("z[", "dz[", 1)
+        body = [*before, f"{target} += {given}[k] * ({slope});"]
+        return [f"for (int k = 0; k < {count}; ++k) {{", *(f"    {line}" for line in body), "}"]
+
+    def sums(self) -> list[str]:
+        """Write the loops over all terms and inputs, of functions of sums over inputs."""
+        lines = [f"for (int k = 0; k < {self.step.n_terms}; ++k) {{"]
+        for number, (outer, inner) in enumerate(derivatives_of_sums(self.step.expression)):
+            before, slope = self.write(outer)
+            lines += [f"    {line}" for line in [*before, f"const $real d_{number} = dg[k] * ({slope});"]]
+            before, slope = self.write(inner)
+            lines += [f"    for (int i = 0; i < {self.step.n_inputs}; ++i) {{"]
+            lines += [f"        {line}" for line in [*before, f"dz[i] += d_{number} * ({slope});"]] + ["    }"]
+        return [*lines, "}"]
+
+
+class LinkWriter(ExpressionWriter):
+    """Writes the derivative of a link, whose variable is the linear predictor."""
+
+    def __init__(self, c: CNames) -> None:
+        SourceWriter.__init__(self)
+        self.c = c
+
+    def variable(self, name: str) -> str:
+        """Write the linear predictor."""
+        return "y[i]"
+
+
+def write(step: Any, c: CNames, name: str) -> Iterator[str]:
+    """Yield the function of a step, after those of the steps inside it."""
+    lines = ["(void)z;", "(void)dg;", f"for (int j = 0; j < {step.n_inputs}; ++j) dz[j] = 0;"]
+    match step:
+        case PairProducts():
+            singles = len(step.columns)
+            lines += [
+                f"$real singles[{max(1, singles)}], ds[{max(1, singles)}] = {{0}};",
+                *ExpressionWriter(step, c).all_values("singles", singles),
+                f"for (int k = 0; k < {step.n_terms}; ++k) {{",
+                "    const int first = @first[k], second = @second[k];",
+                "    ds[first] += second < 0 ? dg[k] : dg[k] * singles[second];",
+                "    if (second >= 0) ds[second] += dg[k] * singles[first];",
+                "}",
+                *DerivativeWriter(step, c).elementwise("ds", singles),
+            ]
+        case Concatenate():
+            for p, part in enumerate(step.parts):
+                for i, one in enumerate(part.steps):
+                    yield from write(one, c, f"{name}_{p}_{i}")
+            lines += _branches(step, c, name)
+        case LevelEffects():
+            lines += [f"for (int k = 0; k < {step.n_terms}; ++k) if (@sizes[k] == 0) dz[@columns[k]] += dg[k];"]
+        case _ if step.sums:
+            lines += DerivativeWriter(step, c).sums()
+        case _:
+            lines += DerivativeWriter(step, c).elementwise("dg", step.n_terms)
+    head = f"static void {c.name}_{name}_gradient(const $real *z, const $real *dg, $real *dz)"
+    yield function(head, c.with_tables(name, lines))
+
+
+def _branches(step: Concatenate, c: CNames, name: str) -> list[str]:
+    """Write the body of the function that differentiates all branches."""
+    total = max(1, sum(part.n_terms for part in step.parts))
+    lines = [f"$real all[{total}] = {{0}};", f"for (int k = 0; k < {step.n_terms}; ++k) all[@order[k]] += dg[k];"]
+    start = 0
+    for p, part in enumerate(step.parts):
+        names = [f"{c.name}_{name}_{p}_{i}" for i in range(len(part.steps))]
+        sizes = [len(part.columns), *(one.n_terms for one in part.steps)]
+        lines += ["{"]
+        lines += [f"    $real a{i}[{size or 1}], b{i}[{size or 1}];" for i, size in enumerate(sizes)]
+        lines += ["    (void)a0;", f"    for (int i = 0; i < {sizes[0]}; ++i) a0[i] = z[@columns_{p}[i]];"]
+        lines += [f"    {one}(a{i}, a{i + 1});" for i, one in enumerate(names)]
+        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) b{len(names)}[i] = all[{start} + i];"]
+        lines += [f"    {one}_gradient(a{i}, b{i + 1}, b{i});" for i, one in reversed(list(enumerate(names)))]
+        lines += [f"    for (int i = 0; i < {sizes[0]}; ++i) dz[@columns_{p}[i]] += b0[i];", "}"]
+        start += sizes[-1]
+    return lines
+
+
+def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
+    """Return the functions of all steps, and the public one with this prototype."""
+    check_single_rows(program)
+    schema, (q, k), n = program.schema, program.linear.weights.shape, len(program.steps)
+    d, sizes = len(schema.inputs), [len(schema.columns), *(step.n_terms for step in program.steps)]
+    starts = [c.number(0.0) if one.kind == "number" else "NAN" for one in schema.inputs]
+    lines = [f"static const $real start[] = {{{', '.join(starts)}}};"]
+    lines += [f"$real z{i}[{size or 1}] = {{0}}, d{i}[{size or 1}] = {{0}};" for i, size in enumerate(sizes)]
+    lines += [f"const int status = {c.name}_read(x, z0);", "if (status) return status;"]
+    lines += [f"{c.name}_step_{i + 1}(z{i}, z{i + 1});" for i in range(n)]
+    row, factor, body = "i", "", []
+    if program.link != "identity":
+        lines += [f"$real y[{q}];", f"{c.name}_linear(z{n}, y);"]
+    if program.link == "sorted":
+        lines += [f"int order[{q}];", *(line.replace("@q", str(q)) for line in ORDER)]
+        row = "order[i]"
+    elif program.link != "identity":
+        before, value = LinkWriter(c).write(derivative(LINKS[program.link], ETA))
+        factor, body = " * slope", [*before, f"const $real slope = {value};"]
+    body += [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[{row} * {k} + k]{factor};"]
+    body += [f"{c.name}_step_{i}_gradient(z{i - 1}, d{i}, d{i - 1});" for i in range(n, 0, -1)]
+    body += [f"for (int j = 0; j < {d}; ++j) g[i * {d} + j] = start[j];"]
+    of_numbers = f"if ({c.name}_codes[j] == {VALUE}) " if (schema.categories != VALUE).any() else ""
+    body += [f"for (int j = 0; j < {sizes[0]}; ++j) {of_numbers}g[i * {d} + {c.name}_inputs[j]] += d0[j];"]
+    lines += [f"for (int i = 0; i < {q}; ++i) {{", *(f"    {line}" for line in body), "}", "return 0;"]
+    steps = [text for i, step in enumerate(program.steps) for text in write(step, c, f"step_{i + 1}")]
+    return [*steps, function(head, lines)]

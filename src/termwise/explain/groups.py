@@ -1,0 +1,196 @@
+"""Terms grouped into effects: the main effect of an input, the joint effect of two or more, and their shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._arrays import evenly, rows_of
+from termwise.basis import LagBasis
+from termwise.explain.decomposition import AdditiveDecomposition
+from termwise.explain.inputs import inputs_of as inputs_of_columns
+from termwise.explain.purification import Purification
+from termwise.explain.resolve import Floats, Metadata, ResolvedModel, resolve, round_significant
+from termwise.fitted import inputs_of
+
+EFFECT_ROWS = 5000  # samples over which effects are pure and centred
+MIN_SHARE = 0.01  # of the variance: smaller effects are counted together
+MAX_NAMED = 4  # inputs of an effect that its name lists
+MAX_GROUPS = 200  # in the metadata
+
+
+@dataclass(frozen=True)
+class EffectGroup:
+    """An effect of a model: its inputs, the terms that belong to it, and its share of the variance.
+
+    Attributes
+    ----------
+    inputs : tuple of str
+        Names of the inputs; all levels of a category are one input.
+    terms : tuple of int
+        Positions of the terms that depend on these inputs and no others. A main effect that is part of products only
+        has none.
+    n_terms : int
+        Number of terms that depend on these inputs, others among them or not: those that contribute to the effect.
+    share : float or None
+        Variance over the samples as a share of the sum over all effects, averaged over the outputs; None without
+        samples.
+    """
+
+    inputs: tuple[str, ...]
+    terms: tuple[int, ...]
+    n_terms: int
+    share: float | None
+
+    @property
+    def name(self) -> str:
+        """The names of the inputs in one string."""
+        return effect_name(self.inputs)
+
+
+def effect_name(inputs: Sequence[str]) -> str:
+    """Return the name of the effect of some inputs, such as "age and bmi"."""
+    *others, last = inputs if len(inputs) <= MAX_NAMED else (*inputs[:MAX_NAMED], f"{len(inputs) - MAX_NAMED} more")
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def input_labels(model: Any) -> list[str]:
+    """Return the names of the inputs of a fitted estimator."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
+
+
+def variance_shares(parts: Sequence[Floats]) -> Floats:
+    """Variance of each part, (n, q), as a share of the sum over the parts, (number of parts, q)."""
+    variances = np.array([part.var(axis=0) for part in parts])
+    total = variances.sum(axis=0)
+    return variances / np.where(total > 0, total, 1.0)
+
+
+def list_groups(
+    names: Mapping[Any, tuple[str, ...]], terms: Mapping[Any, NDArray[np.intp]], shares: Floats | None
+) -> list[EffectGroup]:
+    """Return effects with their terms, the largest share first, or the most terms; names and shares are in one order.
+
+    Keys are sets of inputs, by which the terms are grouped.
+    """
+    found = []
+    for j, (key, inputs) in enumerate(names.items()):
+        own = tuple(int(term) for term in terms.get(key, ()))
+        n_terms = sum(len(some) for other, some in terms.items() if set(key) <= set(other))
+        found.append(EffectGroup(inputs, own, n_terms, None if shares is None else float(shares[j].mean())))
+    return sorted(found, key=lambda group: (-(group.share or 0.0), -group.n_terms))
+
+
+def term_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
+    """Return the terms grouped by their inputs, with the variance of the sum of each group as it is.
+
+    For terms that cannot be separated into main effects and interactions.
+    """
+    model = resolved.model
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for term, inputs in enumerate(inputs_of(model.fitted_terms_)):
+        groups.setdefault(inputs, []).append(term)
+    terms = {key: np.array(some) for key, some in groups.items()}
+    labels = input_labels(model)
+    names = {key: tuple(labels[j] for j in key) for key in terms}
+    if X is None or not terms:
+        return list_groups(names, terms, None)
+    G = resolved.evaluate(X, 0).astype(np.float64)
+    parts = [G[:, some] @ resolved.weights[:, some].T for some in terms.values()]
+    return list_groups(names, terms, variance_shares(parts))
+
+
+def pure_groups(model: AdditiveDecomposition, X: Any) -> list[EffectGroup]:
+    """Return the pure effects over the samples of X, without the grids they are drawn on."""
+    U = model.encode(X)
+    purify = Purification(inputs_of_columns(model.blocks, U), 2, 2)
+    pure, _ = purify(model.parts(purify, U))
+    names = {key: tuple(purify.inputs[k].name for k in key) for key in pure}
+    return list_groups(names, model.groups(), variance_shares([part.rows for part in pure.values()]))
+
+
+def effect_groups(resolved: ResolvedModel, X: Any) -> list[EffectGroup]:
+    """Return the effects of a model: pure ones if its terms can be separated, else the terms grouped by inputs."""
+    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)
+    X = None if X is None or lagged else rows_of(X, evenly(X.shape[0], EFFECT_ROWS))
+    if X is not None:
+        with suppress(ValueError):  # terms of many inputs, or none
+            return pure_groups(AdditiveDecomposition.from_model(resolved), X)
+    return term_groups(resolved, X)
+
+
+def large_effects(groups: Sequence[EffectGroup]) -> list[EffectGroup]:
+    """Return the effects with a share of at least 1 %, or all where these are not known."""
+    return [group for group in groups if group.share is None or group.share >= MIN_SHARE] or list(groups[:1])
+
+
+def effects_table(estimator: Any, X: Any = None) -> list[dict[str, Any]]:
+    """List the effects of a model: which inputs, how many terms, what share of the variance.
+
+    Terms are grouped by the inputs they depend on: the main effect of an input, the joint effect of two, and so on; all
+    levels of a category are one input. Where no term depends on more than three inputs, effects are pure over the
+    samples, as in `ShapeDisplay`: what functions of single inputs explain of a product is part of their main effects.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of termwise, `CriterionSearch`, or a pipeline that ends in one
+        The model.
+    X : data frame or array-like of shape (n, d), default=None
+        Samples, by default those that a model with a basis has kept of its fit: at most 2,000, and none of very wide
+        tables and of data on a cluster.
+
+    Returns
+    -------
+    table : list of dict
+        One for each effect, the largest share first. "inputs" : names of the inputs. "terms" : names of the terms that
+        depend on these inputs and no others. "n_terms" : number of terms that contribute, those of products among them.
+        "share" : variance of the effect over the samples as a share of the sum over all effects, averaged over the
+        outputs; None without samples.
+
+    Notes
+    -----
+    Where effects are correlated, the sum of their variances is not the variance of the prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise import AnovaBasis, ForwardRegressor, diagnostics
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(300, 5))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=300)
+    >>> model = ForwardRegressor(AnovaBasis()).fit(X, y)
+    >>> for effect in diagnostics.effects_table(model)[:2]:
+    ...     print(" and ".join(effect["inputs"]), effect["n_terms"], f"{effect['share']:.0%}")
+    x0 3 83%
+    x1 and x2 1 16%
+    """
+    resolved = resolve(estimator, "effects_table")
+    sample = resolved.model.fitted_terms_.sample
+    table, names = sample if X is None else resolved.preprocess(X), resolved.term_names(resolved.chosen)
+    return [
+        {
+            "inputs": list(group.inputs),
+            "terms": [names[term] for term in group.terms],
+            "n_terms": group.n_terms,
+            "share": group.share,
+        }
+        for group in effect_groups(resolved, table)
+    ]
+
+
+def groups_metadata(groups: Sequence[EffectGroup]) -> list[Metadata]:
+    """Effects with their terms and shares as plain data."""
+    return [
+        {
+            "inputs": list(group.inputs),
+            "terms": list(group.terms),
+            "n_terms": group.n_terms,
+            "share": None if group.share is None else round_significant(group.share, 4),
+        }
+        for group in groups[:MAX_GROUPS]
+    ]

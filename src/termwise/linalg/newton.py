@@ -1,0 +1,224 @@
+"""Penalised Newton method for the losses of `losses`, and leave-one-out by one step of it.
+
+Coordinates V, (m, n), have one row for each weight and one column for each sample, so that the linear predictors are
+`eta = offset + V'a`. With frequency weights f and a penalty matrix Q the coefficients a, (m, q), minimise
+
+    J(a) = sum_i f_i value(y_i, eta_i) + trace(a'Q a) / 2,
+
+by Newton steps `H^-1 (V f gradient + Q a)` with `H = V diag(f curvature) V' + Q`, halved until J does not increase.
+The outputs of most losses have one H each. Those of the multinomial loss are coupled: their steps are found by
+conjugate gradients, which need only products with H. In coordinates that are orthonormal under the bound of the
+curvature, as those of `selection.glm`, the eigenvalues of H are at most one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+
+from termwise._numerics import LEVERAGE_GAP_MIN, NEWTON_DECREMENT, NEWTON_RIDGE, OBJECTIVE_ROUNDING, SMALLEST_NORMAL
+from termwise.linalg.losses import Loss, softmax
+
+Floats = NDArray[np.float64]
+
+MAX_STEPS = 50  # of Newton's method; three are usual along a path
+MAX_HALVINGS = 30
+MAX_RESCALINGS = 10
+CG_TOLERANCE = 0.1  # of the gradient that conjugate gradients leave, at most; less near the optimum
+MAX_CG_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a loss is evaluated on."""
+
+    Y: Floats  # (n, q)
+    sample_weight: Floats  # (n,), positive
+    offset: Floats  # (n, q) or (n, 1)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients that minimise J, with the linear predictors; H of each output where they are not coupled."""
+
+    a: Floats  # (m, q)
+    eta: Floats  # (n, q)
+    H: Floats | None  # (q, m, m), at eta
+
+
+def hessians(loss: Loss, V: Floats, Q: Floats, samples: Samples, eta: Floats) -> Floats:
+    """H of every output, (q, m, m)."""
+    D = samples.sample_weight[:, None] * loss.curvature(samples.Y, eta)
+    return np.stack([(V * d) @ V.T + Q for d in D.T])
+
+
+def solve_steps(H: Floats, gradient: Floats) -> Floats:
+    """Newton steps of outputs that are not coupled, (m, q)."""
+    steps = np.empty_like(gradient)
+    for j, h in enumerate(H):
+        _, step, failed = sla.lapack.dposv(h + NEWTON_RIDGE * h.max() * np.eye(len(h)), gradient[:, j])
+        steps[:, j] = gradient[:, j] if failed else step
+    return steps
+
+
+def multinomial_step(V: Floats, Q: Floats, samples: Samples, eta: Floats, gradient: Floats) -> Floats:
+    """Newton step of coupled outputs by conjugate gradients, (m, q).
+
+    A direction s changes eta by `u = V's` and the gradient of a sample by `p (u - p'u)`, p its probabilities.
+    """
+    P, f, ones = softmax(eta), samples.sample_weight[:, None], np.ones((eta.shape[1], 1))
+    gradient = gradient - gradient.mean(axis=1, keepdims=True)  # a common change of all classes changes nothing
+    size = float(np.vdot(gradient, gradient))
+    limit = size * min(CG_TOLERANCE, size / float(f.sum())) ** 2
+    step, residual = np.zeros_like(gradient), gradient.copy()
+    direction, rest = residual.copy(), size
+    for _ in range(min(MAX_CG_STEPS, gradient.size)):
+        PU = P * (V.T @ direction)
+        product = V @ (f * (PU - P * (PU @ ones))) + Q @ direction
+        length = float(np.vdot(direction, product))
+        if length <= 0:
+            break
+        step += rest / length * direction
+        residual -= rest / length * product
+        before, rest = rest, float(np.vdot(residual, residual))
+        if rest <= limit:
+            break
+        direction = residual + rest / before * direction
+    return step
+
+
+def minimise(
+    loss: Loss, V: Floats, Q: Floats, samples: Samples, start: Fit, tolerance: float = NEWTON_DECREMENT
+) -> Fit:
+    """Minimise J from a start, whose H, if it has one, is that of its eta."""
+    Y, f, a, eta, H = samples.Y, samples.sample_weight, start.a, start.eta, start.H
+    least = tolerance * float(f.sum()) * loss.scale**2
+
+    def objective(a: Floats, eta: Floats) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(f @ loss.value(Y, eta)) + float(np.vdot(a, Q @ a)) / 2
+
+    value = objective(a, eta)
+    for _ in range(MAX_STEPS):
+        gradient = V @ (f[:, None] * loss.gradient(Y, eta)) + Q @ a
+        if loss.coupled:
+            step = multinomial_step(V, Q, samples, eta, gradient)
+        else:
+            step = solve_steps(hessians(loss, V, Q, samples, eta) if H is None else H, gradient)
+        H, change, decrement, share = None, V.T @ step, float(np.vdot(gradient, step)), 1.0
+        if not decrement > 0:
+            break
+        for _ in range(MAX_HALVINGS):
+            moved, moved_eta = a - share * step, eta - share * change
+            moved_value = objective(moved, moved_eta)
+            if moved_value <= value + OBJECTIVE_ROUNDING * abs(value):
+                a, eta, value = moved, moved_eta, moved_value
+                break
+            share /= 2
+        else:
+            break
+        if decrement <= least:
+            break
+    return Fit(a, eta, None if loss.coupled else hessians(loss, V, Q, samples, eta))
+
+
+def minimise_rescaled(loss: Loss, V: Floats, Q: Floats, samples: Samples, start: Fit) -> tuple[Loss, Fit]:
+    """Minimise J, estimate the scale of the noise from the residuals, and minimise J of the loss with that scale.
+
+    Both are repeated while the scale falls by half or more, as with the first exact fit of a path.
+    """
+    fit = minimise(loss, V, Q, samples, start)
+    for _ in range(MAX_RESCALINGS):
+        before, loss = loss, loss.rescaled(samples.Y, fit.eta, samples.sample_weight)
+        if loss is before:
+            break
+        fit = minimise(loss, V, Q, samples, Fit(fit.a, fit.eta, None))
+        if loss.scale > before.scale / 2:
+            break
+    return loss, fit
+
+
+# -- leave-one-out -----------------------------------------------------------------------------------------------------
+
+
+def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit, null: Floats) -> tuple[Floats, float]:
+    """Leave-one-out linear predictors, (n, q), and the effective number of parameters of each output.
+
+    One Newton step from the optimum without sample i (ALO; Rad and Maleki 2020): with `l = v_i'H^-1 v_i` the sample has
+
+        eta_i + l gradient_i / (1 - l curvature_i),
+
+    exactly Orr (5.1) for the squared loss. Leave-one-out leaves out one repeat, as everywhere. Samples with leverage 1
+    are predicted by `null`, the model without terms.
+    """
+    if loss.coupled:
+        return multinomial_loo(loss, V, Q, samples, fit, null)
+    assert fit.H is not None
+    single = np.minimum(samples.sample_weight, 1.0)
+    curvature, gradient = loss.curvature(samples.Y, fit.eta), loss.gradient(samples.Y, fit.eta)
+    left_out, dof = np.empty_like(fit.eta), 0.0
+    for j, H in enumerate(fit.H):
+        leverage = np.einsum("mn,mn->n", regularised_inverse(H) @ V, V)
+        gap = 1 - single * curvature[:, j] * leverage
+        saturated = gap <= LEVERAGE_GAP_MIN
+        change = single * leverage * gradient[:, j] / np.where(saturated, 1.0, gap)
+        left_out[:, j] = np.where(saturated, null[:, j], fit.eta[:, j] + change)
+        dof += float(samples.sample_weight @ (curvature[:, j] * leverage))
+    return left_out, dof / len(fit.H)
+
+
+def covariances(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit) -> Floats:
+    """Covariance of the coefficients of each output for dispersion one, `H^-1 (H - Q) H^-1`, (q, m, m)."""
+    if loss.coupled:
+        H = multinomial_hessian(V, Q, samples, fit.eta)
+        q, m = H.shape[:2]
+        inverse = regularised_inverse(H.reshape(q * m, q * m))
+        whole = (inverse - inverse @ np.kron(np.eye(q), Q) @ inverse).reshape(q, m, q, m)
+        return np.stack([whole[j, :, j, :] for j in range(q)])
+    assert fit.H is not None
+    inverses = np.stack([regularised_inverse(h) for h in fit.H])
+    return inverses - inverses @ Q @ inverses
+
+
+def regularised_inverse(H: Floats) -> Floats:
+    """Inverse of a Hessian with a tiny ridge."""
+    return np.linalg.inv(H + max(NEWTON_RIDGE * H.max(initial=0.0), SMALLEST_NORMAL) * np.eye(len(H)))
+
+
+def multinomial_hessian(V: Floats, Q: Floats, samples: Samples, eta: Floats) -> Floats:
+    """H of coupled outputs, (q, m, q, m)."""
+    P, f, m, q = softmax(eta), samples.sample_weight, len(V), eta.shape[1]
+    H = np.empty((q, m, q, m))
+    for j in range(q):
+        for k in range(j + 1):
+            D = P[:, j] * ((j == k) - P[:, k])
+            H[j, :, k, :] = (V * (f * D)) @ V.T + (j == k) * Q
+            H[k, :, j, :] = H[j, :, k, :].T
+    return H
+
+
+def multinomial_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit, null: Floats) -> tuple[Floats, float]:
+    """`approximate_loo` for coupled outputs: with the curvature D, (q, q), of a sample and `A = v_i'H^-1 v_i`, (q, q),
+
+    eta_i + A (I - D A)^-1 gradient_i.
+    """
+    (m, n), q = V.shape, fit.eta.shape[1]
+    P, f = softmax(fit.eta), samples.sample_weight
+    H = multinomial_hessian(V, Q, samples, fit.eta)
+    inverse = regularised_inverse(H.reshape(q * m, q * m)).reshape(q, m, q, m)
+    A = np.empty((n, q, q))
+    for j in range(q):
+        for k in range(j + 1):
+            A[:, j, k] = A[:, k, j] = np.einsum("mn,mn->n", inverse[j, :, k, :] @ V, V)
+    D = P[:, :, None] * (np.eye(q) - P[:, None, :])
+    DA = D @ A
+    single, gradient = np.minimum(f, 1.0)[:, None], loss.gradient(samples.Y, fit.eta)
+    system = np.eye(q) - single[:, :, None] * DA
+    saturated = np.linalg.det(system) <= LEVERAGE_GAP_MIN
+    system[saturated] = np.eye(q)
+    change = (A @ np.linalg.solve(system, (single * gradient)[:, :, None]))[:, :, 0]
+    left_out = np.where(saturated[:, None], null, fit.eta + change)
+    return left_out, float(f @ np.trace(DA, axis1=1, axis2=2)) / q

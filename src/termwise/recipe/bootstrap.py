@@ -1,0 +1,139 @@
+"""The error of the whole procedure: the choice of a model, repeated on bootstrap samples of out-of-fold losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
+from termwise.linalg.calibration import calibrate, log_losses
+from termwise.linalg.criteria import excess, misclassified
+from termwise.recipe.cross_validation import Trial
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.size import SMALL_SIZES, RecipeOptions, choose_among, choose_trial, only_drawable
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProcedureError:
+    """Error of the whole procedure, the choice of a trial and its size included."""
+
+    error: float  # mean loss, as a share of that of the mean or of the class frequencies
+    standard_error: float
+    null_loss: float  # of labels: negative log-likelihood of the class frequencies
+    error_rate: float | None  # of labels: share of misclassified samples
+    sizes: NDArray[np.intp]  # number of terms chosen in each bootstrap sample
+
+
+@dataclass(frozen=True)
+class BootstrapChoices:
+    """The choice of a trial and its size, repeated on bootstrap samples of the table of out-of-fold losses.
+
+    The smallest of many cross-validated errors is optimistic. A choice is evaluated on the rows that were not drawn
+    (bootstrap bias-corrected cross-validation: Tsamardinos, Greasidou and Borboudakis 2018); nothing is fitted again.
+    """
+
+    trials: list[Trial]
+    chosen: list[tuple[int, int]]  # position of the trial and number of terms, in each bootstrap sample
+    left_out: Floats  # (samples, n), one for rows that were not drawn
+
+    @classmethod
+    def draw(
+        cls, trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+    ) -> Self:
+        """Repeat the choice; rows are drawn in the given order, which does not depend on that of the data."""
+        share, n = trials[0].share, len(trials[0].share)
+        draws = np.empty((settings.n_bootstrap, n), dtype=np.intp)
+        draws[:, order] = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
+        weights = draws * share
+        weights /= weights.sum(axis=1, keepdims=True)
+        curves, chosen = [trial.losses @ weights.T for trial in trials], []
+        for b, weight in enumerate(weights):
+            i, k = choose_trial(trials, [curve[:, b] for curve in curves], weight, options, settings)
+            chosen.append((i, min(k, len(curves[i]) - 1)))
+        left_out = np.where(draws == 0, 1.0, 0.0)
+        left_out[:, ~left_out.any(axis=0)] = 1.0  # rows that every sample has drawn
+        return cls(trials, chosen, left_out)
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """Number of terms chosen in each bootstrap sample."""
+        return np.array([k for _, k in self.chosen])
+
+    def weights(self) -> dict[tuple[int, int], Floats]:
+        """For every model that was chosen, how often, with each row left out: shares of the row, (n,)."""
+        total, found = self.left_out.sum(axis=0), dict[tuple[int, int], Floats]()
+        for model, left_out in zip(self.chosen, self.left_out, strict=True):
+            found[model] = found.get(model, 0.0) + left_out / total
+        return found
+
+    def calibration(self) -> tuple[float, Floats]:
+        """Slope and shift of the probabilities, from the scores of chosen models for the rows left out."""
+        Y, sample_weight = self.trials[0].Y, self.trials[0].sample_weight
+        scores, labels, weights = [], [], []
+        for (i, k), weight in self.weights().items():
+            repeats = self.trials[i].scores(k)
+            scores += [one[weight > 0] for one in repeats]
+            labels += [Y[weight > 0]] * len(repeats)
+            weights += [(sample_weight * weight)[weight > 0] / len(repeats)] * len(repeats)
+        squeeze = (slice(None), 0) if Y.shape[1] == 1 else slice(None)
+        return calibrate(np.concatenate(scores)[squeeze], np.concatenate(labels)[squeeze], np.concatenate(weights))
+
+    def error(self) -> ProcedureError:
+        """Return the mean loss of the chosen models over the rows left out."""
+        first, rate = self.trials[0], None
+        share, Y, n = first.share, first.Y, float(first.sample_weight.sum())
+        if first.labels:
+            slope, shift = self.calibration()
+            losses, wrong = np.zeros(len(Y)), np.zeros(len(Y))
+            for (i, k), weight in self.weights().items():
+                scores = np.array(self.trials[i].scores(k)) + shift
+                losses += weight * np.mean([log_losses(one, Y, slope) for one in scores], axis=0) / first.null_loss
+                wrong += weight * np.mean(misclassified(scores, Y), axis=0)
+            rate = float(share @ wrong)
+        else:
+            losses = np.sum([weight * self.trials[i].losses[k] for (i, k), weight in self.weights().items()], axis=0)
+        error = float(share @ losses)
+        standard_error = float(np.sqrt(share @ (losses - error) ** 2 / n))
+        return ProcedureError(error, standard_error, first.null_loss, rate, self.sizes)
+
+
+def median_choice(
+    trials: list[Trial], best: Trial, n_terms: int, sizes: NDArray[np.intp], settings: RecipeSettings
+) -> tuple[Trial, int]:
+    """Return the trial with the smallest error at the median of the bootstrap sizes, which varies less with the folds.
+
+    If it is worse than the choice itself by more than `small_se` standard errors of the difference, that one is kept.
+    """
+    drawable, k = only_drawable(trials), int(np.median(sizes))
+    allowed = [trial for trial in (drawable if best in drawable else trials) if k < len(trial.errors)]
+    if not allowed:
+        return best, n_terms
+    other = min(allowed, key=lambda trial: float(trial.errors[k].round(ERROR_DIGITS)))
+    n = float(best.sample_weight.sum())
+    more, error = excess(other.losses[k], best.losses[n_terms], best.share, n)
+    return (other, k) if more <= settings.small_se * error + EXACT_FIT_ERROR else (best, n_terms)
+
+
+def choose_corrected(
+    trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+) -> tuple[Trial, int, BootstrapChoices, ProcedureError]:
+    """Return the best trial, its number of terms, and the choices in bootstrap samples with their error."""
+    place, n_terms = choose_among(trials, options, settings)
+    best, bootstrap = trials[place], BootstrapChoices.draw(trials, order, options, settings)
+    procedure = bootstrap.error()
+    if options.size in SMALL_SIZES:
+        best, n_terms = median_choice(trials, best, n_terms, procedure.sizes, settings)
+    if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
+        n_terms, procedure = 0, replace(procedure, error=float(best.errors[0]))
+    return best, n_terms, bootstrap, procedure
+
+
+def is_close(sizes: NDArray[np.intp], settings: RecipeSettings) -> bool:
+    """Whether the sizes chosen in bootstrap samples differ by more than a factor, but for a tenth at either end."""
+    low, high = np.quantile(sizes, [0.1, 0.9])
+    return bool(high > settings.close_ratio * max(low, 1))

@@ -1,0 +1,117 @@
+"""The candidates of the chosen model, fitted to all samples, and what its terms are selected for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise._arrays import as_columns, different_rows, evenly
+from termwise.basis import Basis, UnionBasis
+from termwise.basis.base import design_matrix
+from termwise.design import EVERY, Design, as_design
+from termwise.linalg.least_squares import WeightedRows
+from termwise.recipe.choice import RecipeChoice
+from termwise.recipe.cross_validation import constraints_of, fit_training_design
+from termwise.recipe.dictionaries import Samples
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.targets import REFERENCES, EnsembleTarget, FirstStage, Reference, ReferenceTarget, RidgeTarget
+from termwise.selection.glm import GlmModels, glm_path
+from termwise.selection.nested import NestedModels, nested_paths
+
+Floats = NDArray[np.float64]
+
+
+def fit_candidates(
+    choice: RecipeChoice, X: NDArray, y: NDArray, sample_weight: Floats, settings: RecipeSettings
+) -> tuple[Basis, Any, FirstStage | None]:
+    """Return the fitted basis, its design matrix, and the first stage if the target is not the data.
+
+    Inputs are encoded. The design matrix has all rows of X, the first stage those of positive weight. With more than
+    `path_rows` rows, a path on some of them decides which candidates are evaluated on all.
+    """
+    used = np.flatnonzero(sample_weight)
+    every = len(used) == len(sample_weight)
+    part, Y, sample_weight = X if every else X[used], as_columns(y)[used], sample_weight[used]
+    if choice.target == "pooled":
+        basis, G, stage = fit_ensemble(choice, Samples(part, Y.astype(np.float64), sample_weight), settings)
+        return basis, G if every else all_rows(basis, X, used, G), stage
+    (basis,) = choice.bases.values()
+    some = evenly(len(used), settings.path_rows)
+    rows = part if len(some) == len(used) else part[some]
+    fitted, design = fit_training_design(basis, rows, Y[some].astype(np.float64))
+    if choice.target in REFERENCES:
+        return fit_to_reference(choice, fitted, X, Samples(part, Y.astype(np.float64), sample_weight), some, settings)
+    if len(some) == len(used):
+        G = design if every else all_rows(fitted, X, used, design)
+    else:
+        weight, limits = sample_weight[some], constraints_of(fitted, choice.hierarchy)
+        max_terms = choice.path_settings.max_terms or len(some)
+        models: NestedModels | GlmModels
+        if choice.loss is None:
+            (models,) = nested_paths(design, [Y[some]], weight, settings.alpha, max_terms, **limits)
+        else:
+            models = glm_path(design, Y[some], weight, choice.loss, choice.loss_alpha, max_terms)
+        fitted = fitted.take(np.sort(models.terms))
+        G = fitted.transform(X)
+    if choice.target == "data":
+        return fitted, G, None
+    return fitted, G, RidgeTarget.of_basis(fitted, part, G if every else G[used], Y, sample_weight)
+
+
+def all_rows(basis: Basis, X: NDArray, used: NDArray[np.intp], G: Any) -> Any:
+    """Return the design matrix of all inputs, given that of those in use, which may be cross-fitted."""
+    if not basis.cross_fits:
+        return design_matrix(basis, X)
+    whole = basis.transform(X)
+    whole[used] = G.columns(EVERY) if isinstance(G, Design) else G
+    return whole
+
+
+def fit_to_reference(
+    choice: RecipeChoice, basis: Basis, X: NDArray, samples: Samples, some: NDArray[np.intp], settings: RecipeSettings
+) -> tuple[Basis, Floats, ReferenceTarget]:
+    """Select terms that reproduce another model; return the basis of these, its design matrix, and the model's fit.
+
+    Parameters
+    ----------
+    choice : the chosen dictionary and target.
+    basis : the fitted dictionary.
+    X : all inputs, encoded.
+    samples : those of positive weight.
+    some : rows of the samples to select the terms on.
+    settings : constants of the recipe.
+    """
+    alpha, rows = settings.alpha, samples.rows(some)
+    reference = Reference.fit(choice.reference, rows, choice.groups, choice.labels, settings)
+    max_terms = choice.path_settings.max_terms or len(rows.X)
+    limits = constraints_of(basis, choice.hierarchy)
+    models = reference.models(basis, rows.X, rows.sample_weight, alpha, max_terms, constraints=limits)
+    fitted = basis.take(models.terms)
+    columns = np.vstack([fitted.transform(rows.X), fitted.transform(reference.X)]).astype(np.float64)
+    values, weights = reference.rows(rows.sample_weight)
+    signal = reference.signal
+    if len(some) < len(samples.X):
+        fit, intercept = NestedModels.from_columns(columns, values, weights, alpha).weights(len(models.terms))
+        signal = fitted.transform(samples.X) @ fit + intercept
+    return fitted, fitted.transform(X), ReferenceTarget(samples.Y, signal, columns, values, weights)
+
+
+def fit_ensemble(
+    choice: RecipeChoice, samples: Samples, settings: RecipeSettings
+) -> tuple[Basis, Floats, EnsembleTarget]:
+    """Fit the members of the stacked ensemble; return a basis of their distinct terms, these, and the ensemble."""
+    X, Y, sample_weight, _ = samples
+    both = {name: fit_training_design(basis, X, Y) for name, basis in choice.bases.items()}
+    fitted, designs = ({name: pair[i] for name, pair in both.items()} for i in (0, 1))
+    reference = None
+    if any(member.target in REFERENCES for member in choice.members):
+        reference = Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)
+    rows = WeightedRows(sample_weight, True)
+    stage, terms = EnsembleTarget.fit(choice.members, fitted, designs, X, Y, rows, reference, settings.alpha)
+    taken = [basis.take(terms[name]) for name, basis in fitted.items()]
+    basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
+    G = np.hstack([as_design(designs[name]).columns(terms[name]) for name in fitted])
+    distinct = different_rows(G.T)  # dictionaries have functions in common
+    return basis.take(distinct), G[:, distinct], stage

@@ -1,0 +1,298 @@
+"""The fit of the recipe: read the table, choose a model, select its terms on all samples, and solve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import column_or_1d
+
+from termwise._arrays import as_columns, rows_of
+from termwise._checks import check_choice, check_number, check_total
+from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis.base import ColumnSubset, InputStatistics
+from termwise.basis.encoder import is_frame
+from termwise.estimators import step_callback
+from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
+from termwise.estimators.forward import path_callback
+from termwise.estimators.glm import check_exposure, make_loss, truncate_glm_path
+from termwise.execution import select_terms
+from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
+from termwise.linalg.least_squares import measure
+from termwise.linalg.losses import Quantile
+from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.recipe.candidates import fit_candidates
+from termwise.recipe.choice import RecipeChoice, choose_model
+from termwise.recipe.cross_validation import constraints_of
+from termwise.recipe.dictionaries import Samples, ScreenedPairs
+from termwise.recipe.size import RecipeOptions
+from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
+from termwise.selection.constraints import Constraints
+from termwise.selection.glm_path import GlmPath, select_glm_terms
+from termwise.selection.path import SelectionPath
+
+Floats = NDArray[np.float64]
+
+REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
+CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
+AS_IN_FOLDS = SimpleNamespace(fit_intercept=True, refit_alpha=None, criterion="loo")  # parameters of forward estimators
+
+
+def cut_recipe(
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, choice: RecipeChoice
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of a path, fitted as in the folds, and their penalty.
+
+    The probabilities of labels are calibrated as those of this size in cross-validation.
+    """
+    if isinstance(path, GlmPath):
+        terms, attributes = truncate_glm_path(AS_IN_FOLDS, path, k, candidates)
+    else:
+        terms, attributes = cut_least_squares(path, k, stage, candidates)
+    if candidates.labels is not None:
+        slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
+        labels = replace(candidates.labels, slope=slope, shift=shift)
+        terms = replace(terms, candidates=replace(candidates, labels=labels), intercept=terms.intercept + shift)
+    return terms, attributes
+
+
+def cut_least_squares(
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Return the first k terms of a path with the weights of both stages."""
+    problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
+    data, rows = path.training(), problem.rows
+    root = np.sqrt(rows.sample_weight)[:, None]
+    intercept = None
+    if isinstance(stage, ReferenceTarget):
+        solution, intercept = stage.solution(solution, problem, path.terms[:k], alpha)
+    elif stage is not None:
+        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
+        solution = through_first_stage(stage, solution, problem, scores)
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
+    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
+    return terms if intercept is None else replace(terms, intercept=intercept), {"alpha_": alpha}
+
+
+def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
+    """Return fold models of encoded inputs as models of the table itself."""
+    models = []
+    for model in folds.models:
+        basis = model.candidates.basis
+        if encoder is not None:
+            none = ColumnSubset(encoder, np.arange(0))
+            basis = none if basis is None else Pipeline([("table", encoder), ("terms", basis)])
+        own = replace(candidates, basis=basis, n_candidates=len(model.chosen))
+        models.append(replace(model, candidates=own))
+    return replace(folds, models=tuple(models))
+
+
+def filled(table: NDArray) -> NDArray:
+    """Return a table with the mean of each column in place of missing values, zero where all are missing."""
+    missing = np.isnan(table)
+    if not missing.any():
+        return table
+    means = np.where(missing, 0.0, table).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+    return np.where(missing, means, table).astype(table.dtype)
+
+
+def parts_of(basis: Any) -> list[Any]:
+    """Return the bases that make terms of a table."""
+    last = basis[-1] if isinstance(basis, Pipeline) else basis
+    return list(last.bases_) if isinstance(last, UnionBasis) else [last]
+
+
+def recipe_options(estimator: Any, y: NDArray, encoder: TableEncoder) -> RecipeOptions:
+    """Return the validated parameters of an estimator for coded targets."""
+    labels = is_classifier(estimator)
+    name = check_choice("loss", estimator.loss, CLASSIFIER_LOSSES if labels else REGRESSOR_LOSSES)
+    constrained = bool(estimator.monotone) or estimator.hierarchy
+    if name == "auto":
+        name = "squared" if constrained else "logistic"
+    if constrained and name != "squared":
+        raise ValueError(
+            f"loss must be 'squared' with monotone or hierarchy, got {name!r}: leave the constraints out, or the loss."
+        )
+    loss = None if name == "squared" else make_loss(name, y.shape[1], getattr(estimator, "quantile", 0.5))
+    options = RecipeOptions(
+        size=estimator.size,
+        dictionary=estimator.dictionary,
+        target=estimator.target,
+        max_terms=estimator.max_terms,
+        random_state=estimator.random_state,
+        labels=labels,
+        loss=loss,
+        cv=estimator.cv,
+        monotone=encoded_directions(estimator.monotone, encoder),
+        hierarchy=estimator.hierarchy,
+    )
+    options.check()
+    return options
+
+
+def encoded_directions(monotone: Mapping[Any, int] | None, encoder: TableEncoder) -> dict[int, int] | None:
+    """Return the directions of effects, by the numbers of encoded columns; inputs are given by name or number."""
+    if not monotone:
+        return None
+    groups, encodings = encoder.groups(), encoder.encodings_
+    names, found = [one.name for one in encodings], {}
+    for key, direction in monotone.items():
+        place: Any = names.index(key) if key in names else key
+        known = isinstance(place, Integral) and place in range(len(names))
+        if not known or encodings[place].kind != "number" or direction not in (-1, 1):
+            raise ValueError(
+                f"monotone must map numeric inputs, by name or number, to 1 or -1, got {direction!r} for {key!r}: 1 is "
+                "for increasing effects."
+            )
+        found[int(np.flatnonzero(groups == place)[0])] = int(direction)
+    return found
+
+
+def read_recipe(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, exposure: Any
+) -> tuple[Data, TableEncoder, NDArray]:
+    """Return the validated data, the fitted encoder of the table, and the encoded table."""
+    labels = is_classifier(estimator)
+    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
+    if exposure is not None:  # counts for an exposure have the likelihood of rates with the exposure as weight
+        exposures = check_exposure(exposure, estimator.loss, len(data.weights))
+        assert exposures is not None
+        weights = data.weights * (exposures / exposures.mean() if estimator.loss == "poisson" else 1.0)
+        data = replace(data, y=(as_columns(data.y) / exposures[:, None]).reshape(data.y.shape), weights=weights)
+    frame, used, settings = data.X, data.used, estimator.recipe_settings
+    encoder = TableEncoder(
+        missing=estimator.missing, max_levels=settings.max_levels, min_count=settings.min_level_rows
+    ).fit(rows_of(frame, used) if is_frame(frame) else frame)
+    encoded = encoder.transform(frame)
+    warn_of_rounded_inputs(encoder.get_feature_names_out(), filled(encoded[used]), data)
+    return data, encoder, encoded
+
+
+def fit_recipe(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None, exposure: Any = None
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Choose a model by cross-validation, select its terms on all samples, and solve.
+
+    Returns the fitted terms and the other fitted attributes.
+    """
+    settings, verbose, labels = estimator.recipe_settings, estimator.verbose, is_classifier(estimator)
+    check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
+    after_step = step_callback(estimator, None)
+    data, encoder, encoded = read_recipe(estimator, X, y, sample_weight, exposure)
+    used, Y = data.used, as_columns(data.y)
+    options = recipe_options(estimator, Y, encoder)
+    if isinstance(options.loss, Quantile):
+        Y, options = quantile_targets(Y, options)
+    if options.loss is not None:
+        options.loss.check(Y)
+    table = encoded[used].astype(np.float64)
+    InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
+    blocks = None if groups is None else check_blocks(groups, len(Y))[used]
+    samples, report = Samples(table, Y[used], data.weights[used], blocks), print if verbose else None
+    choice = choose_model(samples, encoder.groups(), encoder.level_columns(), options, settings, after_step, report)
+    basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings)
+    encodes = is_frame(data.X) or encoded.shape[1] != data.X.shape[1]
+    whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
+    G = check_design(estimator, whole, G, min_samples=2)
+    check_total(data.weights)
+    design = design_data(G, whole, data)
+    candidates = replace(design.candidates, one_output=design.candidates.one_output and Y.shape[1] == 1)
+    callback, path_settings = path_callback(verbose, after_step), choice.path_settings
+    if isinstance(stage, ReferenceTarget):  # the terms were selected before, in this order
+        path_settings = replace(path_settings, include=np.arange(G.shape[1]))
+    elif limits := constraints_of(basis, choice.hierarchy):
+        constraints = Constraints.from_inputs(limits.get("inputs"), limits.get("signs"), G.shape[1])
+        path_settings = replace(path_settings, constraints=constraints)
+    if choice.loss is not None:
+        path_settings = replace(path_settings, alpha=choice.loss_alpha)
+        path: SelectionPath = select_glm_terms(
+            design.G, Y[used], design.weights, choice.loss, path_settings, candidates.one_output, None, callback
+        )
+    else:
+        signal = design.Y if stage is None else stage.signal
+        path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
+    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
+    assert choice.folds is not None
+    folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
+    terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
+    attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
+    if labels:
+        attributes |= {"cv_log_loss_": procedure.error * procedure.null_loss, "cv_error_rate_": procedure.error_rate}
+    attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
+    attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
+    attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
+    attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
+    attributes["loss_"] = "squared" if choice.loss is None else choice.loss.name
+    return design.complete(terms, Y), attributes
+
+
+def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeOptions]:
+    """Return one column of targets for every quantile of one target, or one quantile of every target."""
+    levels = options.loss.levels  # type: ignore[union-attr]
+    if len(levels) > 1 and Y.shape[1] > 1:
+        raise ValueError(
+            f"y must be one target with several quantiles, got {Y.shape[1]} columns: fit one model for each."
+        )
+    if len(levels) > 1:
+        return np.tile(Y, len(levels)), options
+    return Y, options._replace(loss=Quantile(levels * Y.shape[1]))
+
+
+def check_blocks(groups: Any, n: int) -> NDArray[np.intp]:
+    """Return the number of the group of every sample."""
+    values = column_or_1d(groups)
+    if len(values) != n:
+        raise ValueError(
+            f"groups must have one value per sample, {n}, got {len(values)}: samples of one group share a fold."
+        )
+    numbers = np.unique(values, return_inverse=True)[1]
+    if numbers.max() < 1:
+        raise ValueError("groups must have at least two different values, got one: leave it out.")
+    return numbers
+
+
+def describe_choice(estimator: Any) -> list[str]:
+    """Return the lines of a summary about the choice of a model and its terms."""
+    choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
+    tried = "; ".join(f"{title} {errors.min():.3g}" for title, errors in choice.trials.items())
+    low, high = np.quantile(choice.procedure.sizes, [0.05, 0.95]).round().astype(int)
+    ridge = " fitted to ridge regression on all candidates"
+    target = f",{ridge}" if choice.target == "ridge" else ""
+    if choice.target == "pooled":
+        members = []
+        for name, stage, size, weight in choice.members:
+            model = f"{size} terms of {name}{ridge if stage == 'ridge' else ''}" if size else "the mean"
+            members.append(f"{weight:.2f} x {model}")
+        target = f", fitted to a stacked ensemble: {' + '.join(members)}"
+    for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
+        inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
+        target = f" of the {inputs} that explain the targets best{target}"
+    lines = [f"dictionary: {choice.dictionary}{target}"]
+    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
+    if estimator.fitted_terms_.candidates.labels is None:
+        unit = "variance" if choice.loss is None else f"{choice.loss.name} loss of a constant"
+        lines.append(f"cross-validated error, choice included: {error} of the {unit}")
+    else:
+        rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
+        lines.append(f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies")
+    lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
+    lines.append(f"smallest cross-validated error of what was tried: {tried}")
+    for part in parts_of(estimator.fitted_terms_.basis):
+        if isinstance(part, SmoothBasis) and part.relevance is not None and (part.columns_ < 0).any():
+            table = isinstance(basis, Pipeline)
+            names = basis[:-1].get_feature_names_out() if table else [f"x{j}" for j in range(part.n_features_in_)]
+            order = np.argsort(-part.relevance_, kind="stable")[: np.count_nonzero(part.relevance_)]
+            listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
+            more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
+            lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
+    if estimator.categories_:
+        listed = [f"{name}: {', '.join(map(str, values))}" for name, values in estimator.categories_.items()]
+        lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
+    return lines

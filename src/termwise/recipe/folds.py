@@ -1,0 +1,90 @@
+"""Folds of the recipe: distinct samples, assigned so that no sample is predicted by its own repetition."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from termwise.recipe.dictionaries import Samples, comparable
+from termwise.recipe.settings import RecipeSettings
+
+Floats = NDArray[np.float64]
+
+
+class Folds(NamedTuple):
+    """Distinct samples, each with the number of its fold."""
+
+    X: Floats  # (n, d)
+    Y: Floats  # (n, q)
+    sample_weight: Floats  # (n,)
+    fold: NDArray[np.intp]  # (n,)
+
+
+def merge_duplicates(samples: Samples) -> Samples:
+    """Return every distinct sample once, with the total weight of its duplicates, in the order of the data."""
+    X, Y, sample_weight, blocks = samples
+    both = np.column_stack([comparable(X), Y, *([] if blocks is None else [blocks])])
+    _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    total = np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)
+    return samples.rows(first[order])._replace(sample_weight=total[order])
+
+
+def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Floats | None = None) -> NDArray[np.intp]:
+    """Assign folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment.
+
+    With `classes`, (n, q), the folds are stratified: sorted by class, each run of `n_folds` rows has one in every fold.
+    Numeric targets are not stratified: folds with the mean of their training samples would have too small an error.
+    """
+    _, first, group = np.unique(comparable(X), axis=0, return_index=True, return_inverse=True)
+    order = rng.permutation(len(first))
+    if classes is not None:
+        order = order[np.lexsort(classes[first[order]].T)]
+    folds = np.empty(len(first), dtype=np.intp)
+    folds[order] = np.arange(len(first)) % n_folds
+    return folds[group.ravel()]
+
+
+def split_folds(samples: Samples, cv: Any) -> Folds:
+    """Return the samples in the test sets of a splitter of scikit-learn, which must hold every sample once."""
+    X, Y, sample_weight, blocks = samples
+    fold = np.full(len(X), -1)
+    classes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else Y[:, 0]
+    for k, (_, test) in enumerate(cv.split(X, classes, blocks)):
+        if np.any(fold[test] >= 0):
+            fold[:] = -1
+            break
+        fold[test] = k
+    if np.any(fold < 0):
+        raise ValueError(
+            f"cv must have every sample in one test set, got {cv!r}: use KFold, GroupKFold or StratifiedKFold, or a "
+            "number of folds."
+        )
+    return Folds(X, Y, sample_weight, fold)
+
+
+def assign_folds(samples: Samples, labels: bool, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
+    """Return the samples in folds grouped by their inputs, so that no test sample has its inputs in the training set.
+
+    Samples of one block, where there are blocks, are in one fold instead.
+
+    Where there are only a few distinct inputs, a treatment and a control for example, leaving one of them out leaves
+    nothing to learn from: there samples are grouped by inputs and targets, and those with at least one repetition for
+    each fold, as classes have, are divided between all folds.
+    """
+    X, Y, sample_weight, blocks = samples
+    if blocks is not None:
+        return Folds(X, Y, sample_weight, group_folds(blocks[:, None].astype(np.float64), settings.n_folds, rng))
+    both, n_folds, few = np.column_stack([X, Y]), settings.n_folds, settings.min_fold_rows
+    n_inputs, classes = len(np.unique(comparable(X), axis=0)), Y if labels else None
+    repeated = n_inputs < len(both) or sample_weight.sum() >= few * n_inputs
+    if n_inputs >= few * n_folds or not repeated:
+        return Folds(X, Y, sample_weight, group_folds(X, n_folds, rng, classes))
+    often = sample_weight >= n_folds
+    rows = np.concatenate([np.flatnonzero(~often), np.repeat(np.flatnonzero(often), n_folds)])
+    fold = np.concatenate(
+        [group_folds(both, n_folds, rng, classes)[~often], np.tile(np.arange(n_folds), int(often.sum()))]
+    )
+    return Folds(X[rows], Y[rows], np.where(often, sample_weight / n_folds, sample_weight)[rows], fold)
