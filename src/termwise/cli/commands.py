@@ -132,6 +132,7 @@ class SavedModel:
         for effect in (self.predictor.facts or {}).get("effects", []):
             name, values = effect["inputs"][0], effect["values"][0]
             used = name in self.predictor.used_inputs and name in table.columns and not self.lags
+            used = used and table.columns[name].kind == "number"
             if len(effect["inputs"]) == 1 and not effect["categories"][0] and used:
                 margin = RANGE_ROUNDING * max(abs(values[0]), abs(values[-1]))
                 column = table.columns[name].values
