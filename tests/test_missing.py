@@ -197,6 +197,7 @@ def test_predictors_read_what_the_estimator_reads(model, tmp_path):
     lists = new_rows().astype({"sold": str}).astype(object).replace("NaT", None).to_numpy().tolist()
     np.testing.assert_array_equal(loaded.predict(lists), predictor.predict(new_rows()))
     assert predictor.count_unseen(new_rows()) == {"kind": 1, "rare": 1, "grade": 1, "city": 1}
+    assert loaded.count_unseen(TABLE) == {}  # rare categories are known
     with pytest.raises(ValueError, match="weight must be complete, got NaN, null or infinity in 1 row"):
         predictor.predict(new_rows()[:1].assign(weight=NAN))
     with pytest.raises(ValueError, match="size must be complete, got NaN, null or infinity in 1 row"):
