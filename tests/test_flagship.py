@@ -32,24 +32,31 @@ from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.choice import BootstrapChoices, RecipeOptions, choose_trial, eliminate
-from termwise.recipe.cross_validation import (
-    Folds,
-    Trial,
-    assign_folds,
-    cross_validate,
-    extend,
-    group_folds,
-    merge_duplicates,
-    n_parallel_folds,
+from termwise.recipe import cross_validation
+from termwise.recipe.bootstrap import BootstrapChoices
+from termwise.recipe.cross_validation import Fitting, Trial, extend, n_parallel_folds
+from termwise.recipe.dictionaries import (
+    DICTIONARIES,
+    Inputs,
+    Samples,
+    ScreenedPairs,
+    TunedSmoothBasis,
+    build_dictionaries,
 )
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, ScreenedPairs, TunedSmoothBasis, build_dictionaries
+from termwise.recipe.folds import Folds, assign_folds, group_folds, merge_duplicates
 from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.size import RecipeOptions, choose_trial, eliminate
 from termwise.recipe.targets import RidgeTarget
 
 ALPHA = 1e-6
 SETTINGS = RecipeSettings()
 BOTH = ("data", "ridge")
+
+
+def cross_validate(tries, max_terms, targets, alpha, n_threads=1):
+    """Cross-validate dictionaries for the same targets in every fold."""
+    rows = [(basis, folds, [targets] * len(np.unique(folds.fold))) for basis, folds in tries]
+    return cross_validation.cross_validate(rows, max_terms, Fitting(alpha), n_threads)
 
 
 def pairwise(rng, n=240, d=5, noise=0.2):
@@ -112,7 +119,7 @@ def test_extended_paths_equal_long_ones(basis, rng):
     (short,), (long,) = (cross_validate([(basis, folds)], most, BOTH, ALPHA) for most in (4, 11))
     for before, expected in zip(short, long, strict=True):
         for threads in (1, 3):
-            longer = extend(before, folds, 11, ALPHA, threads)
+            longer = extend(before, folds, 11, Fitting(ALPHA), threads)
             np.testing.assert_array_equal(longer.predictions(Y), expected.predictions(Y))
             for first, second in zip(before.paths, longer.paths, strict=True):
                 assert second.target is first.target  # neither the ridge fit nor the relevance is computed again
@@ -123,7 +130,7 @@ def test_paths_of_constant_inputs_stay_empty(rng):
     X, Y = np.repeat([[0.0], [1.0]], 10, axis=0), rng.normal(size=(20, 1))
     folds = Folds(X, Y, np.ones(20), X[:, 0].astype(int))
     (both,) = cross_validate([(AnovaBasis(), folds)], 1, BOTH, ALPHA)
-    predictions = extend(both[0], folds, 5, ALPHA).predictions(Y)
+    predictions = extend(both[0], folds, 5, Fitting(ALPHA)).predictions(Y)
     assert predictions.shape == (6, 20, 1)
     np.testing.assert_array_equal(predictions, np.broadcast_to(both[0].predictions(Y)[0], (6, 20, 1)))
 
@@ -179,7 +186,7 @@ def test_merged_writes_every_sample_once(rng):
     X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 1))
     rows = np.append(np.arange(9), [3, 3, 7])
     counts = rng.uniform(0.5, 2, size=12)
-    X1, Y1, total = merge_duplicates(Samples(X[rows], Y[rows], counts))
+    X1, Y1, total, _ = merge_duplicates(Samples(X[rows], Y[rows], counts))
     np.testing.assert_array_equal(X1, X)
     np.testing.assert_array_equal(Y1, Y)
     np.testing.assert_allclose(total, [counts[rows == i].sum() for i in range(9)])
@@ -473,7 +480,7 @@ def test_rows_evenly_spaced():
 
 
 def built(X, which="auto", settings=SETTINGS, n_centers=12):
-    return build_dictionaries(X.shape[1], n_centers, which, settings)
+    return build_dictionaries(Inputs.from_samples(X, np.arange(X.shape[1]), n_centers), which, settings)
 
 
 def test_products_are_tried_where_they_can_be_afforded(rng):

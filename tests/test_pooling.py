@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from test_flagship import FixedPredictions, with_settings
+from test_flagship import FixedPredictions, cross_validate, with_settings
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.linalg.least_squares import Problem, WeightedRows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.cross_validation import Folds, Trial, cross_validate, ensemble_paths, group_folds, stack
+from termwise.recipe.cross_validation import Trial, ensemble_paths, stack
+from termwise.recipe.folds import Folds, group_folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
 from termwise.selection.nested import nested_paths

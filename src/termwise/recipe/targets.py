@@ -32,7 +32,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
@@ -141,7 +141,9 @@ class Reference:
         X, Y, sample_weight, _ = samples
         synthetic = synthetic_inputs(X, groups, settings)
         both, estimator = np.vstack([X, synthetic]), accepting_missing(estimator, X)
-        weighted = {"sample_weight": sample_weight} if has_fit_parameter(estimator, "sample_weight") else {}
+        weighted: dict[str, Floats] = {}
+        if np.ptp(sample_weight) > 0:  # equal weights would only cost time
+            weighted = sample_weight_of(estimator, sample_weight)
         if labels:
             values = scores_of_labels(clone(estimator), X, Y, weighted, both)
         elif Y.shape[1] == 1:
@@ -182,6 +184,13 @@ def accepting_missing(estimator: Any, X: Floats) -> Any:
     if not np.isnan(X).any() or get_tags(estimator).input_tags.allow_nan:
         return estimator
     return make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
+
+
+def sample_weight_of(estimator: Any, sample_weight: Floats) -> dict[str, Floats]:
+    """Return the argument of `fit` that passes weights to an estimator, or to the last step of a pipeline."""
+    last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+    name = f"{last[0]}__sample_weight" if last[0] else "sample_weight"
+    return {name: sample_weight} if has_fit_parameter(last[1], "sample_weight") else {}
 
 
 def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Floats:
