@@ -168,7 +168,7 @@ def test_fit_quiet_and_without_output(folder):
 
 
 def test_missing_values(folder, tmp_path):
-    for basis in ("none", "smooth", "fourier"):
+    for basis in ("none", "smooth"):
         options = "--method", "forward", "--basis", basis, "-o", tmp_path / "m.json", "--force"
         result = invoke("fit", folder / "gaps.csv", "-t", "y", *options)
         assert result.exit_code == 0, result.output
@@ -214,6 +214,42 @@ def test_numeric_column_as_category(tmp_path):
     assert predicted[1] == predicted[2] != predicted[0]  # the only term is that of code 2
     result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv", "--json")
     assert json.loads(result.stdout)["rows_unseen"] == {"code": 1}
+
+
+def test_a_table_as_people_have_them(tmp_path):
+    """Identifiers, dates, many levels, a level called none, a word for missing values, one missing cell."""
+    rng = np.random.default_rng(0)
+    city, a, pool = rng.integers(30, size=150), rng.normal(size=150), rng.choice(["none", "good", "unknown"], 150)
+    day = pd.date_range("2020-01-01", periods=150, freq="5D")
+    y = a + rng.normal(size=30)[city] + 2 * (pool == "none") + (day.year == 2021) + 0.1 * rng.normal(size=150)
+    frame = pd.DataFrame(
+        {"rownames": np.arange(1, 151), "a": a, "city": [f"c{k}" for k in city], "pool": pool, "day": day}
+    )
+    frame.loc[7, "a"] = np.nan
+    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    options = "--method", "forward", "--basis", "anova", "--missing", "unknown", "-o", tmp_path / "m.json"
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", *options)
+    assert result.exit_code == 0, result.output
+    for said in ("left out, identifiers: rownames", "city is categorical, with 30 levels", "a is missing in 1 row, k",
+                 "pool is categorical, one-hot encoded: good, none", "day is a date, expanded"):  # fmt: skip
+        assert said in words(result)
+    names = load_predictor(tmp_path / "m.json").term_names
+    assert "mean(city)" in " ".join(names)
+    assert "pool=none" in " ".join(names)
+    assert "(day)" in " ".join(names)
+    new = frame.head(3).assign(city=["c1", "c999", None], pool=["none", None, "unknown"])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert result.exit_code == 1
+    assert "must have no missing values in city, as in the fit, got one in line 4: fill it in, or fit to" in words(
+        result
+    )
+    new.fillna({"city": "c2"}).to_csv(tmp_path / "new.csv", index=False)
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.output
+    assert "1 of 3 rows with a category of city that the fit did not have" in words(result)
+    assert pd.read_csv(tmp_path / "out.csv")["prediction"].notna().all()
+    assert invoke("report", tmp_path / "m.json", tmp_path / "t.csv", "-o", tmp_path / "r.html").exit_code == 0
 
 
 METHODS = ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"]

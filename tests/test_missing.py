@@ -115,6 +115,25 @@ def test_estimators_take_missing_values():
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize("kind", ["array", "pandas", "nullable"])
+def test_folds_without_missing_values_accept_them(kind, tmp_path):
+    """A single missing value is in one fold: the models of the others have never seen one, or it alone."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=60)
+    X[5, 1] = NAN
+    table, basis = X, SmoothBasis(centers=4)
+    if kind != "array":
+        table, basis = pd.DataFrame(X, columns=["a", "b"]), make_pipeline(TableEncoder(), basis)
+        table = table.astype("Float64") if kind == "nullable" else table
+    model = ForwardRegressor(basis, selection_cv=3).fit(table, y)
+    for ends in (model.predict_interval(table), model.predictor_.predict_interval(table)):
+        assert np.isfinite(ends).all()
+    model.predictor_.save(tmp_path / "model.json")
+    loaded = load_predictor(tmp_path / "model.json")
+    np.testing.assert_allclose(loaded.predict_interval(table), model.predict_interval(table), rtol=1e-9)
+
+
 # -- files and exports -------------------------------------------------------------------------------------------------
 
 M = 200
@@ -178,6 +197,7 @@ def test_predictors_read_what_the_estimator_reads(model, tmp_path):
     lists = new_rows().astype({"sold": str}).astype(object).replace("NaT", None).to_numpy().tolist()
     np.testing.assert_array_equal(loaded.predict(lists), predictor.predict(new_rows()))
     assert predictor.count_unseen(new_rows()) == {"kind": 1, "rare": 1, "grade": 1, "city": 1}
+    assert loaded.count_unseen(TABLE) == {}  # rare categories are known
     with pytest.raises(ValueError, match="weight must be complete, got NaN, null or infinity in 1 row"):
         predictor.predict(new_rows()[:1].assign(weight=NAN))
     with pytest.raises(ValueError, match="size must be complete, got NaN, null or infinity in 1 row"):

@@ -40,7 +40,9 @@ class ColumnEncoding:
     kind : {"number", "category", "date"}
         Type of its values.
     categories : tuple
-        Categories of a categorical column.
+        Categories of a categorical column that have an encoding of their own.
+    others : tuple
+        Its other categories, which are rare and share one indicator.
     missing : bool
         Whether it had missing values in `fit`, and may have some later.
     codes : tuple of int
@@ -58,6 +60,7 @@ class ColumnEncoding:
     codes: tuple[int, ...] = (VALUE,)
     unseen: float = UNSEEN
     fill: float | None = None
+    others: tuple[Any, ...] = ()
 
     def read(self, column: Any) -> Floats:
         """Return the values of a column as numbers, positions of categories, or days; NaN where they are missing."""
@@ -238,8 +241,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             categories = tuple(sorted(listed, key=str))
         if many:
             return ColumnEncoding(key, kind, categories, missing, (LEVEL,))
-        other = (OTHER,) * (len(categories) < len(counts))
-        return ColumnEncoding(key, kind, categories, missing, (*range(len(categories)), *other, *last))
+        others = tuple(value for value in counts if counts[value] < self.min_count)
+        codes = (*range(len(categories)), *((OTHER,) if others else ()), *last)
+        return ColumnEncoding(key, kind, categories, missing, codes, others=others)
 
     def transform(self, X: Any) -> NDArray:
         """Return the table as numbers, NaN where numbers and dates are missing.
@@ -285,8 +289,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = self._validate(X, reset=False)
         counts: dict[str, int] = {}
         for one in self.encodings_:
-            if one.kind == "category" and OTHER not in one.codes:
-                count = int(np.sum(positions(table[one.name], one.categories, UNSEEN) == UNSEEN))
+            if one.kind == "category":
+                known = (*one.categories, *one.others)
+                count = int(np.sum(positions(table[one.name], known, UNSEEN) == UNSEEN))
                 counts |= {one.name: count} if count else {}
         return counts
 

@@ -82,8 +82,8 @@ class SavedModel:
         found: dict[str, Any] = {}
         for each in self.predictor.inputs:
             if each.categories is not None and each.name in self.predictor.used_inputs:
-                column = table.columns[each.name]
-                rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, each.categories))).to_numpy()
+                column, known = table.columns[each.name], (*each.categories, *(each.others or ()))
+                rows = ~column.missing & ~pd.Series(column.values).isin(list(map(str, known))).to_numpy()
                 found |= {each.name: rows} if rows.any() else {}
         return found
 

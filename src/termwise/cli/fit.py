@@ -191,7 +191,9 @@ def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
     fill = fill_values(task.X)
     for name, column in task.X.items():
         if str(column.dtype) == "category":
-            notes.append(f"{name} is categorical, one-hot encoded: {', '.join(map(str, column.cat.categories))}")
+            levels = column.cat.categories
+            few = f"one-hot encoded: {', '.join(map(str, levels))}"
+            notes.append(f"{name} is categorical, {few if len(levels) <= MAX_LEVELS else f'with {len(levels)} levels'}")
         if column.dtype.kind == "M":
             notes.append(f"{name} is a date, expanded to the elapsed time, year, season, weekday and hour")
         if column.isna().any():

@@ -58,6 +58,8 @@ class Input(Record):
         Whether it may be missing: it was, in some samples of the fit.
     unseen : float or None
         Position given to a category that the fit did not have; None: such a category is an error.
+    others : tuple or None
+        Rare categories that the fit had, but without an encoding of their own.
     """
 
     name: str
@@ -66,7 +68,8 @@ class Input(Record):
     fill: Any = None
     missing: bool | None = None
     unseen: float | None = None
-    optional: ClassVar[tuple[str, ...]] = ("categories", "missing", "unseen")
+    others: tuple[Any, ...] | None = None
+    optional: ClassVar[tuple[str, ...]] = ("categories", "missing", "unseen", "others")
 
     @classmethod
     def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Input:
@@ -83,7 +86,8 @@ class Input(Record):
         if fill is not None and fill not in categories:
             raise invalid(f"{place}.fill", "one of the categories", fill)
         unseen = read(float | None, data.get("unseen"), f"{place}.unseen", sizes)
-        return cls(name, kind, categories, fill, missing, unseen)
+        others = tuple(read_scalars(data["others"], f"{place}.others", sizes)) if "others" in data else None
+        return cls(name, kind, categories, fill, missing, unseen, others)
 
     def to_numbers(self, values: NDArray, missing: NDArray[np.bool_], complete: bool) -> Floats:
         """Return a column as numbers, positions of categories or days, with missing values filled.
@@ -133,7 +137,8 @@ class Input(Record):
 
     def count_unseen(self, values: NDArray, missing: NDArray[np.bool_]) -> int:
         """Return the number of values that are categories the fit did not have."""
-        return 0 if self.categories is None else sum(value not in self.categories for value in values[~missing])
+        known = (*(self.categories or ()), *(self.others or ()))
+        return 0 if self.categories is None else sum(value not in known for value in values[~missing])
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +173,8 @@ class InputSchema(Record):
             own: dict[str, Any] = {}
             if one.kind == "category":
                 kinds = tuple(plain_scalar(kind, f"categories of {one.name}") for kind in one.categories)
-                own = {"categories": kinds, "unseen": one.unseen}
+                others = tuple(plain_scalar(kind, f"categories of {one.name}") for kind in one.others)
+                own = {"categories": kinds, "unseen": one.unseen, "others": others or None}
             inputs.append(Input(one.name, one.kind, missing=one.missing or None, **own))
         codes = [(j, code) for j, one in enumerate(encodings) for code in one.codes]
         places, numbers = np.array(codes, dtype=np.intp).reshape(-1, 2).T
