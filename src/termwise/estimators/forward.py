@@ -409,7 +409,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
 
     Arrays of PyTorch, CuPy or another library of the array API are fitted on their device if `basis` is None or
     supports the array API, as `RadialBasis` does; weights, coefficients and predictions are of the same library and
-    device.
+    device. Losses other than "squared" are fitted on the host.
 
     Examples
     --------

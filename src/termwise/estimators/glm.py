@@ -126,7 +126,7 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
     classes = np.unique(y)
     if class_weight == "balanced":
         totals = np.array([weights[y == one].sum() for one in classes])
-        factors = weights.sum() / (len(classes) * np.where(totals > 0, totals, np.inf))
+        factors = weights.sum() / (np.count_nonzero(totals) * np.where(totals > 0, totals, np.inf))
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=y)
     return weights * factors[np.searchsorted(classes, y)]

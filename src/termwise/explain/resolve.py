@@ -184,7 +184,8 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
             choices[name] = min((row[name], row["size"]) for row in candidates)[1]
     if len(path) and not refitted:
         choices |= {name: path.choose(name) for name in path.size_criteria}
-    return {"criteria": criteria, "choices": choices, "path": rows, "path_terms": names, "sizes": sizes}
+    named = {} if path.error_name == "squared error" else {"error_name": path.error_name}
+    return {"criteria": criteria, "choices": choices, "path": rows, "path_terms": names, "sizes": sizes, **named}
 
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:

@@ -75,6 +75,11 @@ class GlmPath(SelectionPath):
             check_choice("criterion", criterion, self.size_criteria, remedy="None keeps every term")
         return super().choose(criterion)
 
+    @property
+    def error_name(self) -> str:  # type: ignore[override]
+        """The error that "loo" estimates."""
+        return {"huber": "absolute error", "quantile": "pinball loss, twice"}.get(self.loss, "deviance")
+
     def training(self) -> GlmTraining:  # type: ignore[override]
         """Return the coordinates of the terms and the targets: the problem of any size of the path."""
         assert self._training is not None, "set when the path has ended"
