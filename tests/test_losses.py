@@ -88,6 +88,23 @@ def test_values_and_derivatives(name):
         assert loss.curvature(Y, eta).max() <= loss.curvature_bound
 
 
+@pytest.mark.parametrize("name", ["logistic", "multinomial"])
+def test_probabilities_as_targets(name, rng):
+    """A sample with the probabilities t of the classes is one sample of each class, of these weights."""
+    G, Y = problem(name)
+    t = rng.dirichlet(np.ones(max(Y.shape[1], 2)), size=len(G))
+    soft = 2 * t[:, -1:] - 1 if name == "logistic" else 2 * t - 1
+    known = glm_path(G, soft, np.ones(len(G)), CASES[name], 0.5, 4)
+    hard = [np.full((len(G), 1), 2.0 * j - 1) if name == "logistic" else one_hot(np.full(len(G), j), 3) for j in
+            range(t.shape[1])]  # fmt: skip
+    repeated = np.tile(G, (t.shape[1], 1))
+    split = glm_path(repeated, np.vstack(hard), t.T.ravel(), CASES[name], 0.5, 4)
+    np.testing.assert_array_equal(known.terms, split.terms)
+    np.testing.assert_allclose(known.coefs, split.coefs, atol=1e-7)
+    np.testing.assert_allclose(CASES[name].deviance(soft, np.log(t) if name == "multinomial" else
+                               np.log(t[:, 1:] / t[:, :1])), 0, atol=1e-12)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_null_model_is_the_best_constant(name):
     G, Y = problem(name)

@@ -356,6 +356,8 @@ WIDE = np.random.default_rng(2).normal(size=(24, 60))
          r"estimator must be a regressor, got ForwardClassifier: inference adds Gaussian noise to the targets"),
         (lambda: inference(make_pipeline(StandardScaler(), ForwardClassifier()), X, Y > 0), ValueError,
          "estimator must be a regressor, got Pipeline"),
+        (lambda: inference(ForwardRegressor(loss="huber"), X, Y), ValueError,
+         r"loss must be 'squared' for inference, got 'huber': it adds Gaussian noise to the targets of a least-"),
         (lambda: inference(LinearRegression(), X, Y), TypeError,
          r"estimator must select terms, got LinearRegression, which has no get_support: use an estimator of termwise"),
         (lambda: inference(ForwardRegressor(), X, Y, level=1.0), ValueError,

@@ -69,6 +69,7 @@ ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that diffe
 RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding
 CALIBRATION_GRADIENT = 1e-10  # of the log loss: weighted and repeated samples then agree to eight digits
+METRIC_SHARE_MIN = 1e-8  # of the mean weight of a sample in the metric of a loss: means of counts may vanish
 NEWTON_DECREMENT = 1e-8  # of the number of samples, in units of the log-likelihood: the last step squares it
 NEWTON_DECREMENT_FINAL = 1e-12  # the same for the weights of a fitted model: repeated and weighted samples then agree
 NEWTON_RIDGE = 1e-10  # of the largest entry of a Hessian, for directions that neither data nor penalty determine

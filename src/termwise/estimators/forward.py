@@ -134,7 +134,7 @@ def truncate_path(
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Solve for the weights of the first k terms of a path."""
     if isinstance(path, GlmPath):
-        return truncate_glm_path(estimator, path, k, candidates)
+        return truncate_glm_path(path, k, candidates, estimator.refit_alpha, estimator.criterion)
     problem, solution, alpha = solve_path(path, k, estimator.fit_intercept, estimator.refit_alpha)
     if estimator.penalty == "orthogonal" and k and estimator.refit_alpha is None:
         solution = solve_orthogonal(problem, alpha)
@@ -425,7 +425,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
 
     Arrays of PyTorch, CuPy or another library of the array API are fitted on their device if `basis` is None or
     supports the array API, as `RadialBasis` does; weights, coefficients and predictions are of the same library and
-    device.
+    device. Losses other than "squared" are fitted on the host.
 
     Examples
     --------

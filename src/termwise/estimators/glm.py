@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 
 from termwise._arrays import as_columns, from_host, is_foreign, to_host
@@ -123,11 +123,12 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
             "the classes instead."
         )
     y = column_or_1d(to_host(y) if is_foreign(y) else y)
+    assert_all_finite(y, input_name="y")
     weights = check_counts(sample_weight, len(y))
     classes = np.unique(y)
     if class_weight == "balanced":
         totals = np.array([weights[y == one].sum() for one in classes])
-        factors = weights.sum() / (len(classes) * np.where(totals > 0, totals, np.inf))
+        factors = weights.sum() / (np.count_nonzero(totals) * np.where(totals > 0, totals, np.inf))
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=y)
     return weights * factors[np.searchsorted(classes, y)]
@@ -181,29 +182,29 @@ def fit_glm(
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
     size = max(path.choose(settings.criterion), min(len(included), len(path)))
-    terms, attributes = truncate_glm_path(estimator, path, size, candidates)
+    terms, attributes = truncate_glm_path(path, size, candidates, estimator.refit_alpha, settings.criterion)
     rates = targets if exposures is None else targets / exposures[:, None]
     terms = design.complete(terms, rates)
     return terms, {**attributes, "path_": path, "stop_reason_": path.stop_reason, "n_swaps_": 0}
 
 
 def truncate_glm_path(
-    estimator: Any, path: GlmPath, k: int, candidates: Candidates
+    path: GlmPath, k: int, candidates: Candidates, refit_alpha: str | None = None, criterion: str | None = None
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Fit the weights of the first k terms of a path; residuals are those of responses, or of scores of classes.
 
-    With an exposure they are those of the target per unit of it.
+    With an exposure they are those of the target per unit of it. Returns the fitted terms and other fitted attributes.
     """
     training = path.training()
-    fit, samples = training.solve(k, estimator.refit_alpha), training.samples
+    fit, samples = training.solve(k, refit_alpha), training.samples
     Y, left_out, link = samples.Y, fit.left_out - samples.offset, fit.loss.link
     if candidates.labels is None:
         Y, left_out = (Y * np.exp(-samples.offset) if link == "log" else Y), LINKS[link](left_out)
     else:
         labels = Labels(candidates.labels.classes, slope=SCORE_SLOPES[path.loss])
         candidates = replace(candidates, labels=labels)
-    rows = WeightedRows(samples.sample_weight, estimator.fit_intercept)
-    criterion, means = estimator.criterion if estimator.criterion == "bic" else "loo", training.models.means[:k]
+    rows = WeightedRows(samples.sample_weight, path.fit_intercept)
+    criterion, means = "bic" if criterion == "bic" else "loo", training.models.means[:k]
     residuals = Y - left_out if path.like is None else from_host(Y - left_out, path.like)
     statistics = FitStatistics(rows, fit.solution, means, fit.criteria, criterion, residuals)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], fit.start, statistics, link)

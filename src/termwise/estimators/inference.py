@@ -31,7 +31,8 @@ from termwise._arrays import densify, is_foreign, rows_of, to_host
 from termwise._checks import check_number, check_targets, import_optional
 from termwise._numerics import NOISE_SHARE_MIN
 from termwise.estimators import TermModel
-from termwise.estimators.refits import check_rows, refit
+from termwise.estimators.forward import REGRESSOR_LOSSES
+from termwise.estimators.refits import check_rows, find_model, refit
 from termwise.linalg.least_squares import Solution, pose, solve_penalised
 
 Floats = NDArray[np.float64]
@@ -272,6 +273,12 @@ def check_settings(estimator: Any, level: Any, selection_share: Any, noise_varia
         raise ValueError(
             f"estimator must be a regressor, got {type(estimator).__name__}: inference adds Gaussian noise to the "
             "targets, which classes do not allow; use stability for classifiers."
+        )
+    loss = getattr(find_model(estimator)[1], "loss", "squared")
+    if loss in REGRESSOR_LOSSES and loss != "squared":
+        raise ValueError(
+            f"loss must be 'squared' for inference, got {loss!r}: it adds Gaussian noise to the targets of a "
+            "least-squares fit; use stability for other losses."
         )
     check_number("level", level, above=0, below=1, remedy="0.95 gives 95 % intervals")
     check_number("selection_share", selection_share, above=0, below=1, remedy="0.5 is as much for inference")

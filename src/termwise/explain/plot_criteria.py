@@ -57,6 +57,8 @@ class SelectionPathDisplay:
         Number of terms that each criterion selects.
     n_terms : int
         Size of the model.
+    error_name : str, default="squared error"
+        The error that the criteria estimate.
 
     Attributes
     ----------
@@ -91,12 +93,19 @@ class SelectionPathDisplay:
     axes_: NDArray[np.object_]
 
     def __init__(
-        self, rows: Sequence[dict[str, Any]], *, criteria: Sequence[str], choices: dict[str, int], n_terms: int
+        self,
+        rows: Sequence[dict[str, Any]],
+        *,
+        criteria: Sequence[str],
+        choices: dict[str, int],
+        n_terms: int,
+        error_name: str = "squared error",
     ) -> None:
         self.rows = list(rows)
         self.criteria = list(criteria)
         self.choices = dict(choices)
         self.n_terms = n_terms
+        self.error_name = error_name
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, criteria: Iterable[str] | None = None, ax: Any = None) -> Self:
@@ -122,7 +131,8 @@ class SelectionPathDisplay:
         found = path_metadata(resolved)
         known = [name for name in found["criteria"] if name in CRITERION_NAMES]
         drawn = known if criteria is None else [check_choice("criteria", name, known) for name in criteria]
-        return cls(found["path"], criteria=drawn, choices=found["choices"], n_terms=model.n_terms_).plot(ax)
+        shown = {"criteria": drawn, "choices": found["choices"], "n_terms": model.n_terms_}
+        return cls(found["path"], **shown, error_name=model.path_.error_name).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the path.
@@ -174,7 +184,7 @@ class SelectionPathDisplay:
                 label = f"{CRITERION_NAMES[name]}: {self.choices[name]}"
                 axes.plot([self.choices[name]], [0.0], "v", color="0.25", transform=axes.get_xaxis_transform(),
                           clip_on=False, fillstyle="none", label=label, markersize=size)  # fmt: skip
-        axes.set_ylabel("estimated squared error")
+        axes.set_ylabel(f"estimated {self.error_name}")
         axes.legend(frameon=False, fontsize="small", title="terms selected", title_fontsize="small")
 
     def _draw_reductions(self, axes: Any) -> None:

@@ -188,8 +188,9 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
         choices |= {name: path.choose(name) for name in path.size_criteria}
     labels = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
     inputs = [[str(labels[j]) for j in some] for some in inputs_of_columns(model.basis_, path.terms)]
+    named = {} if path.error_name == "squared error" else {"error_name": path.error_name}
     found = {"criteria": criteria, "choices": choices, "path": rows, "sizes": sizes}
-    return {**found, "path_terms": names, "path_inputs": inputs}
+    return {**found, "path_terms": names, "path_inputs": inputs, **named}
 
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:

@@ -159,7 +159,8 @@ def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray, past: int) -> Me
     if classes is not None:
         return result
     result["unexplained"] = 1 - result["value"]
-    if resolved.loo_residuals is not None:
+    squared = getattr(resolved.model, "loss_", "squared") == "squared"  # else intervals need the models of folds
+    if resolved.loo_residuals is not None and squared:
         limit = max(100, INTERVAL_PAIRS // len(resolved.loo_residuals))
         rows = np.arange(min(len(y), limit)) if past else evenly(len(y), limit)  # a series needs the rows before
         table = resolved.preprocess(rows_of(X, rows))

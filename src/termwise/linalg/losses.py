@@ -14,7 +14,7 @@ expected curvature (Fisher information), which is one for gamma and the mean for
 | loss | value | link |
 |---|---|---|
 | squared | `(y - eta)^2 / 2` | identity |
-| logistic | `log(1 + exp(-y eta))`, y in {-1, +1} | logit |
+| logistic | `log(1 + exp(-y eta))`, y in {-1, +1}, or the probability `(1 + y) / 2` between | logit |
 | multinomial | `log sum exp(eta) - eta_class` | softmax |
 | poisson | `exp(eta) - y eta` | log |
 | gamma | `y exp(-eta) + eta` | log |
@@ -141,17 +141,20 @@ class Squared(Loss):
 
 
 class Logistic(Loss):
-    """Negative log-likelihood of two classes, coded -1 and +1; eta is the logarithm of the odds of +1."""
+    """Negative log-likelihood of two classes, coded -1 and +1; eta is the logarithm of the odds of +1.
+
+    A target y between them means the probability `t = (1 + y) / 2` of +1, such as that of another model.
+    """
 
     name, link, curvature_bound, fixed_dispersion = "logistic", "logit", 0.25, True
 
     def value(self, Y: Floats, eta: Floats) -> Floats:
-        """`log(1 + exp(-y eta))`."""
-        return np.logaddexp(0.0, -Y * eta).sum(axis=1)
+        """`log(1 + exp(eta)) - t eta`, which is `log(1 + exp(-y eta))` for the classes themselves."""
+        return np.sum(np.logaddexp(0.0, -eta) + (1 - Y) / 2 * eta, axis=1)
 
     def gradient(self, Y: Floats, eta: Floats) -> Floats:
-        """Minus y times the probability of the other class."""
-        return -Y * expit(-Y * eta)
+        """Probability less t."""
+        return expit(eta) - (1 + Y) / 2
 
     def curvature(self, Y: Floats, eta: Floats) -> Floats:
         """The variance of the class."""
@@ -159,29 +162,34 @@ class Logistic(Loss):
         return p * (1 - p)
 
     def deviance(self, Y: Floats, eta: Floats) -> Floats:
-        """Twice the negative log-likelihood."""
-        return 2 * self.value(Y, eta)
+        """Twice the negative log-likelihood, less the entropy of t."""
+        t = (1 + Y) / 2
+        return 2 * (self.value(Y, eta) + np.sum(xlogy(t, t) + xlogy(1 - t, 1 - t), axis=1))
 
     def null_eta(self, Y: Floats, sample_weight: Floats, offset: Floats) -> Floats:
         """Logarithm of the odds."""
-        counts = sample_weight @ (Y > 0)
+        counts = sample_weight @ (1 + Y) / 2
         odds = np.maximum(counts, EMPTY_COUNT) / np.maximum(sample_weight.sum() - counts, EMPTY_COUNT)
         return np.log(odds) - sample_weight @ offset / sample_weight.sum()
 
 
 class Multinomial(Loss):
-    """Negative log-likelihood of more classes: one column each, positive for the class of the sample."""
+    """Negative log-likelihood of more classes: one column each, +1 for the class of the sample and -1 for the others.
+
+    Columns between these mean the probabilities `t = (1 + y) / 2` of the classes, which add up to one.
+    """
 
     name, link, curvature_bound, coupled, fixed_dispersion = "multinomial", "softmax", 0.5, True, True
 
     def value(self, Y: Floats, eta: Floats) -> Floats:
-        """Minus the logarithm of the probability of the class."""
-        largest = reduce(np.maximum, eta.T)
-        return largest + np.log(np.exp(eta - largest[:, None]) @ np.ones(eta.shape[1])) - eta[Y > 0]
+        """`log sum exp(eta) - t'eta`."""
+        rest = eta - reduce(np.maximum, eta.T)[:, None]
+        ones = np.ones(eta.shape[1])
+        return np.log(np.exp(rest) @ ones) - ((1 + Y) / 2 * rest) @ ones
 
     def gradient(self, Y: Floats, eta: Floats) -> Floats:
-        """Probabilities less indicators."""
-        return softmax(eta) - (Y > 0)
+        """Probabilities less t."""
+        return softmax(eta) - (1 + Y) / 2
 
     def curvature(self, Y: Floats, eta: Floats) -> Floats:
         """Variances of the indicators; the covariance of two classes is minus the product of their probabilities."""
@@ -189,12 +197,14 @@ class Multinomial(Loss):
         return p * (1 - p)
 
     def deviance(self, Y: Floats, eta: Floats) -> Floats:
-        """Twice the negative log-likelihood."""
-        return 2 * self.value(Y, eta)
+        """Twice the negative log-likelihood, less the entropy of t."""
+        t = (1 + Y) / 2
+        return 2 * (self.value(Y, eta) + xlogy(t, t).sum(axis=1))
 
     def null_eta(self, Y: Floats, sample_weight: Floats, offset: Floats) -> Floats:
         """Logarithms of the class frequencies, less their mean."""
-        logs = np.log(np.maximum(sample_weight @ (Y > 0), EMPTY_COUNT)) - sample_weight @ offset / sample_weight.sum()
+        counts = sample_weight @ (1 + Y) / 2
+        logs = np.log(np.maximum(counts, EMPTY_COUNT)) - sample_weight @ offset / sample_weight.sum()
         return logs - logs.mean()
 
 

@@ -282,7 +282,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Maximum number of terms; an integer `size` must not exceed it.
     loss : {"auto", "logistic", "squared"}, default="auto"
         What models for the data themselves minimise: the negative log-likelihood, multinomial for more than two
-        classes, or the squared error of labels coded -1 and +1. "auto" is "logistic", or "squared" with constraints.
+        classes, or the squared error of labels coded -1 and +1. "auto" is "logistic".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the weights of the samples.
     missing : {"indicator", "error"}, default="indicator"

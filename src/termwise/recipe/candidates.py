@@ -52,7 +52,7 @@ def fit_candidates(
         if choice.loss is None:
             (models,) = nested_paths(design, [Y[some]], weight, settings.alpha, max_terms, **limits)
         else:
-            models = glm_path(design, Y[some], weight, choice.loss, choice.loss_alpha, max_terms)
+            models = glm_path(design, Y[some], weight, choice.loss, choice.loss_alpha, max_terms, **limits)
         fitted = fitted.take(np.sort(models.terms))
         G = fitted.transform(X)
     if choice.target == "data":

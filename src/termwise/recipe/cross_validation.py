@@ -141,13 +141,15 @@ def fit_fold(
             means = [null if str(t) == "data" else mean for t, mean in zip(targets, means, strict=True)]
         return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
     fitted, G = fit_training_design(basis, X, Y)  # what is learned from targets is learned from the training set
+    if fitted.allows_missing:  # rare missing values may all be in one fold
+        fitted.expect_missing(np.isnan(folds.X).any(axis=0))
     learned, found = fitted.with_fitted_params(), []
     constraints = constraints_of(fitted, fitting.hierarchy)
     for target in targets:
         longer: NestedModels | None = None
         models: NestedModels | GlmModels
         if isinstance(target, str) and target == "data" and loss is not None:
-            models = glm_path(G, Y, sample_weight, loss, fitting.loss_alpha, max_terms)
+            models = glm_path(G, Y, sample_weight, loss, fitting.loss_alpha, max_terms, **constraints)
         else:
             if isinstance(target, str):
                 target = Y if target == "data" else RidgeTarget.of_basis(fitted, X, G, Y, sample_weight).signal

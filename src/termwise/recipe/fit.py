@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.utils import column_or_1d
 from termwise._arrays import as_columns, rows_of
 from termwise._checks import check_choice, check_number, check_total
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
-from termwise.basis.base import ColumnSubset, InputStatistics
+from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
 from termwise.basis.encoder import is_frame
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
@@ -42,7 +41,6 @@ Floats = NDArray[np.float64]
 
 REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
 CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
-AS_IN_FOLDS = SimpleNamespace(fit_intercept=True, refit_alpha=None, criterion="loo")  # parameters of forward estimators
 
 
 def cut_recipe(
@@ -53,7 +51,7 @@ def cut_recipe(
     The probabilities of labels are calibrated as those of this size in cross-validation.
     """
     if isinstance(path, GlmPath):
-        terms, attributes = truncate_glm_path(AS_IN_FOLDS, path, k, candidates)
+        terms, attributes = truncate_glm_path(path, k, candidates)
     else:
         terms, attributes = cut_least_squares(path, k, stage, candidates)
     if candidates.labels is not None:
@@ -113,13 +111,7 @@ def recipe_options(estimator: Any, y: NDArray, encoder: TableEncoder) -> RecipeO
     """Return the validated parameters of an estimator for coded targets."""
     labels = is_classifier(estimator)
     name = check_choice("loss", estimator.loss, CLASSIFIER_LOSSES if labels else REGRESSOR_LOSSES)
-    constrained = bool(estimator.monotone) or estimator.hierarchy
-    if name == "auto":
-        name = "squared" if constrained else "logistic"
-    if constrained and name != "squared":
-        raise ValueError(
-            f"loss must be 'squared' with monotone or hierarchy, got {name!r}: leave the constraints out, or the loss."
-        )
+    name = "logistic" if name == "auto" else name
     loss = None if name == "squared" else make_loss(name, y.shape[1], getattr(estimator, "quantile", 0.5))
     options = RecipeOptions(
         size=estimator.size,
@@ -170,6 +162,7 @@ def read_recipe(
     encoder = TableEncoder(
         missing=estimator.missing, max_levels=settings.max_levels, min_count=settings.min_level_rows
     ).fit(rows_of(frame, used) if is_frame(frame) else frame)
+    expect_missing(encoder, frame)  # in rows of weight zero
     encoded = encoder.transform(frame)
     warn_of_rounded_inputs(encoder.get_feature_names_out(), filled(encoded[used]), data)
     return data, encoder, encoded

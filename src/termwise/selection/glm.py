@@ -25,7 +25,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import DEPENDENT_COLUMN, NEWTON_DECREMENT, NULL_DEVIANCE_MIN
+from termwise._numerics import DEPENDENT_COLUMN, METRIC_SHARE_MIN, NEWTON_DECREMENT, NULL_DEVIANCE_MIN
 from termwise.design import as_design
 from termwise.linalg.losses import Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, minimise, minimise_rescaled
@@ -149,7 +149,7 @@ class GlmState(NestedState):
     def _in_metric(self) -> CentredColumns:
         """The candidates, centred and scaled by the metric of the loss at the current model."""
         metric, design, means = self.loss.metric(self.samples.Y, self.fit.eta), self.given.design, self.given.means
-        D = self.samples.sample_weight * metric
+        D = self.samples.sample_weight * np.maximum(metric, METRIC_SHARE_MIN * metric.mean())
         self.root = np.sqrt(D)
         if self.loss.constant_metric:
             return self.given._replace(root=self.root, norms=metric[0] * self.given.norms)

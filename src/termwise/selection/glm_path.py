@@ -4,7 +4,7 @@ Errors of a size are those of its approximate leave-one-out fits (ALO, `linalg.n
 `Loss.error` measures them: the deviance for likelihoods, the absolute error for Huber's loss, the pinball loss for
 quantiles. With the deviance D of a model and the dispersion phi
 
-    phi = sum psi^2 / sum curvature,    psi the gradients at the leave-one-out fits,
+    phi = sum psi^2 / sum curvature,    psi the gradients at the leave-one-out fits, in the unit of the deviance,
 
 which is one by definition for classes, the mean squared leave-one-out error for the squared loss and the overdispersion
 of counts, the criteria are
@@ -75,15 +75,26 @@ class GlmPath(SelectionPath):
             check_choice("criterion", criterion, self.size_criteria, remedy="None keeps every term")
         return super().choose(criterion)
 
+    @property
+    def error_name(self) -> str:  # type: ignore[override]
+        """The error that "loo" estimates."""
+        return {"huber": "absolute error", "quantile": "pinball loss, twice"}.get(self.loss, "deviance")
+
     def training(self) -> GlmTraining:  # type: ignore[override]
         """Return the coordinates of the terms and the targets: the problem of any size of the path."""
         assert self._training is not None, "set when the path has ended"
         return self._training
 
     def noise_level(self, size: int) -> float:
-        """The dispersion that likelihood ratios of terms after `size` ones are divided by; one for classes."""
+        """The dispersion that likelihood ratios of terms after `size` ones are divided by; one for classes.
+
+        That of quantiles is the one of the model of `size` terms: it depends on the density of the residuals at the
+        quantile, which terms that fit noise raise.
+        """
         if LOSSES[self.loss].fixed_dispersion:
             return 1.0
+        if self.loss == "quantile":
+            return self.dispersions[size]
         return float(np.min(np.array(self.dispersions[size:]) * np.exp(search_effect(self, size))))
 
 
@@ -165,7 +176,7 @@ class GlmTraining:
         left_out, dof = approximate_loo(loss, V, alpha * Q, samples, fit, self.null_eta)
         numbers, joint = measure(loss, samples, fit.eta, left_out, dof), to_weights @ fit.a
         f, (n_rows, q) = samples.sample_weight, samples.Y.shape
-        n, dispersion = float(f.sum()), numbers["dispersion"]
+        n, dispersion = float(f.sum()), numbers["dispersion"] * loss.deviance_unit
         solution = GlmSolution(
             weights=joint[1:],
             root=(),
@@ -201,7 +212,8 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
     dispersion = 1.0
     if not loss.fixed_dispersion:
         curvature = float((f @ loss.curvature(Y, eta)).sum())
-        dispersion = float((f @ loss.gradient(Y, left_out) ** 2).sum()) / max(curvature, np.finfo(np.float64).tiny)
+        gradients = float((f @ loss.gradient(Y, left_out) ** 2).sum())
+        dispersion = gradients / max(curvature, np.finfo(np.float64).tiny) / loss.deviance_unit
     loo = float(f @ errors) / n
     spread = max(float(f @ errors**2) / n - loo**2, 0.0)
     return {
@@ -209,7 +221,7 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
         "dispersion": dispersion,
         "loo": loo,
         "loo_se": float(np.sqrt(spread / n)),
-        "bic": (deviance + np.log(n) * dispersion / loss.deviance_unit * dof * Y.shape[1]) / n,
+        "bic": (deviance + np.log(n) * dispersion * dof * Y.shape[1]) / n,
     }
 
 
@@ -235,9 +247,10 @@ class GlmPathBuilder:
         null = null_model(Y, sample_weight, loss, offset, settings.fit_intercept)
         self.state = GlmState(G, null, float(settings.alpha), self.limit, settings.constraints)
         q = Y.shape[1]
-        self.path = GlmPath(
-            n, p, settings.fit_intercept, one_output, loss=loss.name, term_dof=q - 1 if loss.coupled else q
-        )
+        # several quantiles of one target are not independent: their mean is compared with that of one
+        dof = q - 1 if loss.coupled else 1 if loss.name == "quantile" else q
+        self.outputs_per_dof = q / dof if loss.name == "quantile" else 1.0
+        self.path = GlmPath(n, p, settings.fit_intercept, one_output, loss=loss.name, term_dof=dof)
         self.sizes: list[int] = []
         self.record(Choice(-1, np.nan), 0.0)
 
@@ -254,7 +267,8 @@ class GlmPathBuilder:
         state, path = self.state, self.path
         Y, f, loss = state.samples.Y, state.samples.sample_weight, state.loss
         before = float(f @ loss.value(Y, self.eta))
-        self.record(choice, 2 * (before - float(f @ loss.value(Y, state.fit.eta))))
+        drop = before - float(f @ loss.value(Y, state.fit.eta))
+        self.record(choice, 2 * drop / (loss.deviance_unit * self.outputs_per_dof))
         if self.callback(path):
             return STOPPED
         criterion, patience = self.settings.criterion, self.settings.patience

@@ -141,6 +141,7 @@ class SelectionPath:
 
     criteria: ClassVar[tuple[str, ...]] = tuple(CRITERIA)  # with a value at every size
     term_dof = 1  # degrees of freedom of a reduction
+    error_name = "squared error"  # that "loo" estimates
 
     @property
     def size_criteria(self) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ function setUpPath() {
 function setUpCharts() {
   const estimates = errors.map((name) => ({ key: name, name, label: nameOf(name), style: style[name] }));
   const label = "Error estimates against the number of terms", band = has("loo_se") ? "loo" : null;
-  pathChart("estimated squared error", estimates, { log: true, height: 300, label, band });
+  pathChart(`estimated ${facts.error_name || "squared error"}`, estimates, { log: true, height: 300, label, band });
   if (has("loo_error")) {
     const wrong = { key: "loo_error", label: "misclassified", style: { stroke: colours[1] } };
     pathChart("leave-one-out misclassification rate", [wrong],
