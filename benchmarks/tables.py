@@ -93,20 +93,25 @@ def complete(X: Any, X_test: Any, native: bool) -> tuple[Any, Any]:
 
     Native handling of missing values needs it only for columns with missing values in the second table alone.
     """
-    X, X_test = X.copy(), X_test.copy()
+    import pandas as pd
+
+    both = X.copy(), X_test.copy()
+    indicators: tuple[Record, Record] = {}, {}
     for column in X.columns:
-        if X[column].isna().any() if native else not (X[column].isna().any() or X_test[column].isna().any()):
+        in_train, in_test = X[column].isna().any(), X_test[column].isna().any()
+        if in_train if native else not (in_train or in_test):
             continue
-        if X[column].dtype == "category":
-            for one in (X, X_test):
+        median = None if X[column].dtype == "category" else X[column].median()
+        for one, new in zip(both, indicators, strict=True):
+            if median is None:
                 one[column] = one[column].cat.add_categories(MISSING_LEVEL).fillna(MISSING_LEVEL)
-            continue
-        median, indicated = X[column].median(), X[column].isna().any()
-        for one in (X, X_test):
-            if indicated:
-                one[f"missing({column})"] = one[column].isna().astype(float)
+                continue
+            if in_train:
+                new[f"missing({column})"] = one[column].isna().astype(float)
             one[column] = one[column].fillna(median)
-    return X, X_test
+    first, second = (pd.concat([one, pd.DataFrame(new, index=one.index)], axis=1)
+                     for one, new in zip(both, indicators, strict=True))  # fmt: skip
+    return first, second
 
 
 def score(kind: str, model: Any, X_test: Any, y: Any, y_test: Any) -> Record:
