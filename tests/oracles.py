@@ -900,3 +900,15 @@ def loss_left_out(G, Y, loss, alpha):
         w = loss_weights(G[others], Y[others], loss, alpha * G.var(axis=0) / G[others].var(axis=0))
         eta[i] = w[0] + G[i] @ w[1:]
     return eta
+
+
+def product_kernel(basis, X, groups=None):
+    """Inner products over single functions and their pairwise products, by listing all of them."""
+    pairs = {(j, b) for j, b in zip(basis.inputs_.ravel(), basis.bumps_.ravel(), strict=True) if j >= 0}
+    singles = []
+    for j, b in sorted(pairs):
+        column = basis.evaluate_singles(X, np.array([j]), np.array([b]))[:, 0]
+        singles.append((j if groups is None else groups[j], column / column.std()))
+    columns = [g for _, g in singles]
+    columns += [g * h for (i, g), (j, h) in itertools.combinations(singles, 2) if i != j]
+    return np.column_stack(columns) @ np.column_stack(columns).T

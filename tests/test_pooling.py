@@ -196,7 +196,8 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     G = np.hstack(parts)
     pool = [Member("pairs", targets[0], 4, 0.5), Member("smooth", targets[1], 3, 0.3), Member("pairs", "data", 0, 0.2)]
     by_name = dict(zip(("pairs", "smooth"), parts, strict=True))
-    stage, terms = EnsembleTarget.fit(pool, by_name, Y, rows, ALPHA)
+    fitted = dict(zip(("pairs", "smooth"), bases, strict=True))
+    stage, terms = EnsembleTarget.fit(pool, fitted, by_name, X, Y, rows, None, ALPHA)
     members = []
     for one, candidates, member in zip(parts, (parts[0], parts[1]), pool[:2], strict=True):
         ridge = None

@@ -80,6 +80,10 @@ class SmoothBasis(Basis):
         these are linear for one standard deviation beyond the range, and constant from there. "constant": these are
         clipped to the range, too. "continue": the formula holds everywhere, and Gaussians vanish far away.
 
+    min_count : float, default=0
+        Exclude Gaussians that are supported by fewer samples than this, counted as `(sum g^2)^2 / sum g^4` as in
+        `AnovaBasis`: those on isolated samples, whose weights do not generalise.
+
     Attributes
     ----------
     columns_ : ndarray of shape (p,)
@@ -161,6 +165,7 @@ class SmoothBasis(Basis):
         *,
         width: Any = "auto",
         extrapolation: str = "clip",
+        min_count: float = 0,
     ) -> None:
         self.widths = widths
         self.centers = centers
@@ -169,10 +174,12 @@ class SmoothBasis(Basis):
         self.relevance = relevance
         self.width = width
         self.extrapolation = extrapolation
+        self.min_count = min_count
 
     def _fit(self, X: NDArray, y: Any) -> None:
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
+        check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing")
         factors, of_median = self._resolve_widths()
         statistics = InputStatistics.from_samples(X).check_varying()
         self.means_, self.deviations_, self.ranges_ = statistics.means, statistics.deviations, statistics.ranges
@@ -192,6 +199,16 @@ class SmoothBasis(Basis):
         self.factors_ = np.append(np.full(n_linear, np.nan), np.repeat(factors, len(rows)))
         self.centers_ = np.vstack([np.full((n_linear, X.shape[1]), np.nan), np.tile(centers, (len(factors), 1))])
         self.center_rows_ = np.append(np.full(n_linear, -1), np.tile(rows, len(factors)))
+        if self.min_count:
+            self._exclude_rare(X[statistics.rows])
+
+    def _exclude_rare(self, X: NDArray) -> None:
+        """Exclude Gaussians that are supported by too few of the distinct samples."""
+        squares = self.evaluate(X).astype(np.float64) ** 2
+        fourth = np.maximum(np.sum(squares**2, axis=0), np.finfo(np.float64).tiny)
+        kept = np.flatnonzero((self.columns_ >= 0) | (squares.sum(axis=0) ** 2 / fourth >= self.min_count))
+        for name in self._per_term:
+            setattr(self, name, getattr(self, name)[kept])
 
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy with the fitted relevances."""

@@ -399,8 +399,9 @@ class Search:
         return error <= self.settings.rough_error * min(float(one.errors.min()) for one in trials)
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
-        """Return the targets that are tried with a dictionary."""
-        return [target for target in targets if target not in REFERENCES or DICTIONARIES[name].reproduces]
+        """Return the targets that are tried with a dictionary; another model with some of many only, to save time."""
+        reproduces = DICTIONARIES[name].reproduces or len(self.bases) == 1
+        return [target for target in targets if target not in REFERENCES or reproduces]
 
     @cached_property
     def n_threads(self) -> int:

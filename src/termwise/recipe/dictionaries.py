@@ -244,8 +244,9 @@ class TunedSmoothBasis(SmoothBasis):
         factors: Sequence[float] = (1.0,),
         n_rows: int = 300,
         extrapolation: str = "clip",
+        min_count: float = 0,
     ) -> None:
-        super().__init__(centers=centers, extrapolation=extrapolation)
+        super().__init__(centers=centers, extrapolation=extrapolation, min_count=min_count)
         self.factors = factors
         self.n_rows = n_rows
 
@@ -282,7 +283,10 @@ class TunedSmoothBasis(SmoothBasis):
 
     def with_fitted_params(self) -> SmoothBasis:
         """Return unfitted Gaussians of the chosen width."""
-        return SmoothBasis(centers=self.centers, width=("median", self.factor_), extrapolation=self.extrapolation)
+        width = "median", self.factor_
+        return SmoothBasis(
+            centers=self.centers, width=width, extrapolation=self.extrapolation, min_count=self.min_count
+        )
 
 
 # -- the registry ------------------------------------------------------------------------------------------------------
@@ -329,7 +333,7 @@ DICTIONARIES = {
     "smooth": Dictionary(
         "Gaussians of all inputs, and linear terms",
         build=lambda inputs, settings: TunedSmoothBasis(
-            inputs.n_centers, settings.widths, settings.width_rows, extrapolation=settings.extrapolation
+            inputs.n_centers, settings.widths, settings.width_rows, settings.extrapolation, settings.min_support
         ),
         is_tried=lambda inputs, settings: inputs.d <= settings.max_gaussian_inputs,
         max_candidates=gaussian_candidates,
@@ -339,7 +343,10 @@ DICTIONARIES = {
     "relevant": Dictionary(
         "Gaussians with ARD relevances (inverse length-scales), and linear terms",
         build=lambda inputs, settings: SmoothBasis(
-            centers=inputs.n_centers, relevance="auto", extrapolation=settings.extrapolation
+            centers=inputs.n_centers,
+            relevance="auto",
+            extrapolation=settings.extrapolation,
+            min_count=settings.min_support,
         ),
         is_tried=lambda inputs, settings: 1 < inputs.d <= settings.max_ard_inputs,
         max_candidates=gaussian_candidates,

@@ -90,7 +90,8 @@ class RecipeSettings:
     max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots; beyond,
     n_knotted_inputs: int = 20  # only the screened ones
     max_levels: int = 20  # levels up to which every one has an indicator; beyond, means of the targets take their place
-    min_level_rows: int = 5  # levels of fewer rows share one indicator
+    min_support: float = 5  # Gaussians of fewer rows are on isolated rows, where large weights cancel and explode
+    min_level_rows: int = 10  # levels of fewer rows share one indicator
     max_gaussian_inputs: int = 3000  # distances concentrate in high dimensions, and every centre stores one row
     max_ard_inputs: int = 100  # inputs up to which "auto" learns ARD relevances, one parameter each
     # Nonlinear dictionaries outside the training range: a linear term beside bumps is part of a curve and must not go

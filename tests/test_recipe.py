@@ -1,0 +1,271 @@
+"""The recipe on real tables: other models as the target, kinks, losses, folds, constraints and readable sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracles import product_kernel as explicit_kernel
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+
+from termwise import AnovaBasis, TermwiseClassifier, TermwiseRegressor
+from termwise.recipe import RecipeSettings
+from termwise.recipe.dictionaries import Samples, product_kernel
+from termwise.recipe.targets import Reference, synthetic_inputs
+from termwise.selection.nested import nested_paths
+
+NAN = np.nan
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def threshold(rng):
+    """A step, a line and noise."""
+    X = rng.uniform(size=(240, 3))
+    return X, 2.0 * (X[:, 0] > 0.5) + X[:, 1] + 0.1 * rng.normal(size=240)
+
+
+# -- paths that grow, kernels, synthetic inputs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_path_that_is_continued_equals_one_from_the_start(rng, stored):
+    X, Y, weight = rng.normal(size=(60, 6)), rng.normal(size=(60, 2)), rng.uniform(0.5, 2, 60)
+    basis = AnovaBasis().fit(X)
+    G = basis.transform(X) if stored else basis.design(X)
+    (short,) = nested_paths(G, [Y], weight, 1e-2, 6)
+    (longer,) = nested_paths(G, [Y], weight, 1e-2, 15, short)
+    (whole,) = nested_paths(G, [Y], weight, 1e-2, 15)
+    np.testing.assert_array_equal(longer.terms, whole.terms)
+    for name in ("R", "Z", "zy"):
+        np.testing.assert_allclose(getattr(longer, name), getattr(whole, name), atol=1e-10)
+
+
+@pytest.mark.parametrize("groups", [None, [0, 0, 1]])
+def test_kernel_of_products(rng, groups):
+    X = rng.normal(size=(40, 3))
+    basis = AnovaBasis(functions=("linear", "hinge"), n_knots=3, min_count=0, groups=groups).fit(X)
+    np.testing.assert_allclose(product_kernel(basis, X), explicit_kernel(basis, X, groups), rtol=1e-9)
+
+
+def test_synthetic_inputs_mix_rows_and_keep_groups_together(rng):
+    X = np.column_stack([np.arange(30.0), np.eye(3)[np.arange(30) % 3], rng.normal(size=30)])
+    groups = np.array([0, 1, 1, 1, 2])
+    found = synthetic_inputs(X, groups, RecipeSettings())
+    assert len(found) == 60
+    assert np.all(found[:, 1:4].sum(axis=1) == 1)  # one level each
+    for j in (0, 4):
+        assert np.isin(found[:, j], X[:, j]).all()
+    np.testing.assert_array_equal(found, synthetic_inputs(X[::-1], groups, RecipeSettings()))  # whatever the order
+
+
+def test_terms_for_another_model_are_fitted_to_its_predictions(rng):
+    X = rng.normal(size=(80, 2))
+    y = X @ [1.0, 2.0] + rng.normal(size=80)
+    samples = Samples(X, y[:, None], np.ones(80))
+    reference = Reference.fit(LinearRegression(), samples, np.arange(2), False, RecipeSettings(), X[:3] + 9)
+    expected = LinearRegression().fit(X, y)
+    np.testing.assert_allclose(reference.signal[:, 0], expected.predict(X))
+    np.testing.assert_allclose(reference.values[:, 0], expected.predict(reference.X))
+    np.testing.assert_allclose(reference.held_out[:, 0], expected.predict(X[:3] + 9))
+    models = reference.models(AnovaBasis(order=1).fit(X), X, np.ones(80), 1e-9, 2)
+    assert sorted(models.terms.tolist()) == [0, 5]  # the two linear functions reproduce a linear model
+    np.testing.assert_allclose(models.first_rows(80).fitted(2, 1.0)[:, 0], expected.predict(X), atol=1e-5)
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_linear_model_as_the_target_gives_that_model(rng):
+    X = rng.normal(size=(60, 2))
+    y = X @ [1.0, -2.0] + rng.normal(size=60)
+    model = TermwiseRegressor(2, dictionary="linear", target=LinearRegression()).fit(X, y)
+    assert "linear, estimator" in model.trials_
+    np.testing.assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X), atol=1e-4)
+
+
+def test_boosting_is_reproduced(threshold):
+    X, y = threshold
+    model = TermwiseRegressor("accurate", dictionary="steps", target="boosting").fit(X, y)
+    assert model.target_ == "boosting"
+    assert model.cv_error_ < 0.1
+    assert model.score(X, y) > 0.95
+    assert np.std(model.loo_residuals_) < 0.3
+    assert model.at(2).n_terms_ == 2
+    lower, upper = model.predict_interval(X)
+    assert 0.85 < np.mean((lower <= y) & (y <= upper)) <= 1
+
+
+def test_an_estimator_may_be_the_target(threshold, rng):
+    X, y = threshold
+    X[rng.uniform(size=X.shape) < 0.1] = NAN  # which the trees accept, and linear regression does not
+    for reference in (ExtraTreesRegressor(20, random_state=0), LinearRegression()):
+        model = TermwiseRegressor(target=reference, dictionary="pairs").fit(X, y)
+        assert "pairs, estimator" in model.trials_
+    labels = TermwiseClassifier(target=RandomForestClassifier(20, random_state=0), dictionary="additive").fit(
+        X, y > 1.5
+    )
+    assert "additive" in labels.trials_
+
+
+def test_kinks_are_tried_where_boosting_is_accurate(threshold, rng):
+    X, y = threshold
+    assert "steps, ridge" in TermwiseRegressor().fit(X, y).trials_
+    smooth = TermwiseRegressor().fit(X, X @ [1.0, 2.0, 3.0] + 0.01 * rng.normal(size=240))
+    few = TermwiseRegressor().fit(X[:100], y[:100])
+    for model in (smooth, few):
+        assert not any(title.startswith(("steps", "hinges")) for title in model.trials_)
+
+
+def test_a_threshold_needs_few_terms(threshold):
+    X, y = threshold
+    model = TermwiseRegressor(dictionary="steps").fit(X, y)
+    assert model.n_terms_ <= 12
+    assert any(name.startswith("x0 > 0.") for name in model.get_feature_names_out())
+
+
+# -- losses, weights of classes ----------------------------------------------------------------------------------------
+
+
+def test_counts(rng):
+    X = rng.normal(size=(200, 3))
+    exposure = rng.uniform(0.5, 2, 200)
+    y = rng.poisson(exposure * np.exp(0.8 * X[:, 0]))
+    model = TermwiseRegressor(loss="poisson", dictionary="linear").fit(X, y, exposure=exposure)
+    assert list(model.get_feature_names_out()) == ["x0"]
+    assert model.weights_[0] == pytest.approx(0.8 * X[:, 0].std(), abs=0.15)
+    assert model.loss_ == "poisson"
+    assert np.all(model.predict(X) > 0)
+    assert 0 < model.score(X, y) < 1
+    assert "of the poisson loss of a constant" in model.summary()
+    np.testing.assert_allclose(model.predictor_.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("loss", ["gamma", "huber", "quantile"])
+def test_other_losses(rng, loss):
+    X = rng.normal(size=(120, 2))
+    y = np.exp(X[:, 0]) * rng.gamma(3, 1 / 3, 120)
+    model = TermwiseRegressor(loss=loss, dictionary="additive").fit(X, y)
+    assert model.score(X, y) > 0.1
+    assert model.at(1).n_terms_ == 1
+
+
+def test_quantiles_do_not_cross(rng):
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] + rng.normal(size=120)
+    model = TermwiseRegressor(loss="quantile", quantile=[0.1, 0.5, 0.9], dictionary="additive").fit(X, y)
+    assert np.all(np.diff(model.predict(X), axis=1) >= 0)
+    with pytest.raises(ValueError, match="y must be one target with several quantiles, got 2 columns"):
+        TermwiseRegressor(loss="quantile", quantile=[0.1, 0.9]).fit(X, np.column_stack([y, y]))
+
+
+def test_weights_of_classes(rng):
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] + rng.normal(size=150) > 1
+    plain, balanced = (
+        TermwiseClassifier(dictionary="linear", class_weight=weight).fit(X, y) for weight in (None, "balanced")
+    )
+    assert balanced.predict(X).sum() > plain.predict(X).sum()
+
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_stay_in_one_fold(rng):
+    """A group has its own level, which its own samples would give away."""
+    X = rng.normal(size=(100, 1))
+    groups = np.repeat(np.arange(20), 5)
+    X = np.column_stack([X, groups])
+    y = rng.normal(size=20)[groups] + 0.1 * rng.normal(size=100)
+    with_groups = TermwiseRegressor("accurate", dictionary="additive", target="data").fit(X, y, groups=groups)
+    without = TermwiseRegressor("accurate", dictionary="additive", target="data").fit(X, y)
+    assert without.cv_error_ < with_groups.cv_error_
+    split = TermwiseRegressor(cv=GroupKFold(4), dictionary="linear").fit(X, y, groups=groups)
+    assert len(split.fitted_terms_.fold_models.models) == 4
+    assert len(TermwiseRegressor(cv=3, dictionary="linear").fit(X, y).fitted_terms_.fold_models.models) == 3
+    with pytest.raises(ValueError, match="cv must have every sample in one test set, got ShuffleSplit"):
+        TermwiseRegressor(cv=ShuffleSplit(2, random_state=0)).fit(X, y)
+    with pytest.raises(ValueError, match="groups must have one value per sample, 100, got 3"):
+        TermwiseRegressor().fit(X, y, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="groups must have at least two different values, got one"):
+        TermwiseRegressor().fit(X, y, groups=np.zeros(100))
+    TermwiseRegressor(cv=KFold(3), dictionary="linear").fit(X, y)
+
+
+# -- sizes and constraints ---------------------------------------------------------------------------------------------
+
+
+def test_readable_models_fit_on_a_page(rng):
+    X = rng.normal(size=(150, 12))
+    y = np.sum(np.sin(2 * X), axis=1) + 0.1 * rng.normal(size=150)
+    model = TermwiseRegressor("readable").fit(X, y)
+    inputs = model.fitted_terms_.basis.inputs_of(np.arange(model.n_terms_))
+    assert model.n_terms_ <= 20
+    assert all(len(one) <= 2 for one in inputs)
+    sizes = model.choice_.alternatives
+    assert sizes["accurate"][1] <= sizes["readable"][1]
+    with pytest.raises(ValueError, match="dictionary must have functions of one or two inputs with monotone"):
+        TermwiseRegressor("readable", dictionary="smooth").fit(X, y)
+
+
+@pytest.mark.parametrize("dictionary", ["additive", "steps"])
+def test_monotone_effects(rng, dictionary):
+    frame = pd.DataFrame(rng.uniform(size=(150, 2)), columns=["a", "b"])
+    y = np.sin(6 * frame["a"]) + frame["b"] + 0.2 * rng.normal(size=150)
+    model = TermwiseRegressor(dictionary=dictionary, monotone={"a": 1, 1: 1}).fit(frame, y)
+    for _ in range(20):
+        start, step = rng.uniform(size=2), rng.uniform(size=2)
+        line = pd.DataFrame(start + np.linspace(-1, 1, 50)[:, None] * step, columns=["a", "b"])
+        assert np.all(np.diff(model.predict(line)) >= -1e-9)
+    with pytest.raises(
+        ValueError, match="monotone must map numeric inputs, by name or number, to 1 or -1, got 2 for 'a'"
+    ):
+        TermwiseRegressor(monotone={"a": 2}).fit(frame, y)
+
+
+def test_hierarchy(rng):
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=120)
+    model = TermwiseRegressor(dictionary="pairs", hierarchy=True, target="data").fit(X, y)
+    inputs = model.fitted_terms_.basis.inputs_of(np.arange(model.n_terms_))
+    alone = {one[0] for one in inputs if len(one) == 1}
+    assert all(set(one) <= alone for one in inputs)
+    assert any(len(one) == 2 for one in inputs)
+
+
+def test_target_with_another_loss(rng):
+    X, y = rng.normal(size=(40, 2)), rng.poisson(1.0, 40)
+    with pytest.raises(ValueError, match="target must be 'auto' or 'data' with loss='poisson', got 'ridge'"):
+        TermwiseRegressor(loss="poisson", target="ridge").fit(X, y)
+
+
+# -- tables as people have them ----------------------------------------------------------------------------------------
+
+
+def test_missing_values_strings_and_many_levels(rng):
+    n = 240
+    city, a = rng.integers(30, size=n), rng.normal(size=n)
+    frame = pd.DataFrame({"a": a, "kind": rng.choice(["u", "v"], n), "city": [f"c{k}" for k in city]})
+    y = a + 2 * (frame["kind"] == "u") + rng.normal(size=30)[city] + 0.3 * rng.normal(size=n)
+    frame.loc[::6, "a"] = NAN
+    model = TermwiseRegressor(dictionary="additive", target="data").fit(frame, y)
+    names = " ".join(model.get_feature_names_out())
+    assert "mean(city)" in names
+    assert "kind=" in names
+    assert model.cv_error_ < 0.5
+    assert np.isfinite(model.predict(frame.assign(city="elsewhere"))).all()
+    np.testing.assert_allclose(model.predictor_.predict(frame), model.predict(frame), atol=1e-9)
+    with pytest.raises(ValueError, match="missing"):
+        TermwiseRegressor(missing="error").fit(frame, y)
+
+
+def test_a_rare_missing_value_may_be_in_one_fold(rng):
+    X = rng.normal(size=(60, 2))
+    X[3, 1] = NAN
+    assert np.isfinite(TermwiseRegressor().fit(X, X[:, 0]).predict(X)).all()
