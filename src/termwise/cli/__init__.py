@@ -27,7 +27,10 @@ TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
 Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "latex", "json"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
-BasisName = StrEnum("BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier", "lag"])
+BasisName = StrEnum(
+    "BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "hinges", "steps", "fourier", "lag"]
+)
+LossName = StrEnum("LossName", ["auto", "squared", "poisson", "gamma", "huber"])
 
 Columns = list[str] | None
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, messages on stderr.")]
@@ -186,7 +189,10 @@ def fit(
     task: Annotated[TaskKind, typer.Option(help="auto: strings and two whole numbers are classes.")] = TaskKind.auto,
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
     basis: Annotated[BasisName, typer.Option(help="Candidates. none: columns; lag: past values.")] = BasisName.auto,
-    size: Annotated[str | None, typer.Option(metavar="small|accurate|N", help="Number of terms.")] = None,
+    size: Annotated[str | None, typer.Option(metavar="readable|small|accurate|N", help="Number of terms.")] = None,
+    loss: Annotated[
+        LossName, typer.Option(help="What is minimised. poisson: counts; gamma: positive.")
+    ] = LossName.auto,
     drop: Annotated[Columns, typer.Option(metavar="COL", help="Column to exclude from the inputs; repeatable.")] = None,
     category: Annotated[Columns, typer.Option(metavar="COL", help="Numeric column to encode as categories.")] = None,
     missing: Annotated[
@@ -232,12 +238,12 @@ def fit(
 
     if hold_out is not None and not 0 < hold_out < 1:
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
-    if size not in (None, "small", "accurate") and not (size.isdecimal() and int(size) > 0):
-        raise UsageError(f"--size must be small, accurate or a number of terms, got {size}.")
+    if size not in (None, "readable", "small", "accurate") and not (size.isdecimal() and int(size) > 0):
+        raise UsageError(f"--size must be readable, small, accurate or a number of terms, got {size}.")
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
                          tuple(category or ()), tuple(missing or ()), time, impute,
-                         None if no_hold_out else hold_out, not no_hold_out, report, out, force)  # fmt: skip
+                         None if no_hold_out else hold_out, not no_hold_out, report, out, force, str(loss))  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 

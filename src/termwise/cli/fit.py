@@ -68,6 +68,7 @@ class FitOptions:
     report: Path | None = None
     out: Path | None = None
     force: bool = False
+    loss: str = "auto"
 
     @property
     def command(self) -> str:
@@ -78,6 +79,7 @@ class FitOptions:
             if value != option.default:
                 values = value if isinstance(value, tuple) else (value,)
                 words += [word for each in values for word in (f"--{option.name}", str(each))]
+        words += [] if self.loss == "auto" else ["--loss", self.loss]
         words += ["--impute"] * self.impute
         words += [] if self.hold_out is None else ["--hold-out", f"{self.hold_out:g}"]
         words += [] if self.score else ["--no-hold-out"]
@@ -286,6 +288,10 @@ def check_options(options: FitOptions, kind: str) -> None:
         remedy = "give a number of terms, or leave it out" if needs_number else "leave it out, or use --method auto"
         raise UsageError(f"--method {method} cannot do --size {size}: {remedy}.")
 
+    if options.loss != "auto" and (kind == "classification" or method not in ("auto", "forward")):
+        raise UsageError(f"--loss {options.loss} requires a target of numbers and --method auto or forward: leave it "
+                         "out.")  # fmt: skip
+
 
 def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
     """Return the estimator for these options and inputs."""
@@ -294,7 +300,9 @@ def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
     if method == "auto" and options.basis != "lag":
         flagship = tw.TermwiseClassifier if kind == "classification" else tw.TermwiseRegressor
         max_terms = max(number or 0, MAX_TERMS)
-        return flagship(size or "small", dictionary=DICTIONARIES[options.basis], random_state=seed, max_terms=max_terms)
+        own: dict[str, Any] = {} if options.loss == "auto" else {"loss": options.loss}
+        dictionary = DICTIONARIES[options.basis]
+        return flagship(size or "small", dictionary=dictionary, random_state=seed, max_terms=max_terms, **own)
     if method == "prefilter":
         limit: dict[str, Any] = {} if size is None else {"max_terms": size, "criterion": None}
         if options.basis == "none":
@@ -306,7 +314,10 @@ def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
     if method in ("auto", "forward"):
         forward = tw.ForwardClassifier if kind == "classification" else tw.ForwardRegressor
         criterion = None if number else "loo" if size == "accurate" else "tcr"
-        return forward(basis, refit_alpha="loo", criterion=criterion, max_terms=number)
+        if options.loss not in ("auto", "squared"):
+            return forward(basis, criterion=criterion, max_terms=number, loss=options.loss)
+        refit = None if kind == "classification" else "loo"
+        return forward(basis, refit_alpha=refit, criterion=criterion, max_terms=number)
     limit = {"max_terms": number} if method == "evidence" else {}
     return REGRESSORS[method](basis, **limit)
 
@@ -328,6 +339,8 @@ def make_basis(options: FitOptions, X: Any) -> Any:
         "smooth": [tw.SmoothBasis(centers=centers, random_state=seed)],
         "relevant": [tw.SmoothBasis(centers=centers, random_state=seed, relevance="auto")],
         "anova": [tw.AnovaBasis()],
+        "hinges": [tw.AnovaBasis(functions=("linear", "hinge"))],
+        "steps": [tw.AnovaBasis(functions=("linear", "step"))],
         "fourier": [tw.FourierBasis()],
     }
     front, last = steps[name][:-1], steps[name][-1]
