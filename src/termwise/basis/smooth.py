@@ -81,8 +81,8 @@ class SmoothBasis(Basis):
         clipped to the range, too. "continue": the formula holds everywhere, and Gaussians vanish far away.
 
     min_count : float, default=0
-        Exclude Gaussians that are supported by fewer samples than this, counted as `(sum g^2)^2 / sum g^4` as in
-        `AnovaBasis`: those on isolated samples, whose weights do not generalise.
+        Exclude Gaussians that are supported by fewer distinct samples than this, and than a tenth of all, counted as
+        `(sum g^2)^2 / sum g^4` as in `AnovaBasis`: those on isolated samples, whose weights do not generalise.
 
     Attributes
     ----------
@@ -206,7 +206,8 @@ class SmoothBasis(Basis):
         """Exclude Gaussians that are supported by too few of the distinct samples."""
         squares = self.evaluate(X).astype(np.float64) ** 2
         fourth = np.maximum(np.sum(squares**2, axis=0), np.finfo(np.float64).tiny)
-        kept = np.flatnonzero((self.columns_ >= 0) | (squares.sum(axis=0) ** 2 / fourth >= self.min_count))
+        least = min(self.min_count, len(X) / 10)
+        kept = np.flatnonzero((self.columns_ >= 0) | (squares.sum(axis=0) ** 2 / fourth >= least))
         for name in self._per_term:
             setattr(self, name, getattr(self, name)[kept])
 

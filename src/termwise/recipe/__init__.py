@@ -98,8 +98,9 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     cv_error_std_ : float
         Its standard error over samples.
     n_candidates_ : int
-        Number of distinct candidate functions of all dictionaries that were searched, counted on the largest training
-        set of the first cross-validation, or on all samples for the chosen dictionary if that is more.
+        Number of candidate functions of all dictionaries that were searched, those of a dictionary that is contained in
+        another one not counted again, on the largest training set of the first cross-validation, or on all samples for
+        the chosen dictionary if that is more.
     categories_ : dict
         The categories of each categorical column.
     choice_ : RecipeChoice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -71,27 +72,39 @@ class BootstrapChoices:
             found[model] = found.get(model, 0.0) + left_out / total
         return found
 
-    def calibration(self) -> tuple[float, Floats]:
-        """Slope and shift of the probabilities, from the scores of chosen models for the rows left out."""
+    def log_odds(self, model: tuple[int, int]) -> list[Floats]:
+        """Out-of-fold scores of a model in each repeat, calibrated on all rows: the scale of scores differs."""
+        place, k = model
+        slope, shift = self.trials[place].calibration_at(k)
+        return [slope * (one + shift) for one in self.trials[place].scores(k)]
+
+    @cached_property
+    def overconfidence(self) -> tuple[float, Floats]:
+        """Slope and shift for calibrated scores of the chosen models, from the rows left out of the choice."""
         Y, sample_weight = self.trials[0].Y, self.trials[0].sample_weight
         scores, labels, weights = [], [], []
-        for (i, k), weight in self.weights().items():
-            repeats = self.trials[i].scores(k)
+        for model, weight in self.weights().items():
+            repeats = self.log_odds(model)
             scores += [one[weight > 0] for one in repeats]
             labels += [Y[weight > 0]] * len(repeats)
             weights += [(sample_weight * weight)[weight > 0] / len(repeats)] * len(repeats)
         squeeze = (slice(None), 0) if Y.shape[1] == 1 else slice(None)
         return calibrate(np.concatenate(scores)[squeeze], np.concatenate(labels)[squeeze], np.concatenate(weights))
 
+    def calibration(self, trial: Trial, k: int) -> tuple[float, Floats]:
+        """Slope and shift of the probabilities of a model, corrected for the choice."""
+        (slope, shift), (factor, change) = trial.calibration_at(k), self.overconfidence
+        return factor * slope, shift + change / slope
+
     def error(self) -> ProcedureError:
         """Return the mean loss of the chosen models over the rows left out."""
         first, rate = self.trials[0], None
         share, Y, n = first.share, first.Y, float(first.sample_weight.sum())
         if first.labels:
-            slope, shift = self.calibration()
+            slope, shift = self.overconfidence
             losses, wrong = np.zeros(len(Y)), np.zeros(len(Y))
-            for (i, k), weight in self.weights().items():
-                scores = np.array(self.trials[i].scores(k)) + shift
+            for model, weight in self.weights().items():
+                scores = np.array(self.log_odds(model)) + shift
                 losses += weight * np.mean([log_losses(one, Y, slope) for one in scores], axis=0) / first.null_loss
                 wrong += weight * np.mean(misclassified(scores, Y), axis=0)
             rate = float(share @ wrong)

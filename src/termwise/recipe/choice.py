@@ -135,8 +135,11 @@ def choose_model(
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
-    counts = {trial.name: max(path.n_candidates for path in trial.repeats[0].paths) for trial in first}
-    n_candidates = distinct_candidates(counts, bases, X.shape[1])
+    counts = [
+        {trial.name: trial.repeats[0].paths[k].n_candidates for trial in first}
+        for k in range(len(first[0].repeats[0].paths))
+    ]
+    n_candidates = max(distinct_candidates(one, bases, X.shape[1]) for one in counts)
     alternatives = {}
     for size in SIZES:
         place, k = choose_among(final, options._replace(size=size), settings)
@@ -148,7 +151,7 @@ def choose_model(
     inflation = np.sqrt(max(1.0, procedure.error / chosen_error)) if chosen_error and not options.labels else 1.0
     calibration = best.calibration(length) if options.labels else []
     if 0 < n_terms < len(calibration):
-        calibration[n_terms] = bootstrap.calibration()  # that of the best of many models is too steep
+        calibration[n_terms] = bootstrap.calibration(best, n_terms)  # that of the best of many models is too steep
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
                         groups=groups, reference=reference, labels=options.labels, loss=best.loss,
                         loss_alpha=settings.loss_alpha, hierarchy=options.hierarchy, alternatives=alternatives,
@@ -169,7 +172,7 @@ def try_first(search: Search, options: RecipeOptions, targets: list[str], length
         return [trial for trials in tried for trial in search.reported(trials)]
 
     names = list(search.bases)
-    if options.dictionary != "auto" or options.target not in ("auto", "pooled"):
+    if options.dictionary != "auto" or not set(targets) - set(REFERENCES):
         return trials_of(names, targets)
     rough = [name for name in names if DICTIONARIES[name].rough]
     others = [name for name in names if name not in rough]

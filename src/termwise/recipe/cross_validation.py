@@ -236,6 +236,7 @@ class Trial:
     labels: bool = False
     members: tuple[Member, ...] = ()  # of an ensemble
     loss: Loss | None = None  # of the models; None: the squared error
+    calibrations: dict[int, tuple[float, Floats]] = field(default_factory=dict, init=False)  # computed so far
 
     @cached_property
     def share(self) -> Floats:
@@ -283,11 +284,16 @@ class Trial:
         return [one.predictions(self.Y)[k] for one in self.repeats]
 
     def calibration(self, max_terms: int) -> list[tuple[float, Floats]]:
-        """Slope and shift of the probabilities at every size, from the out-of-fold scores of all repeats."""
-        Y, weight = np.tile(self.Y, (len(self.repeats), 1)), np.tile(self.sample_weight, len(self.repeats))
-        scores = np.concatenate([one.predictions(self.Y)[: max_terms + 1] for one in self.repeats], axis=1)
-        one_output = Y.shape[1] == 1
-        return [calibrate(S[:, 0] if one_output else S, Y[:, 0] if one_output else Y, weight) for S in scores]
+        """Slope and shift of the probabilities at every size."""
+        return [self.calibration_at(k) for k in range(min(max_terms, len(self.losses) - 1) + 1)]
+
+    def calibration_at(self, k: int) -> tuple[float, Floats]:
+        """Slope and shift of the probabilities with k terms, from the out-of-fold scores of all repeats."""
+        if k not in self.calibrations:
+            Y, weight = np.tile(self.Y, (len(self.repeats), 1)), np.tile(self.sample_weight, len(self.repeats))
+            squeeze = (slice(None), 0) if Y.shape[1] == 1 else slice(None)
+            self.calibrations[k] = calibrate(np.concatenate(self.scores(k))[squeeze], Y[squeeze], weight)
+        return self.calibrations[k]
 
     @cached_property
     def readable(self) -> int:
