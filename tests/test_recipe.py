@@ -237,7 +237,10 @@ def test_hierarchy(rng):
 
 def test_target_with_another_loss(rng):
     X, y = rng.normal(size=(40, 2)), rng.poisson(1.0, 40)
-    with pytest.raises(ValueError, match="target must be 'auto' or 'data' with loss='poisson', got 'ridge'"):
+    pattern = (
+        "target must be 'auto' or 'data' with loss='poisson', got 'ridge': other targets are fitted by least squares"
+    )
+    with pytest.raises(ValueError, match=pattern):
         TermwiseRegressor(loss="poisson", target="ridge").fit(X, y)
 
 

@@ -171,17 +171,17 @@ def try_first(search: Search, options: RecipeOptions, targets: list[str], length
         tried = search.try_dictionaries(names, some, length, search.folds[:1]) if names and some else []
         return [trial for trials in tried for trial in search.reported(trials)]
 
-    names = list(search.bases)
-    if options.dictionary != "auto" or not set(targets) - set(REFERENCES):
+    names, plain = list(search.bases), [target for target in targets if target not in REFERENCES]
+    if not isinstance(options.target, str) or not plain:
         return trials_of(names, targets)
-    rough = [name for name in names if DICTIONARIES[name].rough]
+    rough = [name for name in names if DICTIONARIES[name].rough and options.dictionary == "auto"]
     others = [name for name in names if name not in rough]
-    plain = [target for target in targets if target not in REFERENCES]
     found = trials_of(others, plain)
-    if len(search.folds[0].X) >= search.settings.rough_rows and search.favours_boosting(found):
-        references = [target for target in targets if target in REFERENCES]
+    enough = len(search.folds[0].X) >= search.settings.rough_rows
+    references = [target for target in targets if target in REFERENCES]
+    if enough and (rough or references) and search.favours_boosting(found):
         found += trials_of(rough, targets)
-        found += trials_of([name for name in others if DICTIONARIES[name].reproduces], references)
+        found += trials_of([name for name in others if search.targets_of(name, references)], references)
     return found
 
 
