@@ -264,6 +264,17 @@ def test_missing_values_strings_and_many_levels(rng):
         TermwiseRegressor(missing="error").fit(frame, y)
 
 
+def test_identifiers_are_left_out(rng):
+    frame = pd.DataFrame({"rownames": np.arange(1, 81), "a": rng.normal(size=80), "who": [f"p{i}" for i in range(80)]})
+    y = frame["a"] + 0.1 * frame["rownames"] + 0.1 * rng.normal(size=80)
+    model = TermwiseRegressor(dictionary="additive").fit(frame, y)
+    assert not any("rownames" in name or "who" in name for name in model.get_feature_names_out())
+    assert "left out, since they number or name the rows: rownames, who" in model.summary()
+    new = frame.assign(who="somebody else", rownames=1000)
+    np.testing.assert_array_equal(model.predict(new), model.predict(frame))
+    np.testing.assert_allclose(model.predictor_.predict(new), model.predict(frame))
+
+
 def test_a_rare_missing_value_may_be_in_one_fold(rng):
     X = rng.normal(size=(60, 2))
     X[3, 1] = NAN

@@ -277,6 +277,21 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.encodings_ = [replace(one, missing=one.missing or bool(some)) for one, some in pairs]
         return self
 
+    def exclude(self, names: Iterable[str]) -> Self:
+        """Leave out columns, in place: they must be there, but have no encoded columns, and may hold anything.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of columns, such as those that `id_columns` finds.
+        """
+        names = set(names)
+        self.encodings_ = [
+            replace(one, categories=(), codes=(), missing=True) if one.name in names else one for one in self.encodings_
+        ]
+        self.categories_ = {name: values for name, values in self.categories_.items() if name not in names}
+        return self
+
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that was not seen in `fit`, by the names of columns that have some.
 
@@ -289,7 +304,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = self._validate(X, reset=False)
         counts: dict[str, int] = {}
         for one in self.encodings_:
-            if one.kind == "category":
+            if one.kind == "category" and one.codes:
                 known = (*one.categories, *one.others)
                 count = int(np.sum(positions(table[one.name], known, UNSEEN) == UNSEEN))
                 counts |= {one.name: count} if count else {}

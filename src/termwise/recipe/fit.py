@@ -15,9 +15,9 @@ from sklearn.utils import column_or_1d
 
 from termwise._arrays import as_columns, rows_of
 from termwise._checks import check_choice, check_number, check_total
-from termwise.basis import SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
-from termwise.basis.encoder import is_frame
+from termwise.basis.encoder import LEVEL, is_frame
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
@@ -162,6 +162,8 @@ def read_recipe(
     encoder = TableEncoder(
         missing=estimator.missing, max_levels=settings.max_levels, min_count=settings.min_level_rows
     ).fit(rows_of(frame, used) if is_frame(frame) else frame)
+    if is_frame(frame):
+        encoder.exclude(id_columns(rows_of(frame, used)))
     expect_missing(encoder, frame)  # in rows of weight zero
     encoded = encoder.transform(frame)
     warn_of_rounded_inputs(encoder.get_feature_names_out(), filled(encoded[used]), data)
@@ -251,6 +253,11 @@ def check_blocks(groups: Any, n: int) -> NDArray[np.intp]:
     return numbers
 
 
+def encodings_of(basis: Any) -> list[Any]:
+    """Return how the columns of a table are encoded, where they are."""
+    return basis[0].encodings_ if isinstance(basis, Pipeline) and isinstance(basis[0], TableEncoder) else []
+
+
 def describe_choice(estimator: Any) -> list[str]:
     """Return the lines of a summary about the choice of a model and its terms."""
     choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
@@ -285,7 +292,14 @@ def describe_choice(estimator: Any) -> list[str]:
             listed = [f"{names[j]} {part.relevance_[j]:.2g}" for j in order[:listed_inputs]]
             more = f" and {len(order) - len(listed)} more" if len(order) > len(listed) else ""
             lines.append(f"ARD relevance (inverse length-scale) of standardised inputs: {', '.join(listed)}{more}")
+    if left_out := [one.name for one in encodings_of(basis) if not one.codes]:
+        lines.append(f"left out, since they number or name the rows: {', '.join(left_out)}")
     if estimator.categories_:
-        listed = [f"{name}: {', '.join(map(str, values))}" for name, values in estimator.categories_.items()]
-        lines.append(f"one-hot encoded categories: {'; '.join(listed)}")
+        few = {one.name for one in encodings_of(basis) if LEVEL not in one.codes}
+        listed = [
+            f"{name}: {', '.join(map(str, kinds))}" for name, kinds in estimator.categories_.items() if name in few
+        ]
+        means = [f"{name} ({len(kinds)})" for name, kinds in estimator.categories_.items() if name not in few]
+        lines += [f"one-hot encoded categories: {'; '.join(listed)}"] * bool(listed)
+        lines += [f"categories encoded by means of the targets (levels): {', '.join(means)}"] * bool(means)
     return lines
