@@ -145,7 +145,8 @@ def _unfitted() -> Any:
             yield title, clone(model).set_params(basis=basis), X, TWO if two else THREE
     for dictionary in ("linear", "additive", "pairs", "smooth", "relevant"):
         yield f"TermwiseRegressor {dictionary}", TermwiseRegressor(6, dictionary=dictionary), X, y
-        yield f"TermwiseClassifier {dictionary}", TermwiseClassifier(6, dictionary=dictionary), X, THREE
+        target = "ridge" if dictionary == "relevant" else "data"  # of two classes, below, any target
+        yield f"TermwiseClassifier {dictionary}", TermwiseClassifier(6, dictionary=dictionary, target=target), X, THREE
     yield "TermwiseRegressor frame", TermwiseRegressor(12, dictionary="pairs"), FRAME, Y_FRAME
     yield "TermwiseRegressor outputs", TermwiseRegressor(4, dictionary="pairs"), X, Y
     yield "TermwiseClassifier frame", TermwiseClassifier(6, dictionary="additive"), FRAME, TWO

@@ -286,7 +286,7 @@ def test_every_method_with_every_basis(folder, tmp_path, method, basis):
      ("-t y --basis rbf", "--method auto has no --basis rbf: use --method forward --basis rbf, or one of auto, none"),
      ("-t y --method ridge --size 3", "--method ridge cannot do --size 3: leave it out, or use --method auto."),
      ("-t y --method evidence --size small", "--method evidence cannot do --size small: give a number of terms"),
-     ("-t y --size many", "--size must be small, accurate or a number of terms, got many."),
+     ("-t y --size many", "--size must be readable, small, accurate or a number of terms, got many."),
      ("-t y --hold-out 1.5", "--hold-out must be between 0 and 1, got 1.5: use --no-hold-out to hold out none."),
      ("-t y --method magic", "'magic' is not one of")],
 )  # fmt: skip
@@ -631,6 +631,17 @@ def test_fit_prints_effects_and_scores_of_probabilities(folder, tmp_path):
     assert re.search(r"log loss 0\.\d+, AUC 0\.\d+, calibration slope \S+, expected calibration error 0\.\d+", said)
     assert "confusion matrix of out-of-fold predictions" in said
     assert "predicted high predicted low" in said
+
+
+def test_fit_and_report_of_counts(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 60))
+    pd.DataFrame({"a": a, "b": b, "y": rng.poisson(np.exp(0.7 * a))}).to_csv(tmp_path / "t.csv", index=False)
+    options = "--loss", "poisson", "--size", "readable", "--basis", "none", "--task", "regression"
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", *options, "-o", tmp_path / "m.json")
+    assert "TermwiseRegressor" in words(result)
+    assert invoke("report", tmp_path / "m.json", tmp_path / "t.csv", "-o", tmp_path / "r.html").exit_code == 0
+    assert '"error_name":"deviance"' in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_probabilities_require_a_classifier(folder, model):

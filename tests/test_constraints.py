@@ -99,7 +99,7 @@ def test_products_come_after_their_main_effects(basis, rng):
 def test_signs_of_the_functions(rng):
     X = pd.DataFrame({"dose": rng.uniform(size=200), "age": rng.uniform(size=200), "on": rng.integers(0, 2, 200)})
     basis = AnovaBasis(functions=("linear", "bump", "hinge", "step"), n_knots=2, monotone={"dose": 1, 2: -1}).fit(X)
-    signs = dict(zip(basis.get_feature_names_out(), basis.signs_, strict=True))
+    signs = dict(zip(basis.get_feature_names_out(), basis.weight_signs_, strict=True))
     assert basis.monotone_.tolist() == [1, 0, -1]
     t, s = (f"{t:.2g}" for t in (basis.knots_[0, 0], basis.knots_[1, 0]))
     assert signs["dose"] == signs[f"hinge(dose > {t})"] == signs[f"dose > {t}"] == 1

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import Ridge
-from sklearn.metrics import confusion_matrix, r2_score
+from sklearn.metrics import confusion_matrix, log_loss, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -184,9 +184,14 @@ def test_cross_validation_of_the_flagship(sample):
     assert facts["path"][2]["cv"] == pytest.approx(model.trials_[title][2] * y.var(), rel=1e-4)
     assert [trial["name"] for trial in facts["trials"]] == list(model.trials_)
     labels = np.where(y > 0, 1, 0)
-    staged = diagnostics.facts(TermwiseClassifier(dictionary="linear").fit(X, labels), X, labels)
+    staged = diagnostics.facts(TermwiseClassifier(dictionary="linear", target="ridge").fit(X, labels), X, labels)
     assert "reduction" not in staged["path"][1]
     assert {"cv", "loo_error"} <= set(staged["criteria"])
+    logistic = TermwiseClassifier(dictionary="linear", target="data").fit(X, labels)
+    facts = diagnostics.facts(logistic, X, labels)
+    deviance = 2 * log_loss(labels, np.full(len(y), labels.mean()))
+    assert facts["path"][1]["cv"] == pytest.approx(logistic.trials_["linear"][1] * deviance, rel=1e-4)
+    assert facts["criteria"] == ["cv", "loo", "bic", "loo_error"]
 
 
 def test_criteria_along_the_penalty(sample):

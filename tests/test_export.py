@@ -216,7 +216,7 @@ def test_awkward_names_do_no_harm(tmp_path):
     table = pd.DataFrame(X, columns=AWKWARD[:4])
     table[AWKWARD[4]] = pd.Categorical([AWKWARD[i % 5] for i in range(N)])
     labels = np.array([AWKWARD[i % 5] for i in range(N)])
-    predictor = TermwiseClassifier(8, dictionary="linear").fit(table, labels).predictor_
+    predictor = TermwiseClassifier(8, dictionary="linear", target="data").fit(table, labels).predictor_
     library = compiled([c.source(predictor._program, name="awkward")], tmp_path, "awkward")
     names = (ctypes.c_char_p * 5).in_dll(library, "awkward_classes")
     assert [name.decode() for name in names] == predictor.classes

@@ -184,7 +184,7 @@ def test_sql_of_awkward_names():
     table[AWKWARD[4]] = [AWKWARD[i % 5] for i in range(N)]
     labels = np.array([AWKWARD[i % 5] for i in range(N)])
     categories = table.assign(**{AWKWARD[4]: pd.Categorical(table[AWKWARD[4]])})
-    predictor = TermwiseClassifier(8, dictionary="linear").fit(categories, labels).predictor_
+    predictor = TermwiseClassifier(8, dictionary="linear", target="data").fit(categories, labels).predictor_
     for run in DATABASES:
         found = run(predictor.to_sql("a -- b; DROP"), "a -- b; DROP", table)
         assert found["label"].tolist() == predictor.predict(categories).tolist()

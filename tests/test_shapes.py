@@ -102,7 +102,7 @@ def test_pickles_of_earlier_versions_are_readable(X):
     """These have none of the attributes that came with other functions than bumps."""
     basis = AnovaBasis(n_centers=2, min_count=5).fit(X)
     state = basis.__getstate__()
-    new = ("functions", "n_knots", "groups", "monotone", "knots_", "monotone_", "signs_", "missing_")
+    new = ("functions", "n_knots", "groups", "monotone", "knots_", "monotone_", "weight_signs_", "missing_")
     old = AnovaBasis.__new__(AnovaBasis)
     old.__setstate__({name: value for name, value in state.items() if name not in new})
     np.testing.assert_array_equal(old.transform(X), basis.transform(X))

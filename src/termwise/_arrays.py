@@ -220,6 +220,8 @@ def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of an array, a nested list, a sparse matrix or a data frame."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if sp.issparse(X):
+        return X.tocsr()[rows]  # other formats have no rows
     X = X if hasattr(X, "shape") else np.asarray(X)  # lists of lists
     return at(X, rows) if is_foreign(X) else X[rows]
 

@@ -93,7 +93,7 @@ class AnovaBasis(Basis):
     monotone : dict, default=None
         Inputs whose effect must not decrease, +1, or not increase, -1, by their index or name. They have ramps in place
         of bumps, and products only with functions that are not negative; the model is monotone if the weights have the
-        signs `signs_`, which the forward estimators see to. Inputs that are not named are free.
+        signs `weight_signs_`, which the forward estimators see to. Inputs that are not named are free.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class AnovaBasis(Basis):
         Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none. The
         next numbers are those of hinges above, hinges below, steps above and steps below each of the `n_knots` knots,
         and of the ramps from the lowest value and from each knot.
-    signs_ : ndarray of shape (p,)
+    weight_signs_ : ndarray of shape (p,)
         Sign that the weight of each function must have for the model to be `monotone`; 0 where it is free.
     centers_ : ndarray of shape (d, n_centers)
         Centres of the bumps of each input, ascending; NaN where there are fewer.
@@ -167,7 +167,7 @@ class AnovaBasis(Basis):
     ['x0 > 3.5 and x2 <= 5.5']
     """
 
-    _per_term = ("inputs_", "bumps_", "signs_")
+    _per_term = ("inputs_", "bumps_", "weight_signs_")
     allows_missing = True
 
     def __init__(
@@ -197,7 +197,7 @@ class AnovaBasis(Basis):
         missing: dict[str, Any] = {"functions": ("linear", "bump"), "n_knots": 10, "groups": None, "monotone": None}
         if "centers_" in state:
             d, p = len(state["centers_"]), len(state["inputs_"])
-            missing |= {"knots_": np.empty((d, 0)), "monotone_": np.zeros(d, int), "signs_": np.zeros(p, int)}
+            missing |= {"knots_": np.empty((d, 0)), "monotone_": np.zeros(d, int), "weight_signs_": np.zeros(p, int)}
             missing |= {"missing_": np.zeros(d, bool)}
         super().__setstate__({**missing, **state})
 
@@ -225,7 +225,7 @@ class AnovaBasis(Basis):
             x = distinct[:, j]
             knots = find_knots(x[~np.isnan(x)] if self.missing_[j] else x, self.n_knots, self.min_count)
             self.knots_[j, : len(knots)] = knots
-        self.inputs_, self.bumps_, self.signs_ = self._eligible_terms(distinct, groups)
+        self.inputs_, self.bumps_, self.weight_signs_ = self._eligible_terms(distinct, groups)
 
     def _place_bumps(self, distinct: Floats, binary: NDArray[np.bool_], deviations: Floats, n_centers: int) -> None:
         """Set the centres and widths of the bumps, from the different samples."""

@@ -166,7 +166,7 @@ class UnionBasis(Basis):
         return [basis.n_functions for basis in self.bases_]
 
     @property
-    def signs_(self) -> NDArray[np.intp]:
+    def weight_signs_(self) -> NDArray[np.intp]:
         """Signs that the weights must have for the model to be monotone, as in `AnovaBasis`."""
         free = np.zeros(self.n_features_in_, dtype=np.intp)
         directions = [getattr(basis, "monotone_", free) for basis in self.bases_]
@@ -175,7 +175,7 @@ class UnionBasis(Basis):
                 f"bases must have the same monotone inputs, got {[each.tolist() for each in directions]}: functions of "
                 "the other bases need not be monotone."
             )
-        signs = [getattr(basis, "signs_", np.zeros(basis.n_functions, dtype=np.intp)) for basis in self.bases_]
+        signs = [getattr(basis, "weight_signs_", np.zeros(basis.n_functions, dtype=np.intp)) for basis in self.bases_]
         return np.concatenate(signs)[self.places_]
 
     def take(self, indices: ArrayLike) -> Self:

@@ -57,7 +57,7 @@ def find_constraints(estimator: Any, candidates: Candidates) -> Constraints | No
 
 def required_signs(basis: Any) -> NDArray[np.intp] | None:
     """Return the signs that the weights of the functions of a fitted basis must have, if it has such."""
-    return getattr(basis.steps[-1][1] if isinstance(basis, Pipeline) else basis, "signs_", None)
+    return getattr(basis.steps[-1][1] if isinstance(basis, Pipeline) else basis, "weight_signs_", None)
 
 
 def read_bounds(bounds: Any, candidates: Candidates) -> list[tuple[Any, tuple[float, float]]]:

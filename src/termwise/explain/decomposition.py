@@ -131,8 +131,10 @@ def columns_of(basis: Any, columns: NDArray[np.intp]) -> list[tuple[int, ...]]:
     """Columns that each function depends on; without a basis the functions are columns."""
     if basis is None:
         return inputs_of_columns(None, columns)
-    parts = list(basis.bases_) if isinstance(basis, UnionBasis) else [basis]
-    if not all(isinstance(part, AnovaBasis | SmoothBasis | UnionBasis) for part in parts):
+    if isinstance(basis, UnionBasis):
+        every = [inputs for part in basis.bases_ for inputs in columns_of(part, columns)]
+        return [every[place] for place in basis.places_]
+    if not isinstance(basis, AnovaBasis | SmoothBasis):
         raise ValueError(joint_inputs(basis))
     return inputs_of_columns(basis, np.arange(basis.n_functions))
 

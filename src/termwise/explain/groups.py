@@ -53,7 +53,9 @@ class EffectGroup:
 
 
 def effect_name(inputs: Sequence[str]) -> str:
-    """Return the name of the effect of some inputs, such as "age and bmi"."""
+    """Return the name of the effect of some inputs, such as "age and bmi", or "constant" for a term of none."""
+    if not inputs:
+        return "constant"
     *others, last = inputs if len(inputs) <= MAX_NAMED else (*inputs[:MAX_NAMED], f"{len(inputs) - MAX_NAMED} more")
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -80,7 +82,7 @@ def list_groups(
     found = []
     for j, (key, inputs) in enumerate(names.items()):
         own = tuple(terms.get(key, ()))
-        n_terms = sum(len(some) for other, some in terms.items() if set(key) <= set(other))
+        n_terms = sum(len(some) for other, some in terms.items() if set(key) <= set(other)) if key else len(own)
         found.append(EffectGroup(inputs, own, n_terms, None if shares is None else float(shares[j].mean())))
     return sorted(found, key=lambda group: (-(group.share or 0.0), -group.n_terms))
 

@@ -173,11 +173,11 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
     for row in rows:
         if error_rates.get(row["size"]) is not None:
             row["loo_error"] = error_rates[row["size"]]
-    if hasattr(model, "trials_"):  # errors as a share of the variance, here in units of the other criteria
-        errors, variance = model.trials_[model.choice_.title], rows[0]["uev"] * (1 - 1 / path.n_samples)
+    if hasattr(model, "trials_"):  # errors as a share of that of a constant, here in units of the other criteria
+        errors, constant = model.trials_[model.choice_.title], error_of_a_constant(path, rows[0])
         for row in rows:
             if row["size"] < len(errors):
-                row["cv"] = round_significant(errors[row["size"]] * variance)
+                row["cv"] = round_significant(errors[row["size"]] * constant)
     criteria = [name for name in ("cv", *path.criteria, "loo_error") if any(name in row for row in rows)]
     choices = {}
     for name in criteria:
@@ -191,6 +191,15 @@ def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata
     named = {} if path.error_name == "squared error" else {"error_name": path.error_name}
     found = {"criteria": criteria, "choices": choices, "path": rows, "sizes": sizes}
     return {**found, "path_terms": names, "path_inputs": inputs, **named}
+
+
+def error_of_a_constant(path: Any, first: Metadata) -> float:
+    """Error of the model without terms in the unit of the criteria: of the targets, also where a signal was fitted."""
+    if "uev" in first:
+        return first["uev"] * (1 - 1 / path.n_samples)  # the variance
+    training = path.training()
+    share = training.samples.sample_weight / training.samples.sample_weight.sum()
+    return float(share @ training.models.losses[0].error(training.samples.Y, training.null_eta))
 
 
 def path_rows(path: Any, names: list[str]) -> list[Metadata]:

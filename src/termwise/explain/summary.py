@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from termwise.explain.groups import EffectGroup, effect_groups, large_effects, term_groups
 from termwise.explain.resolve import Metadata, resolve, round_significant
 
@@ -46,9 +44,8 @@ def effect_lines(groups: Sequence[EffectGroup], max_effects: int) -> list[str]:
 def larger_sizes(model: Any) -> list[Metadata]:
     """Return sizes of an automatic estimator with more terms and a smaller cross-validated error than its own.
 
-    They are the `alternatives` of its `choice_`, by the name of the size the number of terms and the error, or, for
-    `size="small"`, the minimum over everything that was tried. Errors are those of single models, not corrected for the
-    choice, like those of `trials_`.
+    They are the `alternatives` of its `choice_`. Errors are those of single models, not corrected for the choice, like
+    those of `trials_`.
 
     Returns
     -------
@@ -60,16 +57,11 @@ def larger_sizes(model: Any) -> list[Metadata]:
         return []
     own = choice.trials[choice.title]
     own_error = float(own[min(choice.n_terms, len(own) - 1)])
-    sizes = dict(getattr(choice, "alternatives", None) or {})
-    if not sizes and model.size == "small":
-        trial = min(choice.trials.values(), key=np.min)
-        sizes["accurate"] = int(np.argmin(trial)), float(np.min(trial))
-    own_error = sizes.get(model.size, (0, own_error))[1]
     return [
         {"size": name, "n_terms": int(n_terms), "error": round_significant(error, 4),
          "own_error": round_significant(own_error, 4)}
-        for name, (n_terms, error) in sorted(sizes.items(), key=lambda item: item[1])
-        if n_terms > model.n_terms_ and error < own_error
+        for name, (n_terms, error) in sorted(choice.alternatives.items(), key=lambda item: item[1])
+        if name != model.size and n_terms > model.n_terms_ and error < own_error
     ]  # fmt: skip
 
 

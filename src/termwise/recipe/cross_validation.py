@@ -174,7 +174,7 @@ def fit_training_design(basis: Basis, X: NDArray, Y: Floats) -> tuple[Any, Any]:
 def constraints_of(basis: Basis, hierarchy: bool) -> dict[str, Any]:
     """Return the arguments of `nested_paths` that constrain the terms of a fitted basis."""
     found: dict[str, Any] = {}
-    signs = getattr(basis, "signs_", None)
+    signs = getattr(basis, "weight_signs_", None)
     if signs is not None and np.any(signs):
         found["signs"] = signs
     if hierarchy:
