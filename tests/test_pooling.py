@@ -16,7 +16,7 @@ from test_flagship import FixedPredictions, cross_validate, with_settings
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.linalg.least_squares import Problem, WeightedRows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.cross_validation import Trial, ensemble_paths, stack
+from termwise.recipe.cross_validation import TrainingDesign, Trial, ensemble_paths, stack
 from termwise.recipe.folds import Folds, group_folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
@@ -197,7 +197,8 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     pool = [Member("pairs", targets[0], 4, 0.5), Member("smooth", targets[1], 3, 0.3), Member("pairs", "data", 0, 0.2)]
     by_name = dict(zip(("pairs", "smooth"), parts, strict=True))
     fitted = dict(zip(("pairs", "smooth"), bases, strict=True))
-    stage, terms = EnsembleTarget.fit(pool, fitted, by_name, X, Y, rows, None, ALPHA)
+    designs = {name: TrainingDesign(basis, by_name[name], basis, X) for name, basis in fitted.items()}
+    stage, terms = EnsembleTarget.fit(pool, designs, X, Y, rows, None, ALPHA)
     members = []
     for one, candidates, member in zip(parts, (parts[0], parts[1]), pool[:2], strict=True):
         ridge = None

@@ -134,8 +134,19 @@ class LevelMeans(Basis):
         y : array-like of shape (n,) or (n, q)
             Targets.
         """
-        table = self._fit_table(self._check(X, reset=True), y)
-        return design_matrix(self.basis_, table)
+        return design_matrix(self.basis_, self.fit_table(X, y))
+
+    def fit_table(self, X: ArrayLike, y: Any = None) -> NDArray:
+        """Fix the functions, and return the inputs of the basis for the training samples, with cross-fitted effects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training inputs.
+        y : array-like of shape (n,) or (n, q)
+            Targets.
+        """
+        return self._fit_table(self._check(X, reset=True), y)
 
     def _fit_table(self, X: NDArray, y: Any) -> NDArray:
         """Learn the effects, and the functions from the inputs with cross-fitted effects, which are returned."""

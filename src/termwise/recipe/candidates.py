@@ -13,10 +13,10 @@ from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design, as_design
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.choice import RecipeChoice
-from termwise.recipe.cross_validation import constraints_of, fit_training_design
+from termwise.recipe.cross_validation import TrainingDesign, constraints_of
 from termwise.recipe.dictionaries import Samples
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import REFERENCES, EnsembleTarget, FirstStage, Reference, ReferenceTarget, RidgeTarget
+from termwise.recipe.targets import REFERENCES, EnsembleTarget, FirstStage, Reference, ReferenceTarget
 from termwise.selection.glm import GlmModels, glm_path
 from termwise.selection.nested import NestedModels, nested_paths
 
@@ -40,7 +40,8 @@ def fit_candidates(
     (basis,) = choice.bases.values()
     some = evenly(len(used), settings.path_rows)
     rows = part if len(some) == len(used) else part[some]
-    fitted, design = fit_training_design(basis, rows, Y[some].astype(np.float64))
+    training = TrainingDesign.fit(basis, rows, Y[some].astype(np.float64))
+    fitted, design = training.basis, training.G
     if choice.target in REFERENCES:
         return fit_to_reference(choice, fitted, X, Samples(part, Y.astype(np.float64), sample_weight), some, settings)
     if len(some) == len(used):
@@ -57,7 +58,7 @@ def fit_candidates(
         G = fitted.transform(X)
     if choice.target == "data":
         return fitted, G, None
-    return fitted, G, RidgeTarget.of_basis(fitted, part, G if every else G[used], Y, sample_weight)
+    return fitted, G, training.ridge(Y, sample_weight)
 
 
 def all_rows(basis: Basis, X: NDArray, used: NDArray[np.intp], G: Any) -> Any:
@@ -103,15 +104,14 @@ def fit_ensemble(
 ) -> tuple[Basis, Floats, EnsembleTarget]:
     """Fit the members of the stacked ensemble; return a basis of their distinct terms, these, and the ensemble."""
     X, Y, sample_weight, _ = samples
-    both = {name: fit_training_design(basis, X, Y) for name, basis in choice.bases.items()}
-    fitted, designs = ({name: pair[i] for name, pair in both.items()} for i in (0, 1))
+    designs = {name: TrainingDesign.fit(basis, X, Y) for name, basis in choice.bases.items()}
     reference = None
     if any(member.target in REFERENCES for member in choice.members):
         reference = Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)
     rows = WeightedRows(sample_weight, True)
-    stage, terms = EnsembleTarget.fit(choice.members, fitted, designs, X, Y, rows, reference, settings.alpha)
-    taken = [basis.take(terms[name]) for name, basis in fitted.items()]
+    stage, terms = EnsembleTarget.fit(choice.members, designs, X, Y, rows, reference, settings.alpha)
+    taken = [design.basis.take(terms[name]) for name, design in designs.items()]
     basis = taken[0] if len(taken) == 1 else UnionBasis.of(taken)
-    G = np.hstack([as_design(designs[name]).columns(terms[name]) for name in fitted])
+    G = np.hstack([as_design(design.G).columns(terms[name]) for name, design in designs.items()])
     distinct = different_rows(G.T)  # dictionaries have functions in common
     return basis.take(distinct), G[:, distinct], stage

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from termwise._memory import budget
 from termwise._numerics import ERROR_DIGITS
-from termwise.basis import Basis, UnionBasis
+from termwise.basis import Basis, LevelMeans, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
@@ -140,7 +140,8 @@ def fit_fold(
             null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
             means = [null if str(t) == "data" else mean for t, mean in zip(targets, means, strict=True)]
         return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
-    fitted, G = fit_training_design(basis, X, Y)  # what is learned from targets is learned from the training set
+    training = TrainingDesign.fit(basis, X, Y)  # what is learned from targets is learned from the training set
+    fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
         fitted.expect_missing(np.isnan(folds.X).any(axis=0))
     learned, found = fitted.with_fitted_params(), []
@@ -152,7 +153,7 @@ def fit_fold(
             models = glm_path(G, Y, sample_weight, loss, fitting.loss_alpha, max_terms, **constraints)
         else:
             if isinstance(target, str):
-                target = Y if target == "data" else RidgeTarget.of_basis(fitted, X, G, Y, sample_weight).signal
+                target = Y if target == "data" else training.ridge(Y, sample_weight).signal
             if isinstance(target, Reference):
                 longer = target.models(fitted, X, sample_weight, alpha, max_terms, before, constraints)
             else:
@@ -163,12 +164,27 @@ def fit_fold(
     return found
 
 
-def fit_training_design(basis: Basis, X: NDArray, Y: Floats) -> tuple[Any, Any]:
-    """Return a fitted basis and the design matrix of its training samples, cross-fitted if it contains targets."""
-    fitted: Any = clone(basis)
-    if fitted.cross_fits:
-        return fitted, fitted.fit_design(X, Y)
-    return fitted.fit(X, Y), design_matrix(fitted, X)
+class TrainingDesign(NamedTuple):
+    """A basis, fitted, and its design matrix at the training samples, cross-fitted if it contains targets."""
+
+    basis: Any
+    G: Any
+    functions: Any  # the basis of functions of `table`, which is the basis itself unless it replaces inputs
+    table: NDArray
+
+    @classmethod
+    def fit(cls, basis: Basis, X: NDArray, Y: Floats) -> Self:
+        """Fit a basis to training samples."""
+        fitted: Any = clone(basis)
+        if isinstance(fitted, LevelMeans):
+            table = fitted.fit_table(X, Y)
+            return cls(fitted, design_matrix(fitted.basis_, table), fitted.basis_, table)
+        fitted.fit(X, Y)
+        return cls(fitted, design_matrix(fitted, X), fitted, X)
+
+    def ridge(self, Y: Floats, sample_weight: Floats) -> RidgeTarget:
+        """Fit ridge regression to all candidates."""
+        return RidgeTarget.of_basis(self.functions, self.table, self.G, Y, sample_weight)
 
 
 def constraints_of(basis: Basis, hierarchy: bool) -> dict[str, Any]:

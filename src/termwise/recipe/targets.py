@@ -345,7 +345,6 @@ class EnsembleTarget:
     def fit(
         cls,
         members: Sequence[Member],
-        bases: Mapping[str, Any],
         designs: Mapping[str, Any],
         X: Floats,
         Y: Floats,
@@ -355,17 +354,17 @@ class EnsembleTarget:
     ) -> tuple[Self, dict[str, Indices]]:
         """Fit every member to the candidates of its dictionary; return also the terms used of each dictionary."""
         ridges: dict[str, RidgeTarget] = {}
-        terms = {name: np.empty(0, dtype=np.intp) for name in bases}
+        terms = {name: np.empty(0, dtype=np.intp) for name in designs}
         fits = []
         for name, target, size, weight in members:
             if target in REFERENCES and reference is not None:
-                models = reference.models(bases[name], X, rows.sample_weight, alpha, size).first_rows(len(X))
+                models = reference.models(designs[name].basis, X, rows.sample_weight, alpha, size).first_rows(len(X))
                 fits.append((weight, MemberFit.from_reference(models, Y, rows)))
                 terms[name] = np.union1d(terms[name], models.terms)
                 continue
-            G = designs[name] if size else np.empty((len(Y), 0))
+            G = designs[name].G if size else np.empty((len(Y), 0))
             if target == "ridge" and name not in ridges:
-                ridges[name] = RidgeTarget.of_basis(bases[name], X, G, Y, rows.sample_weight)
+                ridges[name] = designs[name].ridge(Y, rows.sample_weight)
             ridge = ridges[name] if target == "ridge" else None
             (models,) = nested_paths(G, [Y if ridge is None else ridge.signal], rows.sample_weight, alpha, size)
             fits.append((weight, MemberFit.from_path(models, Y, rows, ridge)))
