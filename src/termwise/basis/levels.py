@@ -134,7 +134,8 @@ class LevelMeans(Basis):
         y : array-like of shape (n,) or (n, q)
             Targets.
         """
-        return design_matrix(self.basis_, self.fit_table(X, y))
+        table = self.fit_table(X, y)
+        return design_matrix(self.basis_, table)
 
     def fit_table(self, X: ArrayLike, y: Any = None) -> NDArray:
         """Fix the functions, and return the inputs of the basis for the training samples, with cross-fitted effects.

@@ -98,8 +98,10 @@ class TermModel(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         basis = self.default_basis if isinstance(self.basis, str) else self.basis
-        takes_sparse = hasattr(basis, "__sklearn_tags__") and get_tags(basis).input_tags.sparse
-        tags.input_tags.sparse = basis is None or takes_sparse
+        inputs = get_tags(basis).input_tags if hasattr(basis, "__sklearn_tags__") else None
+        tags.input_tags.sparse = basis is None or (inputs is not None and inputs.sparse)
+        refuses = getattr(self, "missing", "indicator") == "error"
+        tags.input_tags.allow_nan = inputs is not None and inputs.allow_nan and not refuses
         tags.array_api_support = self.any_library and (basis is None or getattr(basis, "any_library", False))
         return tags
 

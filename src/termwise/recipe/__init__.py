@@ -71,7 +71,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Inputs, by name or number, whose effect must not decrease, +1, or not increase, -1. See `AnovaBasis`.
     hierarchy : bool, default=False
         Whether a product of two inputs requires terms of each of them alone.
-    cv : int or splitter of scikit-learn, default=None
+    cv : int, splitter of scikit-learn or iterable of splits, default=None
         Folds of the cross-validation: their number, 5 by default, repeated for few samples, or a splitter with every
         sample in one test set, such as `GroupKFold`.
     random_state : int, RandomState instance or None, default=0
@@ -293,7 +293,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         classes.
     hierarchy : bool, default=False
         Whether a product of two inputs requires terms of each of them alone.
-    cv : int or splitter of scikit-learn, default=None
+    cv : int, splitter of scikit-learn or iterable of splits, default=None
         Folds of the cross-validation; see `TermwiseRegressor`.
     random_state : int, RandomState instance or None, default=0
         Controls the assignment of samples to folds.

@@ -26,7 +26,7 @@ from termwise.recipe.dictionaries import (
     comparable,
     distinct_candidates,
 )
-from termwise.recipe.folds import Folds, assign_folds, merge_duplicates, split_folds
+from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among, eliminate, only_drawable
 from termwise.recipe.targets import REFERENCES, Member, default_reference
@@ -104,7 +104,7 @@ def choose_model(
         int(np.clip(n_rows // len(X), 1, most))
         for n_rows, most in ((settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats))
     )
-    if hasattr(options.cv, "split"):
+    if options.splits_given:
         n_repeats = max_repeats = 1
     elif options.cv is not None:
         settings = replace(settings, n_folds=int(options.cv))
@@ -186,9 +186,10 @@ def try_first(search: Search, options: RecipeOptions, targets: list[str], length
 
 
 def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
-    """Assign the samples to folds."""
-    if hasattr(options.cv, "split"):
-        return split_folds(samples, options.cv)
+    """Assign the samples to folds; those that are given are the blocks."""
+    if options.splits_given:
+        assert samples.blocks is not None
+        return Folds(samples.X, samples.Y, samples.sample_weight, samples.blocks)
     return assign_folds(samples, options.labels, settings, rng)
 
 

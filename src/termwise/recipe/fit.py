@@ -31,6 +31,7 @@ from termwise.recipe.candidates import fit_candidates
 from termwise.recipe.choice import RecipeChoice, choose_model
 from termwise.recipe.cross_validation import constraints_of
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
+from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
 from termwise.selection.constraints import Constraints
@@ -189,11 +190,14 @@ def fit_recipe(
         options.loss.check(Y)
     table = encoded[used].astype(np.float64)
     InputStatistics.from_samples(table).check_varying()  # constant inputs are allowed in a fold only
-    blocks = None if groups is None else check_blocks(groups, len(Y))[used]
+    blocks = None if groups is None else check_blocks(groups, len(Y))
+    if options.splits_given:
+        blocks = given_folds(options.cv, np.empty((len(Y), 1)), y_of_folds(data), blocks)
+    blocks = None if blocks is None else blocks[used]
     samples, report = Samples(table, Y[used], data.weights[used], blocks), print if verbose else None
     choice = choose_model(samples, encoder.groups(), encoder.level_columns(), options, settings, after_step, report)
     basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings)
-    encodes = is_frame(data.X) or encoded.shape[1] != data.X.shape[1]
+    encodes = is_frame(data.X) or encoded.shape[1] != data.n_features
     whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
     G = check_design(estimator, whole, G, min_samples=2)
     check_total(data.weights)
@@ -238,6 +242,11 @@ def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeO
     if len(levels) > 1:
         return np.tile(Y, len(levels)), options
     return Y, options._replace(loss=Quantile(levels * Y.shape[1]))
+
+
+def y_of_folds(data: Data) -> NDArray:
+    """Return one target per sample, to stratify folds by."""
+    return data.y if data.y.ndim == 1 else np.argmax(data.y, axis=1)
 
 
 def check_blocks(groups: Any, n: int) -> NDArray[np.intp]:

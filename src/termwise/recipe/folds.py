@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
 
 from termwise.recipe.dictionaries import Samples, comparable
 from termwise.recipe.settings import RecipeSettings
@@ -47,22 +48,18 @@ def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Fl
     return folds[group.ravel()]
 
 
-def split_folds(samples: Samples, cv: Any) -> Folds:
-    """Return the samples in the test sets of a splitter of scikit-learn, which must hold every sample once."""
-    X, Y, sample_weight, blocks = samples
-    fold = np.full(len(X), -1)
-    classes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else Y[:, 0]
-    for k, (_, test) in enumerate(cv.split(X, classes, blocks)):
-        if np.any(fold[test] >= 0):
-            fold[:] = -1
-            break
+def given_folds(cv: Any, X: Any, y: NDArray, groups: Any) -> NDArray[np.intp]:
+    """Return the fold of every sample by a splitter of scikit-learn, or by splits; test sets hold every sample once."""
+    fold = np.full(len(y), -1)
+    splits = list(check_cv(cv).split(X, y, groups))
+    for k, (_, test) in enumerate(splits):
         fold[test] = k
-    if np.any(fold < 0):
+    if np.any(fold < 0) or sum(len(test) for _, test in splits) > len(y):
         raise ValueError(
             f"cv must have every sample in one test set, got {cv!r}: use KFold, GroupKFold or StratifiedKFold, or a "
             "number of folds."
         )
-    return Folds(X, Y, sample_weight, fold)
+    return fold
 
 
 def assign_folds(samples: Samples, labels: bool, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ class RecipeOptions(NamedTuple):
     random_state: int | np.random.RandomState | None = 0
     labels: bool = False  # whether the targets are classes coded -1 and +1
     loss: Loss | None = None  # of models for the data themselves; None: the squared error
-    cv: Any = None  # number of folds, or a splitter of scikit-learn
+    cv: Any = None  # number of folds, a splitter of scikit-learn, or splits
     monotone: dict[int, int] | None = None  # encoded inputs, and the directions of their effects
     hierarchy: bool = False  # whether products require terms of each of their inputs
 
@@ -55,9 +55,14 @@ class RecipeOptions(NamedTuple):
                 f"target must be 'auto' or 'data' with loss={self.loss.name!r}, got {self.target!r}: other targets are "
                 "fitted by least squares."
             )
-        if self.cv is not None and not hasattr(self.cv, "split"):
+        if self.cv is not None and not self.splits_given:
             check_number("cv", self.cv, low=2, integer=True, remedy="5 is usual; or give a splitter of scikit-learn")
         check_bool("hierarchy", self.hierarchy, remedy="True admits products only beside their main effects")
+
+    @property
+    def splits_given(self) -> bool:
+        """Whether the folds are those of a splitter, or given."""
+        return hasattr(self.cv, "split") or isinstance(self.cv, Iterable)
 
     @property
     def constrained(self) -> bool:
