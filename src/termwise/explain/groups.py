@@ -79,10 +79,15 @@ def list_groups(
 
     Keys are sets of inputs, by which the terms are grouped.
     """
+    with_input: dict[Any, list[Key]] = {}  # the sets that an input is in: a wide table has too many to compare all
+    for key in terms:
+        for one in key:
+            with_input.setdefault(one, []).append(key)
     found = []
     for j, (key, inputs) in enumerate(names.items()):
         own = tuple(terms.get(key, ()))
-        n_terms = sum(len(some) for other, some in terms.items() if set(key) <= set(other)) if key else len(own)
+        others = min((with_input.get(one, []) for one in key), key=len, default=[])
+        n_terms = sum(len(terms[other]) for other in others if set(key) <= set(other)) if key else len(own)
         found.append(EffectGroup(inputs, own, n_terms, None if shares is None else float(shares[j].mean())))
     return sorted(found, key=lambda group: (-(group.share or 0.0), -group.n_terms))
 
