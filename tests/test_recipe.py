@@ -206,6 +206,7 @@ def test_readable_models_fit_on_a_page(rng):
     inputs = model.fitted_terms_.basis.inputs_of(np.arange(model.n_terms_))
     assert model.n_terms_ <= 20
     assert all(len(one) <= 2 for one in inputs)
+    assert len(set(inputs)) <= 10
     sizes = model.choice_.alternatives
     assert sizes["accurate"][1] <= sizes["readable"][1]
     with pytest.raises(ValueError, match="dictionary must have functions of one or two inputs with monotone"):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import evenly
+from termwise._arrays import comparable, evenly
 from termwise.basis import Basis, LevelMeans
 from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
@@ -23,7 +23,6 @@ from termwise.recipe.dictionaries import (
     Inputs,
     Samples,
     build_dictionaries,
-    comparable,
     distinct_candidates,
 )
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates

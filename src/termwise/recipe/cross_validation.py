@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import entropy
 from sklearn.base import clone
 
+from termwise._arrays import comparable
 from termwise._memory import budget
 from termwise._numerics import ERROR_DIGITS
 from termwise.basis import Basis, LevelMeans, UnionBasis
@@ -21,7 +22,7 @@ from termwise.basis.base import design_matrix
 from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
 from termwise.linalg.losses import Loss
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, comparable
+from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.folds import Folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import REFERENCES, Member, Reference, RidgeTarget, stacking_weights
@@ -29,8 +30,6 @@ from termwise.selection.glm import GlmModels, glm_path
 from termwise.selection.nested import NestedModels, nested_paths
 
 Floats = NDArray[np.float64]
-
-READABLE_EFFECTS = 10  # sets of inputs that a readable model has at most: what fits on a page
 Mask = NDArray[np.bool_]
 
 # -- paths without a fold ----------------------------------------------------------------------------------------------
@@ -134,12 +133,15 @@ def fit_fold(
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
     if np.all(comparable(X[0]) == comparable(X)):  # constant inputs: only the mean can be fitted
-        none = np.empty((len(X), 0))
-        means: list[NestedModels | GlmModels] = [*nested_paths(none, [Y for _ in targets], sample_weight, alpha, 0)]
-        if loss is not None:
-            null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
-            means = [null if str(t) == "data" else mean for t, mean in zip(targets, means, strict=True)]
-        return [FoldPath(models, train, np.empty((len(test), 0)), None, basis, Y) for models in means]
+        none, columns, found = np.empty((len(X), 0)), np.empty((len(test), 0)), []
+        (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
+        for target in targets:
+            if isinstance(target, str) and target == "data" and loss is not None:
+                null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
+                found.append(FoldPath(null, train, columns, None, basis, target))
+            else:
+                found.append(FoldPath(mean, train, columns, None, basis, Y))
+        return found
     training = TrainingDesign.fit(basis, X, Y)  # what is learned from targets is learned from the training set
     fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
@@ -185,6 +187,12 @@ class TrainingDesign(NamedTuple):
     def ridge(self, Y: Floats, sample_weight: Floats) -> RidgeTarget:
         """Fit ridge regression to all candidates."""
         return RidgeTarget.of_basis(self.functions, self.table, self.G, Y, sample_weight)
+
+
+def readable_size(inputs: Sequence[tuple[int, ...]], max_effects: int) -> int:
+    """Return how many of the first terms, with these inputs, have at most so many effects: distinct sets of inputs."""
+    counts = [len(set(inputs[:k])) for k in range(len(inputs) + 1)]
+    return int(np.searchsorted(counts, max_effects, side="right")) - 1
 
 
 def constraints_of(basis: Basis, hierarchy: bool) -> dict[str, Any]:
@@ -312,14 +320,14 @@ class Trial:
         return self.calibrations[k]
 
     @cached_property
-    def readable(self) -> int:
-        """Largest number of terms with at most `READABLE_EFFECTS` sets of inputs, the median over the folds."""
-        sizes = []
-        for path in self.repeats[0].paths:
-            terms = [] if path.terms is None else path.terms.inputs_of(np.arange(path.terms.n_functions))
-            counts = [len(set(terms[:k])) for k in range(len(terms) + 1)]
-            sizes.append(int(np.searchsorted(counts, READABLE_EFFECTS, side="right")) - 1)
-        return int(np.median(sizes))
+    def inputs(self) -> list[list[tuple[int, ...]]]:
+        """The inputs of every term, in order, in each fold of the first cross-validation."""
+        bases = [path.terms for path in self.repeats[0].paths]
+        return [[] if one is None else one.inputs_of(np.arange(one.n_functions)) for one in bases]
+
+    def readable_size(self, max_effects: int) -> int:
+        """Largest number of terms with at most so many effects, the median over the folds."""
+        return int(np.median([readable_size(terms, max_effects) for terms in self.inputs]))
 
     def compared_with(self, losses: Floats) -> tuple[Floats, Floats]:
         """Return the excess loss of every size over a model with these losses, and its standard error."""

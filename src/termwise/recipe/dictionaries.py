@@ -39,11 +39,6 @@ class Samples(NamedTuple):
         return type(self)(self.X[which], self.Y[which], self.sample_weight[which], blocks)
 
 
-def comparable(X: Floats) -> Floats:
-    """Return inputs with infinity for missing values, which are then equal to one another."""
-    return np.where(np.isnan(X), np.inf, X)
-
-
 class Inputs(NamedTuple):
     """What the candidates of a dictionary depend on before it is fitted."""
 

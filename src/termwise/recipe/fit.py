@@ -29,7 +29,7 @@ from termwise.linalg.losses import Quantile
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.candidates import fit_candidates
 from termwise.recipe.choice import RecipeChoice, choose_model
-from termwise.recipe.cross_validation import constraints_of
+from termwise.recipe.cross_validation import constraints_of, readable_size
 from termwise.recipe.dictionaries import Samples, ScreenedPairs
 from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
@@ -217,7 +217,10 @@ def fit_recipe(
     else:
         signal = design.Y if stage is None else stage.signal
         path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
-    terms, attributes = cut_recipe(path, min(choice.n_terms, len(path)), stage, candidates, choice)
+    size = min(choice.n_terms, len(path))
+    if options.size == "readable":  # folds may have had fewer effects
+        size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
+    terms, attributes = cut_recipe(path, size, stage, candidates, choice)
     assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
     terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from termwise.recipe.dictionaries import Samples, comparable
+from termwise._arrays import comparable
+from termwise.recipe.dictionaries import Samples
 from termwise.recipe.settings import RecipeSettings
 
 Floats = NDArray[np.float64]

@@ -51,6 +51,7 @@ class RecipeSettings:
     small_loss: float = 0.1  # "small": share of the explained variance that may be lost, if standard errors are large
     small_extra_terms: int = 1  # "small": terms beyond the fewest if they lower the error
     readable_terms: int = 20  # "readable": maximum number of terms, what fits on a page
+    readable_effects: int = 10  # "readable": maximum number of effects, the sets of inputs of its terms
     drawable_se: float = 1.0  # "small": standard errors by which a model that cannot be drawn must be better
 
     # -- stacked ensemble ----------------------------------------------------------------------------------------------

@@ -147,7 +147,8 @@ def choose_trial(
     size, n = options.size, float(trials[0].sample_weight.sum())
     curves, positions = [curve.round(ERROR_DIGITS) for curve in curves], list(range(len(trials)))
     if size == "readable":
-        curves = [curve[: trial.readable + 1] for trial, curve in zip(trials, curves, strict=True)]
+        sizes = [trial.readable_size(settings.readable_effects) for trial in trials]
+        curves = [curve[: k + 1] for k, curve in zip(sizes, curves, strict=True)]
     if not isinstance(size, str):
         at_size = [curve[min(size, len(curve) - 1)] for curve in curves]
         return int(np.argmin(at_size)), size

@@ -36,6 +36,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from termwise._arrays import comparable, has_missing
 from termwise._numerics import EQUAL_RESIDUALS, KERNEL_JITTER, STACKING_PENALTY_ROOT
 from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
@@ -44,7 +45,7 @@ from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave
 from termwise.linalg.losses import Gamma, Loss, Poisson
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
-from termwise.recipe.dictionaries import Samples, comparable, product_kernel
+from termwise.recipe.dictionaries import Samples, product_kernel
 from termwise.recipe.settings import RecipeSettings
 from termwise.selection.nested import NestedModels, nested_paths
 
@@ -196,7 +197,7 @@ class Reference:
 
 def accepting_missing(estimator: Any, X: Floats) -> Any:
     """Return an estimator for inputs with missing values: means take their place if it does not accept them."""
-    if not np.isnan(X).any() or get_tags(estimator).input_tags.allow_nan:
+    if not has_missing(X) or get_tags(estimator).input_tags.allow_nan:
         return estimator
     return make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
 
