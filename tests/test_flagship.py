@@ -34,7 +34,7 @@ from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe import cross_validation
 from termwise.recipe.bootstrap import BootstrapChoices
-from termwise.recipe.cross_validation import Fitting, Trial, extend, n_parallel_folds
+from termwise.recipe.cross_validation import Fitting, extend, n_parallel_folds
 from termwise.recipe.dictionaries import (
     DICTIONARIES,
     Inputs,
@@ -45,8 +45,9 @@ from termwise.recipe.dictionaries import (
 )
 from termwise.recipe.folds import Folds, assign_folds, group_folds, merge_duplicates
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.size import RecipeOptions, choose_trial, eliminate
+from termwise.recipe.size import RecipeOptions, choose_trial
 from termwise.recipe.targets import RidgeTarget
+from termwise.recipe.trials import Trial, eliminate
 
 ALPHA = 1e-6
 SETTINGS = RecipeSettings()
@@ -55,7 +56,7 @@ BOTH = ("data", "ridge")
 
 def cross_validate(tries, max_terms, targets, alpha, n_threads=1):
     """Cross-validate dictionaries for the same targets in every fold."""
-    rows = [(basis, folds, [targets] * len(np.unique(folds.fold))) for basis, folds in tries]
+    rows = [(basis, folds, dict.fromkeys(np.unique(folds.fold).tolist(), targets)) for basis, folds in tries]
     return cross_validation.cross_validate(rows, max_terms, Fitting(alpha), n_threads)
 
 

@@ -16,10 +16,11 @@ from test_flagship import FixedPredictions, cross_validate, with_settings
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.linalg.least_squares import Problem, WeightedRows, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
-from termwise.recipe.cross_validation import TrainingDesign, Trial, ensemble_paths, stack
+from termwise.recipe.cross_validation import TrainingDesign, ensemble_paths
 from termwise.recipe.folds import Folds, group_folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import EnsembleTarget, Member, stacking_weights, through_first_stage
+from termwise.recipe.trials import Trial, stack
 from termwise.selection.nested import nested_paths
 
 SETTINGS = RecipeSettings()

@@ -121,6 +121,3 @@ STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: d
 
 # Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
 SPECTRUM_PLOT_FLOOR = 1e-12
-
-# Relative to the mean of the diagonal of a kernel: large enough for its Cholesky factor, far below any useful penalty.
-KERNEL_JITTER = 1e-10

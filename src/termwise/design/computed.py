@@ -211,6 +211,10 @@ class ProductDesign(Design):
         """Some rows, by a slice, a mask or their indices."""
         return type(self)(self.S[rows[0] if isinstance(rows, tuple) else rows], self.first, self.second)
 
+    def astype(self, dtype: Any) -> Self:
+        """The same products of factors stored in another precision."""
+        return type(self)(self.S.astype(dtype, copy=False), self.first, self.second)
+
     def products(self, u: Floats) -> Floats:
         """`G' u`."""
         u = u.astype(self.dtype, copy=False)

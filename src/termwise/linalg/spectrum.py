@@ -57,13 +57,19 @@ class Spectrum:
     """Singular values and vectors of a least-squares problem.
 
     `truncate` drops directions that are tiny beside the largest: any penalty large enough to average out noise
-    suppresses them, and eigenvectors, which are faster, are accurate enough for the others.
+    suppresses them, and eigenvectors, which are faster, are accurate enough for the others. With the `kernel`, (n, n),
+    of centred and row-scaled columns these are not needed: the problem may have none, and the solution no weights.
     """
 
-    def __init__(self, problem: Problem, truncate: bool = False) -> None:
+    def __init__(self, problem: Problem, truncate: bool = False, kernel: Array | None = None) -> None:
         self.problem, rows = problem, problem.rows
         z0 = (rows.sample_weight / rows.n) ** 0.5 if rows.intercept else None
-        self.U, self.s, self.V = decompose(problem.G, z0, truncate, problem.rounding)
+        if kernel is None:
+            self.U, self.s, self.V = decompose(problem.G, z0, truncate, problem.rounding)
+        else:
+            e, E = namespace(kernel).linalg.eigh(kernel)
+            kept = np.flatnonzero(to_host(e) > TRUNCATED_EIGENVALUE_MIN * to_host(e)[-1])[::-1]
+            self.U, self.s, self.V = contiguous(at(E, kept, axis=1)), np.sqrt(to_host(e)[kept]), None
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
         residual, gap = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)

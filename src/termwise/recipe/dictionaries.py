@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import as_columns, different_rows, evenly
+from termwise._arrays import as_columns, different_rows, evenly, row_blocks
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis
 from termwise.linalg.least_squares import pose
@@ -214,11 +214,16 @@ def product_kernel(basis: AnovaBasis, X: Floats) -> Floats:
     size = S.std(axis=0)
     S /= np.where(size > 0, size, 1.0)
     owners = inputs if basis.groups is None else np.asarray(basis.groups)[inputs]
-    single, squares = S @ S.T, np.zeros((len(X), len(X)))
-    for owner in np.unique(owners):
-        own = S[:, owners == owner]
-        squares += (own @ own.T) ** 2
-    return single + (single**2 - squares) / 2
+    parts = [np.ascontiguousarray(S[:, owners == owner]) for owner in np.unique(owners)]
+    K = S @ S.T
+    for rows in row_blocks(*K.shape):  # strips that stay in the cache
+        single, squares = K[rows], np.zeros_like(K[rows])
+        for own in parts:
+            part = own[rows] @ own.T
+            part *= part
+            squares += part
+        K[rows] = single + (single**2 - squares) / 2
+    return K
 
 
 # -- Gaussians ---------------------------------------------------------------------------------------------------------
