@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
@@ -19,6 +20,7 @@ from termwise.basis.shapes import (
     BUMP,
     DIRECTIONS,
     FUNCTIONS,
+    HINGE_BELOW,
     LINEAR,
     RAMP,
     SHAPES,
@@ -30,7 +32,7 @@ from termwise.basis.shapes import (
     label_functions,
     ramp_ends,
 )
-from termwise.design.computed import ProductDesign
+from termwise.design.computed import ProductDesign, Span
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -404,7 +406,35 @@ class AnovaBasis(Basis):
         """
         check_is_fitted(self)
         used, first, second = self._factors(within=self._is_within(X))
-        return ProductDesign(self.evaluate_singles(X, *used), first, second)
+        span = self._span(X, *used) if X.dtype == np.float64 else None  # float32 would lose digits of rare functions
+        return ProductDesign(self.evaluate_singles(X, *used), first, second, span)
+
+    def _span(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any) -> Span | None:
+        """Return which of the single functions span the others on samples X, as `evaluate_singles` returns them.
+
+        With `u = z + (mean - t) / deviation` the distance of an input from a knot t, in standard deviations,
+        `max(-u, 0) = max(u, 0) - u`, and a step below the knot is 1 less that above. Missing values are zero everywhere
+        and follow neither rule.
+        """
+        kinds, codes = len(self.codes()), self.codes()[bumps]
+        numbers = inputs * kinds + bumps + (0 if clipped is None else clipped * len(self.means_) * kinds)
+        steps, ones = codes == STEP_BELOW, len(inputs)
+        above, linear = numbers - self.knots_.shape[1], numbers - bumps  # with the same knot, and of the same input
+        derived = ((codes == HINGE_BELOW) & np.isin(linear, numbers)) | steps
+        derived &= np.isin(above, numbers) & ~np.isnan(X.sum(axis=0))[inputs]
+        if not derived.any():
+            return None
+        kept = np.append(np.flatnonzero(~derived), ones)
+        weights = np.zeros((ones + 1, ones + 1))
+        weights[kept, kept] = 1.0
+        steps, hinges = np.flatnonzero(derived & steps), np.flatnonzero(derived & ~steps)
+        weights[steps, np.searchsorted(numbers, above[steps])] = -1.0
+        weights[steps, ones] = 1.0
+        places = self._single_parameters(inputs, bumps)["places"]
+        weights[hinges, np.searchsorted(numbers, above[hinges])] = 1.0
+        weights[hinges, np.searchsorted(numbers, linear[hinges])] = -1.0
+        weights[hinges, ones] = ((places - self.means_[inputs]) / self.deviations_[inputs])[hinges]
+        return Span(kept, csr_array(weights[:, kept]))
 
     def _clipped_factors(self) -> NDArray[np.bool_]:
         """Which factors of the terms are evaluated at clipped inputs, (p, 2)."""

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
 from sklearn.utils import check_array, check_consistent_length
@@ -388,39 +389,43 @@ def ard_relevance(X: Floats, Y: Floats) -> Floats:
     bounds = [LOG_BOUNDS["r^2"]] * d + [LOG_BOUNDS[name] for name in ("s", "a", "v")]
     options = {"maxiter": ARD_MAX_ITER, "ftol": ARD_FTOL, "maxcor": ARD_CORRECTIONS}
     with one_thread():  # with so few samples, threads would wait for each other
-        found = minimize(negative_log_posterior, start, (Z, Y), "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        data = Z, Y, np.empty((2, len(Z), len(Z)))
+        found = minimize(negative_log_posterior, start, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
     r = np.array([float(f"{value:.{ARD_DIGITS}g}") for value in np.exp(found.x[:d] / 2)]) / scale[:d]
     relevant = r * extent > ARD_MIN_EXTENT
     return np.where(relevant, r, 0.0) if relevant.any() else r
 
 
-def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats) -> tuple[float, Floats]:
+def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | None = None) -> tuple[float, Floats]:
     """Return the negative log-likelihood of Y, plus the prior of the relevances, and the gradient.
 
     With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. All are symmetric: only
-    the upper triangle of W is used, with half of the diagonal, twice.
+    the upper triangle of W is used, with half of the diagonal, twice. `room`, (2, n, n), is overwritten: to allocate
+    that much memory anew costs as much as to fill it.
     """
     (n, d), q = Z.shape, Y.shape[1]
     r2, (s, a, v) = np.exp(logs[:d]), np.exp(logs[d:])
-    diagonal = np.diag_indices(n)
+    smooth, C = np.empty((2, n, n)) if room is None else room
     scaled = Z * np.sqrt(r2)
-    squares = np.einsum("ij,ij->i", scaled, scaled)
-    distances = -2 * scaled @ scaled.T
-    distances += squares
-    distances += squares[:, None]
-    smooth = s * np.exp(-np.maximum(distances, 0.0, out=distances))
-    C = smooth + (a / d * Z) @ Z.T
-    C += 1.0
-    C[diagonal] += v
-    root, _ = dpotrf(C.T, lower=1, overwrite_a=1)
+    squares, ones = np.einsum("ij,ij->i", scaled, scaled)[:, None], np.ones((n, 1))
+    # the logarithm of the smooth part: minus the squared distances, plus log s
+    np.matmul(np.hstack([2 * scaled, ones, -squares]), np.hstack([scaled, logs[d] - squares, ones]).T, out=smooth)
+    np.exp(np.minimum(smooth, logs[d], out=smooth), out=smooth)
+    np.matmul(np.hstack([a / d * Z, ones]), np.hstack([Z, ones]).T, out=C)
+    C += smooth
+    diagonal = np.einsum("ii->i", C)
+    diagonal += v
+    root = dpotrf(C.T, lower=1, overwrite_a=1)[0]
+    value = q * np.log(diagonal).sum()
     T = dpotrs(root, Y, lower=1)[0]
-    value = np.sum(Y * T) / 2 + q * np.log(np.diag(root)).sum()
-    W = q * dpotri(root, lower=1, overwrite_c=1)[0].T - np.triu(T @ T.T)
-    W[diagonal] /= 2
-    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * np.trace(W)
+    value += np.sum(Y * T) / 2
+    inverse = dpotri(root, lower=1, overwrite_c=1)[0]
+    W = dsyrk(-1.0, T, beta=q, c=inverse, lower=1, overwrite_c=1).T  # in the memory of C, zero below the diagonal
+    diagonal /= 2
+    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * diagonal.sum()
     W *= smooth
     by_s = W.sum()
-    W[diagonal] = 0.0
+    diagonal[:] = 0.0
     by_r2 = r2 * (2 * np.einsum("ij,ij->j", Z, W @ Z) - (W.sum(axis=0) + W.sum(axis=1)) @ (Z * Z))
     centred = logs[:d] - logs[:d].mean()
     value += centred @ centred / (2 * PRIOR_DEVIATION**2)
