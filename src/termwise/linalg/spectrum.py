@@ -228,7 +228,7 @@ def decompose(
     return U, s[keep], at(Vt, keep).T
 
 
-def best_alpha(spectrum: Spectrum, criterion: str) -> float:
+def best_alpha(spectrum: Spectrum, criterion: str, zooms: int = ZOOMS, newton_steps: int = NEWTON_STEPS) -> float:
     """Global minimiser of a criterion over alpha in [0, inf]; of equally good penalties the largest.
 
     A grid in log alpha brackets every local minimum; all brackets are narrowed together and polished by Newton's
@@ -243,13 +243,13 @@ def best_alpha(spectrum: Spectrum, criterion: str) -> float:
     values = spectrum.score(criterion, np.exp(grid))
     dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
     left, right, every = grid[dips + 1], grid[dips - 1], np.arange(len(dips))
-    for _ in range(ZOOMS if len(dips) else 0):
+    for _ in range(zooms if len(dips) else 0):
         points = np.linspace(left, right, 9, axis=1)
         inner = spectrum.score(criterion, np.exp(points[:, 1:-1].ravel())).reshape(len(dips), 7)
         best = inner.argmin(axis=1) + 1
         left, right = points[every, best - 1], points[every, best + 1]
     minima = (left + right) / 2
-    for _ in range(NEWTON_STEPS if len(dips) else 0):
+    for _ in range(newton_steps if len(dips) else 0):
         around = np.concatenate([minima - DIFFERENCE_STEP, minima, minima + DIFFERENCE_STEP])
         below, here, above = spectrum.score(criterion, np.exp(around)).reshape(3, -1)
         curvature = below - 2 * here + above

@@ -201,7 +201,7 @@ def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: in
     )
 
 
-def product_kernel(basis: AnovaBasis, X: Floats) -> Floats:
+def product_kernel(basis: AnovaBasis, X: Floats, sample_weight: Floats) -> Floats:
     """Return the inner products of samples over all single functions and their products, (n, n).
 
     With `K_j` the kernel of the functions of input j, in their standard deviations, the kernel of products of two
@@ -211,7 +211,8 @@ def product_kernel(basis: AnovaBasis, X: Floats) -> Floats:
     used = np.unique(np.column_stack([basis.inputs_.ravel(), basis.bumps_.ravel()]), axis=0)
     inputs, bumps = used[used[:, 0] >= 0].T
     S = basis.evaluate_singles(X, inputs, bumps)[:, :-1]
-    size = S.std(axis=0)
+    share = sample_weight / sample_weight.sum()
+    size = np.sqrt(share @ (S - share @ S) ** 2)
     S /= np.where(size > 0, size, 1.0)
     owners = inputs if basis.groups is None else np.asarray(basis.groups)[inputs]
     parts = [np.ascontiguousarray(S[:, owners == owner]) for owner in np.unique(owners)]
@@ -274,7 +275,7 @@ class TunedSmoothBasis(SmoothBasis):
             centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
             G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
             spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
-            alpha = max(best_alpha(spectrum, "loo"), WIDTH_ALPHA_MIN)
+            alpha = max(best_alpha(spectrum, "loo", zooms=1, newton_steps=0), WIDTH_ALPHA_MIN)
             share = float(spectrum.score("loo", alpha)[0]) / variance
             return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
 

@@ -141,19 +141,18 @@ class Search:
         """
         (folds, *_), first, settings = self.folds, self.first_folds, self.settings
         rest = [number for number in np.unique(folds.fold).tolist() if number not in first]
-        rows, short = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2)
-        started = []
-        for trials in self.try_dictionaries(wanted, short if rest else max_terms, folds, first):
+        if not rest:
+            found = [trial for trials in self.try_dictionaries(wanted, max_terms, folds) for trial in trials]
+            return self.reported(found)
+        rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
+        for trials in self.try_dictionaries(wanted, short, folds, first):
             for trial in trials:
-                if rest and trial.on_rows(rows).improves(settings.growth_share):
-                    trial = self.extended(trial, max_terms)
-                started.append(trial.on_rows(rows))
+                longer = trial.on_rows(rows).improves(settings.growth_share)
+                started.append((self.extended(trial, max_terms) if longer else trial).on_rows(rows))
         others = [one.on_rows(rows) for one in rivals]
         kept = set(map(id, eliminate(started + others, settings.elimination_se, settings.simpler_se)))
-        self.lost.extend(trial for trial in self.reported(started) if id(trial) not in kept)
+        self.lost.extend(self.reported([trial for trial in started if id(trial) not in kept]))
         going = [trial for trial in started if id(trial) in kept]
-        if not rest:
-            return [replace(trial, sample_weight=folds.sample_weight) for trial in going]
         found = []
         for length in sorted({len(trial.losses) - 1 for trial in going}):
             some = [trial for trial in going if len(trial.losses) - 1 == length]

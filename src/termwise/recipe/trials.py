@@ -185,8 +185,8 @@ def eliminate(trials: list[Trial], max_se: float, simpler_se: float = np.inf) ->
     best = min(trials, key=lambda trial: float(trial.errors.min()))
     kept = []
     for trial in trials:
-        simpler = [one for one in trials if trial.name in DICTIONARIES[one.name].contained_in]
-        rivals = [(best, max_se), *((one, simpler_se) for one in simpler)]
+        contained = {name for name, dictionary in DICTIONARIES.items() if trial.name in dictionary.contained_in}
+        rivals = [(best, max_se), *((one, simpler_se) for one in trials if one.name in contained)]
         if not any(trial.is_worse(rival, limit) for rival, limit in rivals):
             kept.append(trial)
     return kept
