@@ -110,8 +110,20 @@ class KernelDesign(Design):
         left, right = at(self._left, rows), at(self._right, chosen)
         G = empty((left.shape[0], right.shape[0]), left)
         for part in row_blocks(left.shape[0], right.shape[0], left):
-            G[part, :] = self._tile(left[part, :], right)
+            self._write(left[part, :], right, G[part, :])
         return G if self._shift is None else G - at(self._shift, chosen)
+
+    def write(self, out: NDArray) -> None:
+        """Write the whole matrix, of functions that have no shift, to an array of NumPy."""
+        for part in row_blocks(*self.shape):
+            self._write(self._left[part], self._right, out[part])
+
+    def _write(self, left: Array, right: Array, out: Array) -> None:
+        """Write a tile to an array, in whose memory it is computed if it has the same dtype."""
+        in_place = self._host and self.dtype == out.dtype == np.float64
+        tile = self._fill(left, right, out) if in_place else self._tile(left, right)
+        if tile is not out:
+            out[...] = tile
 
     def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
         """`sum w^(power / 2) (g - mean)^power`."""
@@ -128,17 +140,21 @@ class KernelDesign(Design):
         if not self._host:
             m = -_direct_distances(left, right) if self._direct else self._xp.clip(left @ right.T, max=0.0)
             return self.phi(self._xp, as_type(m, self.dtype))
-        buffer = np.empty((2, len(left) * len(right))) if buffer is None else buffer
-        m = buffer[0, : len(left) * len(right)].reshape(len(left), len(right))
+        shape, size = (len(left), len(right)), len(left) * len(right)
+        buffer = np.empty((2, size)) if buffer is None else buffer
+        short = None if self.dtype == np.float64 else buffer[1].view(self.dtype)[:size].reshape(shape)
+        return self._fill(left, right, buffer[0, :size].reshape(shape), short)
+
+    def _fill(self, left: Floats, right: Floats, m: Floats, short: NDArray | None = None) -> NDArray:
+        """`phi(m)` in the memory of m, or for another dtype than float64 in that of `short`."""
         if self._direct:
             np.negative(_direct_distances(left, right), out=m)
         else:
             np.minimum(np.matmul(left, right.T, out=m), 0, out=m)
-        if self.dtype != np.float64:
-            short = buffer[1].view(self.dtype)[: m.size].reshape(m.shape)
+        if short is not None:
             short[...] = m
-            m = short
-        return self.phi(np, m, out=m)
+        values = m if short is None else short
+        return self.phi(np, values, out=values)
 
     def _sweep(
         self, u: Array, change: Callable[[Array, slice], Array] | None = None, *, by_column: bool = False
