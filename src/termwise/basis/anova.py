@@ -522,8 +522,9 @@ def first_of_equal(values: NDArray) -> Indices:
 
     Few have equal real parts, by which to sort takes a fraction of the time of sorting complex numbers.
     """
-    order = np.argsort(values.real, kind="stable")
-    repeats = np.diff(values.real[order]) == 0
+    real = np.ascontiguousarray(values.real)
+    order = np.argsort(real)
+    repeats = np.diff(real[order]) == 0
     among = np.append(repeats, False) | np.append(False, repeats)  # of a sequence of equal real parts
-    some = order[among]
+    some = np.sort(order[among])
     return np.sort(np.append(order[~among], some[np.unique(values[some], return_index=True)[1]]))
