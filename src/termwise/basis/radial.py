@@ -267,7 +267,12 @@ def median_distance(X: Array) -> float:
         arrays.to_host(arrays.at(X, arrays.evenly(X.shape[0], MEDIAN_ROWS))).astype(np.float64, copy=False)
     )
     distances = distances[distances > 0]
-    return float(np.median(distances)) if distances.size else 1.0
+    if not distances.size:
+        return 1.0
+    half = len(distances) // 2
+    distances.partition(half)  # at one place, where `numpy.median` partitions at three
+    low = distances[half] if len(distances) % 2 else distances[:half].max()
+    return float((low + distances[half]) / 2)
 
 
 def _metric_root(metric: NDArray) -> NDArray:

@@ -282,16 +282,22 @@ class ProductDesign(Design):
             return np.take(weighted_gram(self.S, u, left, right, squarings), places)
         T = weighted_gram(self._spanning, u)
         sums = self.span.weights @ (self.span.weights @ T).T  # symmetric
-        return np.take(sums, self.first * len(sums) + self.second)
+        return np.take(sums, self._places)
 
     @cached_property
     def _factors(self) -> tuple[Any, Any, Indices]:
         """The columns that are first and second factors, and where each product is in the matrix of these."""
-        right, second = np.unique(self.second, return_inverse=True)
-        if len(right) > SECOND_FACTORS_SHARE * self.S.shape[1]:  # gathering columns would cost more than it saves
-            return EVERY, EVERY, self.first * self.S.shape[1] + self.second
-        left, first = np.unique(self.first, return_inverse=True)
-        return left, right, first * len(right) + second
+        m = self.S.shape[1]
+        left, right = (np.bincount(factors, minlength=m) > 0 for factors in (self.first, self.second))
+        if right.sum() > SECOND_FACTORS_SHARE * m:  # gathering columns would cost more than it saves
+            return EVERY, EVERY, self._places
+        first, second = np.cumsum(left)[self.first] - 1, np.cumsum(right)[self.second] - 1
+        return np.flatnonzero(left), np.flatnonzero(right), first * int(right.sum()) + second
+
+    @cached_property
+    def _places(self) -> Indices:
+        """Where each product is in the matrix of all columns."""
+        return self.first * self.S.shape[1] + self.second
 
     @cached_property
     def _spanning(self) -> NDArray:
