@@ -51,7 +51,7 @@ class FoldPath:
     train: Mask  # (n,), the training samples
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
-    basis: Basis | None = None  # not fitted, but with all parameters learned from the targets; None: an ensemble
+    training: TrainingDesign | None = None  # the dictionary, fitted, without its design matrix; None: an ensemble
     target: Target | None = None  # what the terms were selected for: "data" with a loss, (n_train, q), or another model
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
@@ -108,14 +108,14 @@ def extend(
 ) -> CrossValidatedPath:
     """Continue paths to more terms, of the candidates and for the target values that were learned before."""
     found = Parallel(n_threads, require="sharedmem")(
-        delayed(fit_fold)(path.basis, folds, path.train, max_terms, [path.target], fitting, path.longer)
+        delayed(fit_fold)(path.training, folds, path.train, max_terms, [path.target], fitting, path.longer)
         for path in before.paths
     )
     return CrossValidatedPath([path for (path,) in found], max_terms)
 
 
 def fit_fold(
-    basis: Basis,
+    basis: Basis | TrainingDesign | None,
     folds: Folds,
     train: Mask,
     max_terms: int,
@@ -123,7 +123,10 @@ def fit_fold(
     fitting: Fitting,
     before: NestedModels | None = None,
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
+    """Select terms on the training samples for each target; models `before`, of one target, are continued.
+
+    The basis is fitted to the training samples, unless it was before.
+    """
     alpha, loss = fitting.alpha, fitting.loss
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
@@ -133,15 +136,17 @@ def fit_fold(
         for target in targets:
             if isinstance(target, str) and target == "data" and loss is not None:
                 null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
-                found.append(FoldPath(null, train, columns, None, basis, target))
+                found.append(FoldPath(null, train, columns, None, None, target))
             else:
-                found.append(FoldPath(mean, train, columns, None, basis, Y))
+                found.append(FoldPath(mean, train, columns, None, None, Y))
         return found
-    training = TrainingDesign.fit(basis, X, Y)  # what is learned from targets is learned from the training set
+    if not isinstance(basis, TrainingDesign):  # what is learned from targets is learned from the training set
+        basis = TrainingDesign.fit(basis, X, Y)
+    training = basis.evaluated()
     fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
         fitted.expect_missing(np.isnan(folds.X).any(axis=0))
-    learned, found = fitted.with_fitted_params(), []
+    found, bare = [], training._replace(G=None)
     constraints = constraints_of(fitted, fitting.hierarchy)
     # Products with the candidates take most of the time, half of it in float32; the weights are computed in float64.
     quick = G.astype(np.float32) if isinstance(G, ProductDesign) else G
@@ -159,7 +164,7 @@ def fit_fold(
                 (longer,) = nested_paths(quick, [target], sample_weight, alpha, max_terms, before, **constraints)
             models = longer.first_rows(len(X))
         terms = fitted.take(models.terms)
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, learned, target, G.shape[1], longer))
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, bare, target, G.shape[1], longer))
     return found
 
 
@@ -167,19 +172,22 @@ class TrainingDesign(NamedTuple):
     """A basis, fitted, and its design matrix at the training samples, cross-fitted if it contains targets."""
 
     basis: Any
-    G: Any
+    G: Any  # None: not evaluated
     functions: Any  # the basis of functions of `table`, which is the basis itself unless it replaces inputs
     table: NDArray
 
     @classmethod
-    def fit(cls, basis: Basis, X: NDArray, Y: Floats) -> Self:
+    def fit(cls, basis: Any, X: NDArray, Y: Floats) -> Self:
         """Fit a basis to training samples."""
-        fitted: Any = clone(basis)
+        fitted = clone(basis)
         if isinstance(fitted, LevelMeans):
             table = fitted.fit_table(X, Y)
-            return cls(fitted, design_matrix(fitted.basis_, table), fitted.basis_, table)
-        fitted.fit(X, Y)
-        return cls(fitted, design_matrix(fitted, X), fitted, X)
+            return cls(fitted, None, fitted.basis_, table).evaluated()
+        return cls(fitted.fit(X, Y), None, fitted, X).evaluated()
+
+    def evaluated(self) -> Self:
+        """Return it with the design matrix."""
+        return self if self.G is not None else self._replace(G=design_matrix(self.functions, self.table))
 
     def ridge(self, Y: Floats, sample_weight: Floats) -> RidgeTarget:
         """Fit ridge regression to all candidates."""
