@@ -103,8 +103,7 @@ class RidgeTarget:
     @classmethod
     def from_spectrum(cls, spectrum: Spectrum) -> Self:
         """Fit at the penalty with the least leave-one-out error."""
-        alpha = best_alpha(spectrum, "loo", zooms=1, newton_steps=0)  # to a few percent, which hardly changes the fit
-        problem = spectrum.problem
+        problem, alpha = spectrum.problem, best_alpha(spectrum, "loo", zooms=1)
         ridge, root = spectrum.solution(alpha), np.sqrt(problem.rows.sample_weight)[:, None]
         targets = problem.Y_mean + problem.Y / root
         signal = problem.Y_mean + ridge.B @ (ridge.B.T @ problem.Y) / root
