@@ -480,6 +480,11 @@ class AnovaBasis(Basis):
         used, (first, second) = np.flatnonzero(there), np.append(0, np.cumsum(there))[numbers].T
         return (used % half // kinds, used % kinds, None if within else used >= half), first, second
 
+    def used_functions(self) -> tuple[Indices, Indices]:
+        """Return the inputs of all single functions in the terms, ascending, and their numbers as in `bumps_`."""
+        (inputs, bumps, _), _, _ = self._factors(within=True)
+        return inputs, bumps
+
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the inputs that each of some functions depends on, in ascending order.
 

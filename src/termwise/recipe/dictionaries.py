@@ -208,8 +208,7 @@ def product_kernel(basis: AnovaBasis, X: Floats, sample_weight: Floats) -> Float
     inputs is `((sum K_j)^2 - sum K_j^2) / 2`, entry by entry: its cost does not depend on the number of products.
     Inputs of one group count as one.
     """
-    used = np.unique(np.column_stack([basis.inputs_.ravel(), basis.bumps_.ravel()]), axis=0)
-    inputs, bumps = used[used[:, 0] >= 0].T
+    inputs, bumps = basis.used_functions()
     S = basis.evaluate_singles(X, inputs, bumps)[:, :-1]
     share = sample_weight / sample_weight.sum()
     size = np.sqrt(share @ (S - share @ S) ** 2)
@@ -268,13 +267,15 @@ class TunedSmoothBasis(SmoothBasis):
 
     def _best_factor(self, X: Floats, Y: Floats) -> float:
         variance = max(float(Y.var(axis=0).mean()), np.finfo(np.float64).tiny)
+        some = evenly(len(X), self.n_rows // 2)
+        centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
+        basis = SmoothBasis(width="median", centers=centers).fit(X)
+        units = basis.factors_
 
         @cache
         def error(factor: float) -> float:
-            some = evenly(len(X), self.n_rows // 2)
-            centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
-            G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
-            spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
+            basis.factors_ = factor * units
+            spectrum = Spectrum(pose(basis.evaluate(X), Y, np.ones(len(Y)), intercept=True), truncate=True)
             alpha = max(best_alpha(spectrum, "loo", zooms=1, newton_steps=0), WIDTH_ALPHA_MIN)
             share = float(spectrum.score("loo", alpha)[0]) / variance
             return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
