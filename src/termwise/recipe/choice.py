@@ -116,7 +116,7 @@ def choose_model(
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     with threadpool_limits(1):  # one thread for each fold
         first = try_first(search, options, targets, length)
-        trials = search.repeat(eliminate(first, settings.repeat_se), folds[1:])
+        trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
         order = np.lexsort(np.column_stack([comparable(folds[0].X), folds[0].Y]).T)  # by targets, then by inputs
         while len(folds) < max_repeats:
