@@ -880,6 +880,8 @@ def test_bench_passes_options_on(benchmarks):
     assert (benchmarks / "arguments.py.txt").read_text() == ""
     invoke("bench", "arguments", "--repeats", "2", "--small")
     assert (benchmarks / "arguments.py.txt").read_text() == "--repeats 2 --small"
+    invoke("bench", "arguments", "--cases", "tall", "square", "--small")
+    assert (benchmarks / "arguments.py.txt").read_text() == "--small --cases tall square"
 
 
 def test_bench_exits_with_the_status_of_the_benchmark(benchmarks):
