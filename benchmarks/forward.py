@@ -4,7 +4,8 @@
 score was computed exactly, per term; `extra_memory` the peak of newly allocated memory over the size of G. Peers run
 where they are installed: scikit-learn always, fastcan and abess if present.
 
-`--cases`, `--regimes` and `--sizes` run a part: the case `regimes` is every size with every structure of the data in `_regimes`.
+`--cases`, `--regimes` and `--sizes` run a part: the case `regimes` is every size with every structure of the data in
+`_regimes`.
 """
 
 from __future__ import annotations
