@@ -24,7 +24,7 @@ import termwise
 import termwise.__main__
 from termwise import AnovaBasis, ForwardRegressor, load_predictor
 from termwise.cli import Console, Language, StepCounter, UsageError, app, handle_errors
-from termwise.deploy.predictor import EXPORTS
+from termwise.deploy.exports import EXPORTS
 
 
 def run(*arguments, **options):

@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Column = tuple[NDArray, NDArray[np.bool_]]  # values, and which are missing
 
+NUMBERS = (Real, Decimal, np.bool_)  # types of values of an input of numbers, in a column of objects
 MAX_LISTED = 5  # unknown categories of a column that an error lists
 MAX_NAMES = 20  # columns that an error lists
 
@@ -103,7 +104,7 @@ class Input(Record):
             what, numbers[~missing] = "missing values", as_days(values[~missing])
         else:
             for value in values[~missing] if values.dtype.kind not in "fiub" else ():
-                if not isinstance(value, Real | Decimal):
+                if not isinstance(value, NUMBERS):
                     raise ValueError(
                         f"{self.name} must hold numbers, got {value!r}: convert the column, or fit with it as a "
                         "category."
@@ -187,7 +188,7 @@ class InputSchema(Record):
         return np.unique(self.columns).tolist()
 
     @cached_property
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether all inputs in use are numbers, encoded as they are."""
         numbers = all(self.inputs[j].kind == "number" and self.inputs[j].fill is None for j in self.used)
         return numbers and bool((self.categories == VALUE).all())
@@ -238,7 +239,7 @@ class InputSchema(Record):
     def encode(self, X: Any, complete: bool = True) -> Floats:
         """Return the numbers of a table, row by row; NaN for missing ones if it need not be complete."""
         X = self._as_table(X)
-        if self._is_plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        if self.is_plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
             Z = X[:, self.columns].astype(np.float64, copy=False)
             if np.isfinite(Z).all():
                 return Z
