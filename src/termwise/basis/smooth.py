@@ -25,7 +25,8 @@ from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
-from termwise.basis.radial import KERNELS, RadialBasis, median_distance, median_factor
+from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor
+from termwise.design import EVERY
 from termwise.design.computed import one_thread
 
 Floats = NDArray[np.float64]
@@ -291,10 +292,6 @@ class SmoothBasis(Basis):
         columns, inputs = self.columns_[linear], self._relevant_inputs
         scaling, ends = {"center": self.means_[columns], "scale": self.deviations_[columns]}, self._linear_ranges()
         gaussians, incomplete = self.gaussians(), has_missing(X)
-        radial = [
-            (terms, RadialBasis(width=widths, centers=centers).fit(centers))
-            for terms, widths, centers in ([] if incomplete else gaussians)
-        ]
         for rows in row_blocks(*G.shape):
             of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
             if self.extrapolation in ("bounded", "constant"):
@@ -302,10 +299,11 @@ class SmoothBasis(Basis):
             if self.extrapolation != "continue":
                 of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
             G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
-            for terms, widths, centers in gaussians if incomplete else ():
-                G[rows, terms] = present_gaussians(of_gaussians, centers, widths)
-            for terms, part in radial:
-                G[rows, terms] = part.evaluate(of_gaussians)
+            for terms, widths, centers in gaussians:
+                if incomplete:
+                    G[rows, terms] = present_gaussians(of_gaussians, centers, widths)
+                else:
+                    G[rows, terms] = kernel_design(of_gaussians, centers, widths, "gaussian").columns(EVERY)
         if incomplete:
             G[:, linear] = np.nan_to_num(G[:, linear])
         return G

@@ -193,6 +193,10 @@ class InputSchema(Record):
         numbers = all(self.inputs[j].kind == "number" and self.inputs[j].fill is None for j in self.used)
         return numbers and bool((self.categories == VALUE).all())
 
+    def takes_numbers(self, X: Any) -> bool:
+        """Whether a table is an array of numbers, of which the encoding is a selection of columns."""
+        return isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and self.is_plain
+
     def with_fill(self, fill: Mapping[str, Any]) -> InputSchema:
         """Return the same schema with replacements of missing values of some inputs."""
         inputs = {one.name: one for one in self.inputs}
@@ -238,9 +242,9 @@ class InputSchema(Record):
 
     def encode(self, X: Any, complete: bool = True) -> Floats:
         """Return the numbers of a table, row by row; NaN for missing ones if it need not be complete."""
-        X = self._as_table(X)
-        if self.is_plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-            Z = X[:, self.columns].astype(np.float64, copy=False)
+        X = self.as_table(X)
+        if self.takes_numbers(X):
+            Z = X.T[self.columns].T.astype(np.float64, copy=False)  # by columns, as steps evaluate it
             if np.isfinite(Z).all():
                 return Z
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
@@ -253,7 +257,7 @@ class InputSchema(Record):
 
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that the fit did not have, by the names of inputs with some."""
-        X = self._as_table(X)
+        X = self.as_table(X)
         columns = zip(self.used, self._frame_columns(X) if is_frame(X) else self._array_columns(X), strict=True)
         counts = {self.inputs[j].name: self.inputs[j].count_unseen(*column) for j, column in columns}
         return {name: count for name, count in counts.items() if count}
@@ -273,7 +277,7 @@ class InputSchema(Record):
             inputs += [Input(name, missing=one.missing) for name in named] if one.kind == "date" else [one]
         return InputSchema(tuple(inputs), columns, codes)
 
-    def _as_table(self, X: Any) -> Any:
+    def as_table(self, X: Any) -> Any:
         """Return a frame as it is, and anything else as an array with a column for every input."""
         if is_frame(X):
             return X
