@@ -56,6 +56,18 @@ def test_regimes_of_forward(bench, monkeypatch):
     assert all(one["times_cost"] > 0 and one["taken"] == one["terms"] for one in peers)
 
 
+def test_predictions_of_one_row_and_many(bench, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    module = importlib.import_module("predict")
+    monkeypatch.setattr(module, "MODELS", {"columns": None})
+    monkeypatch.setattr(module, "CALLS", 2)
+    _, *records = bench("predict")
+    one = {r["method"] for r in records if r["case"] == "one row" and r["microseconds"] > 0}
+    many = {(r["method"], r["dtype"]) for r in records if r["case"] == "many rows" and r["share"] > 0}
+    assert {"Predictor.predict_one, dict", "Predictor.predict", "scikit-learn Ridge.predict"} <= one
+    assert {("Predictor.predict", "float32"), ("estimator.predict", "float64")} <= many
+
+
 def test_matching_pursuit_by_hand_orders_as_scikit_learn(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(BENCHMARKS))

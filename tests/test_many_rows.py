@@ -11,7 +11,7 @@ from frozen_models import X as SMALL
 from threadpoolctl import threadpool_limits
 
 from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis, TermwiseRegressor
-from termwise.deploy import many_rows
+from termwise.design import blocks
 
 pytestmark = pytest.mark.xdist_group("frozen")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("frozen")
 @pytest.fixture(autouse=True, params=[1, 2], ids=["one thread", "two threads"])
 def small_blocks(monkeypatch, request):
     """Blocks of few rows, so that small tables have many."""
-    monkeypatch.setattr(many_rows, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 100)
     with threadpool_limits(request.param):
         yield
 

@@ -35,7 +35,8 @@ from termwise.deploy.document import (
     to_plain,
 )
 from termwise.deploy.inputs import InputSchema
-from termwise.deploy.many_rows import combine_columns, evaluate_rows
+from termwise.deploy.many_rows import evaluate_rows
+from termwise.design.blocks import combine_columns
 from termwise.linalg.conformal import ResidualScale, cv_plus
 from termwise.linalg.losses import LINKS
 
@@ -505,9 +506,10 @@ class Program:
         linear = self.linear
         if self.lags is not None:  # which refer to other rows
             return linear.combine(self.terms(X))
-        outputs = None if self.steps else combine_columns(self.schema, X, linear.weights, linear.intercept)
-        if outputs is not None:
-            return outputs
+        if not self.steps and self.schema.takes_numbers(X) and X.ndim == 2 and X.shape[1] == len(self.schema.inputs):
+            outputs = combine_columns(X, self.schema.columns, linear.weights.T, linear.intercept)
+            if outputs is not None:
+                return outputs
         return evaluate_rows(
             self.schema, X, lambda Z: linear.combine(apply(self.steps, Z)), len(linear.intercept), self.width
         )
