@@ -94,8 +94,11 @@ def test_invalid_samples():
         predictor.predict_one([1.0, 2.0])
     with pytest.raises(ValueError, match=rf"one sample of 3 values, got shape \(1, 3\): {order}"):
         predictor.predict_one(X[:1, :3])
-    with pytest.raises(ValueError, match=rf"one sample of 3 values, got float: {order}"):
-        predictor.predict_one(1.0)
+    for sample, got in ((1.0, "float"), ("abc", "str"), (FRAME[:3], "DataFrame")):
+        with pytest.raises(ValueError, match=rf"one sample of 3 values, got {got}: {order}"):
+            predictor.predict_one(sample)
+    with pytest.raises(ValueError, match=r"speed must hold numbers, got \[1\.0\]"):
+        predictor.predict_one([[1.0], [2.0], [3.0]])
     with pytest.raises(ValueError, match=r"x must have the inputs the model uses, got none called heat: it has speed"):
         predictor.predict_one({"speed": 1.0, "load": 2.0})
     for invalid in (np.nan, np.inf, None):

@@ -139,7 +139,8 @@ class SingleRow:
         schema, linear = program.schema, program.linear
         self._program, self._schema = program, schema
         self._names = [schema.inputs[j].name for j in schema.used]
-        self._plain = schema.columns if schema.is_plain else None
+        self._all_used = len(schema.used) == len(schema.inputs)
+        self._plain = np.searchsorted(schema.used, schema.columns) if schema.is_plain else None
         self._readers = [_reader(schema.inputs[j], schema.categories[schema.columns == j]) for j in schema.used]
         self._places = [np.flatnonzero(schema.columns == j) for j in schema.used]
         self._terms = row_function(program.steps)
@@ -160,14 +161,14 @@ class SingleRow:
 
     def read(self, x: Any) -> Floats:
         """Return the numbers of a sample."""
-        if self._plain is not None and isinstance(x, np.ndarray | list | tuple):
-            self._check_length(x)
-            row = np.asarray(x)
-            if row.dtype.kind in "fiub":
+        values = self._values(x)
+        if self._plain is not None:
+            row = np.asarray(values)
+            if row.dtype.kind in "fiub" and row.ndim == 1:
                 z = row.take(self._plain).astype(np.float64, copy=False)
                 if np.logical_and.reduce(np.isfinite(z)):  # faster than the method `all`
                     return z
-        values = self._values(x)
+        values = values.tolist() if isinstance(values, np.ndarray) else values
         z = np.empty(len(self._schema.columns))
         for value, reader, places in zip(values, self._readers, self._places, strict=True):
             numbers = reader(value)
@@ -176,19 +177,21 @@ class SingleRow:
             z[places] = numbers
         return z
 
-    def _values(self, x: Any) -> list[Any]:
+    def _values(self, x: Any) -> Any:
         """Return the values of the inputs in use: by name of a mapping, by position of a sequence."""
-        if isinstance(x, Mapping) or (hasattr(x, "index") and hasattr(x, "items")):  # a pandas series is no mapping
-            absent = [name for name in self._names if name not in x]
-            if absent:
+        if isinstance(x, Mapping) or (hasattr(x, "items") and not is_frame(x)):  # a pandas series is no mapping
+            try:
+                return [x[name] for name in self._names]
+            except KeyError:
+                absent = listing(name for name in self._names if name not in x)
+                there = listing([str(name) for name in x.keys()][:MAX_NAMES])  # noqa: SIM118
                 raise ValueError(
-                    f"x must have the inputs the model uses, got none called {listing(absent)}: it has "
-                    f"{listing(list(map(str, x.keys()))[:MAX_NAMES])}."
-                )
-            return [x[name] for name in self._names]
+                    f"x must have the inputs the model uses, got none called {absent}: it has {there}."
+                ) from None
         self._check_length(x)
-        values = x.tolist() if isinstance(x, np.ndarray) else x
-        return [values[j] for j in self._schema.used]
+        if isinstance(x, np.ndarray):
+            return x if self._all_used else x.take(self._schema.used)
+        return x if self._all_used else [x[j] for j in self._schema.used]
 
     def _check_length(self, x: Any) -> None:
         """Raise unless a sample is a sequence of as many values as there are inputs."""
