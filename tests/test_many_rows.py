@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from frozen_models import FRAME, NAMES, Y_FRAME, Y, case_of, y
+from frozen_models import FRAME, NAMES, TWO, Y_FRAME, Y, case_of, y
 from frozen_models import X as SMALL
 from threadpoolctl import threadpool_limits
 
-from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis, TermwiseRegressor
+from termwise import AnovaBasis, BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis, TermwiseRegressor
 from termwise.design import blocks
 
 pytestmark = pytest.mark.xdist_group("frozen")
@@ -47,6 +47,24 @@ def test_columns_are_combined_in_every_layout(targets):
     np.testing.assert_allclose(predictor.predict(np.round(X).astype(int)), predictor.predict(np.round(X)), rtol=1e-12)
     frame = pd.DataFrame(X, columns=predictor.input_names)
     np.testing.assert_allclose(predictor.predict(frame), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_estimators_combine_columns():
+    X = np.tile(SMALL, (30, 1))
+    counts = np.floor(np.exp(np.abs(y)))
+    models = [
+        ForwardRegressor(max_terms=3, criterion=None).fit(SMALL, Y),
+        ForwardRegressor(max_terms=3, criterion=None, loss="poisson").fit(SMALL, counts),
+        ForwardClassifier(max_terms=3, criterion=None).fit(SMALL, TWO),
+    ]
+    for model in models:
+        expected = np.tile(model.linear_predictor(SMALL[:20]).T, 30).T
+        found = model.linear_predictor(np.tile(SMALL[:20], (30, 1)))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert np.array_equal(model.predict(X)[:60], model.predictor_.predict(X)[:60])
+        assert model.linear_predictor(X.astype(np.float32)).dtype == np.float32
+    with pytest.raises(ValueError, match="contains NaN"):
+        models[0].predict(np.where(X > 52, np.nan, X))
 
 
 def test_few_columns_of_many():
