@@ -345,6 +345,12 @@ def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
 
 
+def all_finite(X: NDArray) -> bool:
+    """Whether all entries of a NumPy array of numbers are finite, by one pass in the common case."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(X)) or np.isfinite(X).all())  # a sum may overflow
+
+
 def has_missing(X: NDArray) -> bool:
     """Whether a NumPy array of numbers without infinities has a NaN, by one pass in the common case."""
     with np.errstate(over="ignore", invalid="ignore"):
