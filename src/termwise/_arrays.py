@@ -228,12 +228,12 @@ def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
 
 def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
-    if isinstance(A, np.ndarray):
-        return np.einsum("ij,ij->j", A, A, dtype=np.float64)
+    if isinstance(A, np.ndarray) and A.dtype == np.float64:
+        return np.einsum("ij,ij->j", A, A)
     xp, total = namespace(A), zeros((A.shape[1],), A)
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
-        total += xp.sum(X * X, axis=0)
+        total += np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else xp.sum(X * X, axis=0)
     return total
 
 
@@ -252,6 +252,14 @@ def row_products(A: Array, B: Array) -> Array:
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, B)
     return namespace(A).sum(A * B, axis=1)
+
+
+def pair_sums(*pairs: tuple[Array, Array]) -> Array:
+    """`row_products` of several pairs of matrices, one after the other in one array."""
+    if isinstance(pairs[0][0], np.ndarray):
+        return np.concatenate([row_products(A, B) for A, B in pairs])
+    xp = namespace(pairs[0][0])
+    return xp.sum(xp.concat([A * B for A, B in pairs]), axis=1)  # a device launches one kernel for all of them
 
 
 def triangle(A: Array) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ from termwise._arrays import (
 from termwise._numerics import SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
+FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
 
 
 class Design(ABC):
@@ -102,6 +103,8 @@ class Dense(Design):
 
     def products(self, u: Array) -> Array:
         """`G' u`: the pass over the data."""
+        if isinstance(u, np.ndarray) and u.ndim == 2 and 1 < u.shape[1] <= FEW_VECTORS:
+            return np.stack([self.products(column) for column in u.T], axis=1)
         return as_float64(self.G.T @ as_type(u, self.G.dtype))
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
@@ -132,7 +135,9 @@ class Dense(Design):
         if not len(chosen) or not isinstance(G, np.ndarray):
             return super().joint_products(u, chosen, weights)
         rows = np.empty((1 + len(chosen), len(G)), dtype=G.dtype)
-        rows[0], rows[1:] = u, G[:, chosen].T
+        rows[0] = u
+        for row, j in zip(rows[1:], chosen.tolist(), strict=True):  # faster than gathering all of them at once
+            row[:] = G[:, j]
         if weights is not None:
             rows[1:] *= weights
         return as_float64(rows @ G)

@@ -21,6 +21,7 @@ from termwise.selection.path import ModelRows
 CACHED_COLUMNS = (8, 64)  # of a file, at least and at most
 HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
 MAX_GRAM_COLUMNS = 4000  # beyond, `G'G` takes too much memory
+CACHE_BYTES = 1 << 26  # beyond the caches of a processor
 MIN_GRAM_ROWS, MIN_GRAM_ENTRIES = 1024, 1 << 19  # of G, below which stored columns would not save time
 ENTRIES_PER_ROW = 16  # besides the model's columns: targets, residuals, temporaries
 
@@ -77,9 +78,10 @@ class LocalBlocks(Executor):
 def gram_cost(G: Design, n: int, foreign: bool, reader: BlockReader | None) -> GramCost:
     """What columns of `G'G` cost, as measured on two cores.
 
-    A pass is bound by memory: a product with sixteen vectors takes the time of about three with one in float64 and five
-    in float32, and the whole product that of p / 18. Evaluating radial functions or reading a file takes longer than
-    the products: there 31 and 64 columns cost half a pass. On a device a pass is launched as one graph.
+    A pass over a matrix beyond the caches is bound by memory: a product with sixteen vectors takes the time of three
+    with one in float64 and four in float32, and the whole product that of p / 18. Evaluating radial functions or
+    reading a file takes longer than the products: there 31 and 64 columns cost half a pass. On a device a pass is
+    launched as one graph.
     """
     p = G.shape[1]
     fits, double = p <= min(n, MAX_GRAM_COLUMNS), G.dtype == np.float64
@@ -93,7 +95,9 @@ def gram_cost(G: Design, n: int, foreign: bool, reader: BlockReader | None) -> G
     if isinstance(G, KernelDesign):
         return GramCost(31, 1.5, p / 64 if fits and double else np.inf)
     if isinstance(G, Dense):
-        return GramCost(15, 3.0 if double else 5.0, p / 18 if fits and double else np.inf)
+        cached = n * p * G.dtype.itemsize <= CACHE_BYTES
+        passes = (4.0 if cached else 3.0) if double else (8.0 if cached else 4.0)
+        return GramCost(15, passes, p / 18 if fits and double else np.inf)
     return GramCost()
 
 

@@ -39,6 +39,7 @@ from termwise._arrays import (
     extremes,
     from_host,
     namespace,
+    pair_sums,
     put_at,
     row_squares,
     send,
@@ -213,8 +214,8 @@ def row_sums(rows: RowArrays | RowBlock) -> Reduced:
     wr = r / (safe * safe)
     squares = r * wr
     by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
-    spread = by_row * by_row if rows.root is None else by_row * by_row / rows.sample_weight
-    sums = xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1)
+    spread = by_row if rows.root is None else by_row / rows.sample_weight
+    sums = pair_sums((r, r), (r, wr), (wr, wr), (by_row, spread))
     smallest, largest = extremes(rows.gap)
     return Reduced(xp.concat([sums, largest, smallest]), ("maximum", "minimum"))
 

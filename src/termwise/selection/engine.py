@@ -224,9 +224,10 @@ class PathBuilder:
         self.sizes: list[int] = []  # the criterion's choices so far
         self.n_forced = 0  # forced terms in the model
         self.cost = state.cost
-        # On a device the host would wait for them after each term. A new penalty rotates the terms before.
+        # All at once they take less time, and a device need not be waited for. A new penalty rotates the terms before.
         needed = settings.criterion == "tcr" and settings.patience is not None
-        self.defers_correlations = is_foreign(state.s) and not needed and not reestimated
+        read = callback is not None and not is_foreign(state.s)
+        self.defers_correlations = not (needed or read or reestimated)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""

@@ -22,7 +22,7 @@ from termwise._arrays import Array, namespace, put_at, smallest, to_host, zeros
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-EXPECTED_RUN = 4.0  # terms that one pass serves, before any is observed
+EXPECTED_RUN = 5.0  # terms that one pass serves, before any is observed
 CAPACITY = 8  # passes whose columns are stored; then the oldest are overwritten
 
 
@@ -77,7 +77,7 @@ class GramColumns:
         """Count the terms that one pass would serve; `scores`, bigger is better, are needed where j is not stored."""
         if self.cost.columns and not self.likely[j] and scores is not None:
             if self.run:
-                self.expected_run = (self.expected_run + self.run) / 2
+                self.expected_run = (self.expected_run + 2 * self.run) / 3
             self.run = 0
             self.likely[self._preferred(scores, ~self.likely)] = True
             self.likely[j] = True
