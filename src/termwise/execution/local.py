@@ -18,7 +18,7 @@ from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
 
-CACHED_COLUMNS = (8, 64)  # of a file, at least and at most
+CACHED_COLUMNS = (8, 256)  # of a file, at least and at most
 HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
 MAX_GRAM_COLUMNS = 4000  # beyond, `G'G` takes too much memory
 CACHE_BYTES = 1 << 26  # beyond the caches of a processor
@@ -86,7 +86,7 @@ def gram_cost(G: Design, n: int, foreign: bool, reader: BlockReader | None) -> G
     p = G.shape[1]
     fits, double = p <= min(n, MAX_GRAM_COLUMNS), G.dtype == np.float64
     if reader is not None:
-        slots = len(reader.owners)
+        slots = min(64, len(reader.owners))
         return GramCost(slots, 1 + slots / 128, p / 128 if fits else np.inf)
     if foreign:
         return GramCost(whole=p / 24 if fits and double else np.inf)

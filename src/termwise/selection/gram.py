@@ -17,13 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, namespace, put_at, smallest, to_host, zeros
+from termwise._arrays import Array, put_at, smallest, to_host, zeros
+from termwise._memory import budget
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 EXPECTED_RUN = 5.0  # terms that one pass serves, before any is observed
 CAPACITY = 8  # passes whose columns are stored; then the oldest are overwritten
+BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns may take
 
 
 class GramCost(NamedTuple):
@@ -48,11 +50,12 @@ class GramColumns:
     """
 
     def __init__(self, p: int, cost: GramCost, max_terms: int | None) -> None:
-        self.cost = cost._replace(columns=min(cost.columns, p - 1))
+        most = int(BUDGET_SHARE * budget() / (8 * p)) if cost.columns else 0
+        self.cost = cost._replace(columns=min(cost.columns, p - 1, most // 2))
         self.max_terms = np.inf if max_terms is None else max_terms
         self.values: Array = None  # (capacity, p)
         self.slot = np.full(p, -1)  # row of every candidate's column, -1 if it is not stored
-        self.owners = np.full(min(p, CAPACITY * self.cost.columns), -1)  # the candidate of every row
+        self.owners = np.full(min(p, CAPACITY * self.cost.columns, most), -1)  # the candidate of every row
         self.next_row = 0
         self.likely = np.zeros(p, dtype=bool)  # candidates whose columns would be stored if they always were
         self.run, self.expected_run = 0, EXPECTED_RUN  # terms since one was not likely, and their expected number
@@ -84,7 +87,7 @@ class GramColumns:
         self.run += 1
 
     def request(self, j: int, scores: Array, n_terms: int) -> Indices:
-        """Candidates whose columns the pass for j, the term after `n_terms`, should compute; none where few would be used."""
+        """Candidates whose columns the pass for term j, after `n_terms` others, should compute; none if few would do."""
         left = self.max_terms - n_terms
         if not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
             return self.slot[:0]

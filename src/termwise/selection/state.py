@@ -78,7 +78,7 @@ Indices = NDArray[np.intp]
 
 FIXED_ROWS = 5  # of the table besides c and rv of each output: s, vv, |g|^2 centred, |g|^2 and the least vv
 T_RESERVE = 64  # rows of T that memory is extended by, at least
-PREFETCHED = 64  # candidates whose columns may be needed for the next term
+PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
 class RowMoments(NamedTuple):
@@ -317,20 +317,18 @@ class State:
         A file caches columns in the same pass, those of the candidates with the best scores: those of the rule or, where
         it has none, the reduction of the cost, which suits any rule.
         """
-        gram, reader, n_terms = self.gram, self.rows.reader, len(self.chosen)
-        if gram.slot[j] < 0 and gram.whole_pays(n_terms):
-            gram.set_whole(self.rows.reduce(RowBlock.gram))
-        readable = reader is None or gram.complete or reader.holds(j)
-        stored = gram.slot[j] >= 0 and readable and self._keeps_digits(one, self.alpha + one.s)
-        fetched, scores = None if stored else gram.owners[:0], None
-        if self.gram.cost.columns and not stored or reader is not None and (self.prefetches or gram.complete):
+        gram, reader, n_terms, scores = self.gram, self.rows.reader, len(self.chosen), None
+        missing = gram.slot[j] < 0 or reader is not None and not reader.holds(j)
+        if missing and gram.cost.columns or reader is not None and (self.prefetches or gram.complete):
             scores = put(CostRule().scores(self) if self.scores is None else self.scores, ~self.eligible, -np.inf)
-        if scores is not None and not stored:
-            fetched = gram.request(j, scores, n_terms)
+        gram.count(j, scores)
         if scores is not None and reader is not None:
             reader.suggest(smallest(to_host(-scores), PREFETCHED)[0])
-        gram.count(j, scores)
-        return fetched
+        if missing and gram.whole_pays(n_terms):
+            gram.set_whole(self.rows.reduce(RowBlock.gram))
+        if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + one.s):
+            return None
+        return gram.owners[:0] if scores is None else gram.request(j, scores, n_terms)
 
     def _keeps_digits(self, one: CandidateStats, square: float) -> bool:
         """Whether products of a new column of this squared length can be computed from `G'G` without losing digits."""
