@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, is_foreign, namespace
+from termwise._memory import budget
 from termwise.design import Dense, Design
 from termwise.design.computed import KernelDesign
-from termwise._memory import budget
 from termwise.design.files import BlockReader, FileBlock, RowFile
 from termwise.execution.cuda_graphs import launcher_for
 from termwise.selection.blocks import Executor, RowBlock

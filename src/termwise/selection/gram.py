@@ -1,9 +1,9 @@
 """Columns of `G'G`, computed in the passes that are made anyway: a term whose column is stored needs no pass.
 
-With `z = (g_j - Z T_j) / length` the products of a new term are `t = G'z = (G'g_j - T'T_j) / length`, in O(p k) from the
-column `G'g_j`. Where it is not stored a pass over the data computes t itself and, for little more, the columns of
-the candidates that the rule prefers now: the next terms are often among them. All of `G'G` is the case of a single pass
-that computes every column.
+With `z = (g_j - Z T_j) / length` the products of a new term are `t = G'z = (G'g_j - T'T_j) / length`, in O(p k) from
+the column `G'g_j`. Where it is not stored a pass over the data computes t itself and, for little more, the columns of
+the candidates that the rule prefers now: the next terms are often among them. All of `G'G` is the case of a single
+pass that computes every column.
 
 Whether the columns pay depends on the data: of independent columns ten terms may follow from one pass, in a Gaussian
 dictionary a term changes all preferences. The number of terms per pass can be observed whether or not columns
@@ -87,7 +87,7 @@ class GramColumns:
         self.run += 1
 
     def request(self, j: int, scores: Array, n_terms: int) -> Indices:
-        """Candidates whose columns the pass for term j, after `n_terms` others, should compute; none if few would do."""
+        """Candidates whose columns the pass for j, the term after `n_terms`, should compute; none if too few are used."""
         left = self.max_terms - n_terms
         if not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
             return self.slot[:0]

@@ -314,19 +314,20 @@ class State:
     def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
         """Candidates whose columns of `G'G` the pass for candidate j should compute besides; None if it needs no pass.
 
-        A file caches columns in the same pass, those of the candidates with the best scores: those of the rule or, where
-        it has none, the reduction of the cost, which suits any rule.
+        A file caches columns in its next pass: those of the candidates with the best scores, by the rule or, where it
+        has none, by the reduction of the cost, which suits any rule.
         """
         gram, reader, n_terms, scores = self.gram, self.rows.reader, len(self.chosen), None
-        missing = gram.slot[j] < 0 or reader is not None and not reader.holds(j)
-        if missing and gram.cost.columns or reader is not None and (self.prefetches or gram.complete):
+        missing = gram.slot[j] < 0 or (reader is not None and not reader.holds(j))
+        reads_columns = reader is not None and (self.prefetches or gram.complete)
+        if reads_columns or (missing and gram.cost.columns):
             scores = put(CostRule().scores(self) if self.scores is None else self.scores, ~self.eligible, -np.inf)
         gram.count(j, scores)
         if scores is not None and reader is not None:
             reader.suggest(smallest(to_host(-scores), PREFETCHED)[0])
         if missing and gram.whole_pays(n_terms):
             gram.set_whole(self.rows.reduce(RowBlock.gram))
-        if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + one.s):
+        if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
             return None
         return gram.owners[:0] if scores is None else gram.request(j, scores, n_terms)
 
