@@ -170,6 +170,8 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
 
 def extremes(x: Array) -> tuple[Array, Array]:
     """Minimum and maximum, as arrays of one element."""
+    if isinstance(x, np.ndarray):
+        return x.min(keepdims=True), x.max(keepdims=True)
     xp = namespace(x)
     found = xp.aminmax(x) if array_api_compat.is_torch_array(x) else (xp.min(x), xp.max(x))
     return found[0][None], found[1][None]
@@ -257,7 +259,7 @@ def row_products(A: Array, B: Array) -> Array:
 def pair_sums(*pairs: tuple[Array, Array]) -> Array:
     """`row_products` of several pairs of matrices, one after the other in one array."""
     if isinstance(pairs[0][0], np.ndarray):
-        return np.concatenate([row_products(A, B) for A, B in pairs])
+        return np.array([a @ b for A, B in pairs for a, b in zip(A, B, strict=True)])
     xp = namespace(pairs[0][0])
     return xp.sum(xp.concat([A * B for A, B in pairs]), axis=1)  # a device launches one kernel for all of them
 

@@ -96,7 +96,7 @@ def gram_cost(G: Design, n: int, foreign: bool, reader: BlockReader | None) -> G
         return GramCost(31, 1.5, p / 64 if fits and double else np.inf)
     if isinstance(G, Dense):
         cached = n * p * G.dtype.itemsize <= CACHE_BYTES
-        passes = (4.0 if cached else 3.0) if double else (8.0 if cached else 4.0)
+        passes = (4.0 if cached else 3.0) if double else (6.0 if cached else 4.0)
         return GramCost(15, passes, p / 18 if fits and double else np.inf)
     return GramCost()
 

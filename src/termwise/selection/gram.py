@@ -23,7 +23,7 @@ from termwise._memory import budget
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-EXPECTED_RUN = 5.0  # terms that one pass serves, before any is observed
+EXPECTED_RUN = 8.0  # terms that one pass serves, before any is observed
 CAPACITY = 8  # passes whose columns are stored; then the oldest are overwritten
 BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns may take
 
@@ -80,14 +80,14 @@ class GramColumns:
         """Count the terms that one pass would serve; `scores`, bigger is better, are needed where j is not stored."""
         if self.cost.columns and not self.likely[j] and scores is not None:
             if self.run:
-                self.expected_run = (self.expected_run + 2 * self.run) / 3
+                self.expected_run = (self.expected_run + self.run) / 2
             self.run = 0
             self.likely[self._preferred(scores, ~self.likely)] = True
             self.likely[j] = True
         self.run += 1
 
     def request(self, j: int, scores: Array, n_terms: int) -> Indices:
-        """Candidates whose columns the pass for j, the term after `n_terms`, should compute; none if too few are used."""
+        """Candidates whose columns the pass for j, the term after `n_terms`, should compute: none if too few serve."""
         left = self.max_terms - n_terms
         if not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
             return self.slot[:0]
