@@ -170,6 +170,8 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
 
 def extremes(x: Array) -> tuple[Array, Array]:
     """Minimum and maximum, as arrays of one element."""
+    if isinstance(x, np.ndarray):
+        return x.min(keepdims=True), x.max(keepdims=True)
     xp = namespace(x)
     found = xp.aminmax(x) if array_api_compat.is_torch_array(x) else (xp.min(x), xp.max(x))
     return found[0][None], found[1][None]
@@ -228,12 +230,12 @@ def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
 
 def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
-    if isinstance(A, np.ndarray):
-        return np.einsum("ij,ij->j", A, A, dtype=np.float64)
+    if isinstance(A, np.ndarray) and A.dtype == np.float64:
+        return np.einsum("ij,ij->j", A, A)
     xp, total = namespace(A), zeros((A.shape[1],), A)
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
-        total += xp.sum(X * X, axis=0)
+        total += np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else xp.sum(X * X, axis=0)
     return total
 
 
@@ -252,6 +254,14 @@ def row_products(A: Array, B: Array) -> Array:
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, B)
     return namespace(A).sum(A * B, axis=1)
+
+
+def pair_sums(*pairs: tuple[Array, Array]) -> Array:
+    """`row_products` of several pairs of matrices, one after the other in one array."""
+    if isinstance(pairs[0][0], np.ndarray):
+        return np.array([a @ b for A, B in pairs for a, b in zip(A, B, strict=True)])
+    xp = namespace(pairs[0][0])
+    return xp.sum(xp.concat([A * B for A, B in pairs]), axis=1)  # a device launches one kernel for all of them
 
 
 def triangle(A: Array) -> NDArray[np.float64]:

@@ -34,6 +34,9 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # Share of a column's square that a difference of sums must leave: to keep twelve digits, of float32's seven five.
 CANCELLATION_SHARE = {FLOAT64: 1e-4, FLOAT32: 1e-2}
+# Share of a column's square, not centred, that must be left of a new column for its products to come from `G'G`, whose
+# error is relative to the whole: float64 then keeps twelve digits, float32 six of seven.
+GRAM_SHARE = {FLOAT64: 1e-4, FLOAT32: 0.1}
 # Share of a column's square left after centring below which a copy less its mean is used: products with a column whose
 # mean is 1,000 standard deviations lose three of sixteen digits; float32 has seven and can spare one.
 OFFSET_SHARE = {FLOAT64: 1e-6, FLOAT32: 1e-2}

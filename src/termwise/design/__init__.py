@@ -33,6 +33,7 @@ from termwise._arrays import (
 from termwise._numerics import SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
+FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
 
 
 class Design(ABC):
@@ -56,6 +57,14 @@ class Design(ABC):
 
         Squares are centred without cancellation where that is possible; centred fourth powers may be an upper bound.
         """
+
+    def joint_products(self, u: Array, chosen: Any, weights: Array | None) -> Array:
+        """`G' u` and the columns `G' diag(w) G_j` of the candidates j given, as the rows of one array: one pass."""
+        if not len(chosen):
+            return self.products(u)[None, :]
+        G = self.columns(chosen)
+        G = G if weights is None else G * weights[:, None]
+        return self.products(namespace(u).concat([u[:, None], G], axis=1)).T
 
     def shifted(self, shift: Array) -> Design:
         """The design with a reference value subtracted from every column; zero leaves a column as it is."""
@@ -94,6 +103,8 @@ class Dense(Design):
 
     def products(self, u: Array) -> Array:
         """`G' u`: the pass over the data."""
+        if isinstance(u, np.ndarray) and u.ndim == 2 and 1 < u.shape[1] <= FEW_VECTORS:
+            return np.stack([self.products(column) for column in u.T], axis=1)
         return as_float64(self.G.T @ as_type(u, self.G.dtype))
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
@@ -117,6 +128,19 @@ class Dense(Design):
                 X = xp.multiply(X, factors[rows, None], **out)
             total += column_squares(X)
         return total
+
+    def joint_products(self, u: Array, chosen: Any, weights: Array | None) -> Array:
+        """`G' u` and columns of `G' diag(w) G`, by one product in G's own precision."""
+        G = self.G
+        if not len(chosen) or not isinstance(G, np.ndarray):
+            return super().joint_products(u, chosen, weights)
+        rows = np.empty((1 + len(chosen), len(G)), dtype=G.dtype)
+        rows[0] = u
+        for row, j in zip(rows[1:], chosen.tolist(), strict=True):  # faster than gathering all of them at once
+            row[:] = G[:, j]
+        if weights is not None:
+            rows[1:] *= weights
+        return as_float64(rows @ G)
 
     def shifted(self, shift: Array) -> Design:
         """Store the differences of some columns; of all where they are more than half."""

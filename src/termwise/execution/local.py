@@ -10,13 +10,19 @@ from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, is_foreign, namespace
 from termwise._memory import budget
+from termwise.design import Dense, Design
+from termwise.design.computed import KernelDesign
 from termwise.design.files import BlockReader, FileBlock, RowFile
 from termwise.execution.cuda_graphs import launcher_for
 from termwise.selection.blocks import Executor, RowBlock
+from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
 
-CACHED_COLUMNS = (8, 64)  # of a file, at least and at most
+CACHED_COLUMNS = (8, 256)  # of a file, at least and at most
 HOST_WORK, DEVICE_WORK = 1 << 15, 400_000  # entries below which less work at a time would not be faster
+MAX_GRAM_COLUMNS = 4000  # beyond, `G'G` takes too much memory
+CACHE_BYTES = 1 << 26  # beyond the caches of a processor
+MIN_GRAM_ROWS, MIN_GRAM_ENTRIES = 1024, 1 << 19  # of G, below which stored columns would not save time
 ENTRIES_PER_ROW = 16  # besides the model's columns: targets, residuals, temporaries
 
 
@@ -36,6 +42,7 @@ class LocalBlocks(Executor):
         self.min_work = HOST_WORK if self.caches_directions else DEVICE_WORK
         self.device_block = first if len(blocks) == 1 and not self.caches_directions else None
         self.launcher = first.launcher if self.device_block is not None else type(first.launcher)()
+        self.gram_cost = gram_cost(first.G, sum(self.lengths), foreign=not self.caches_directions, reader=reader)
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterator[Any]:
         """Call the function on one block after the other, as the results are consumed: there may be many."""
@@ -66,6 +73,32 @@ class LocalBlocks(Executor):
             shared = self.Zt is not None and all(block.Zt.base is self.Zt for block in self.blocks)
             Z = self.Zt[: self.blocks[0].k].T if shared else xp.concat([part[0] for part in parts])
         return ModelRows(Z, Y, weights, weights**0.5)
+
+
+def gram_cost(G: Design, n: int, foreign: bool, reader: BlockReader | None) -> GramCost:
+    """What columns of `G'G` cost, as measured on two cores.
+
+    A pass over a matrix beyond the caches is bound by memory: a product with sixteen vectors takes the time of three
+    with one in float64 and four in float32, and the whole product that of p / 18. Evaluating radial functions or
+    reading a file takes longer than the products: there 31 and 64 columns cost half a pass. On a device a pass is
+    launched as one graph.
+    """
+    p = G.shape[1]
+    fits, double = p <= min(n, MAX_GRAM_COLUMNS), G.dtype == np.float64
+    if reader is not None:
+        slots = min(64, len(reader.owners))
+        return GramCost(slots, 1 + slots / 128, p / 128 if fits else np.inf)
+    if foreign:
+        return GramCost(whole=p / 24 if fits and double else np.inf)
+    if n < MIN_GRAM_ROWS or n * p < MIN_GRAM_ENTRIES:
+        return GramCost(whole=p / 18 if fits and double and isinstance(G, Dense) else np.inf)
+    if isinstance(G, KernelDesign):
+        return GramCost(31, 1.5, p / 64 if fits and double else np.inf)
+    if isinstance(G, Dense):
+        cached = n * p * G.dtype.itemsize <= CACHE_BYTES
+        passes = (4.0 if cached else 3.0) if double else (6.0 if cached else 4.0)
+        return GramCost(15, passes, p / 18 if fits and double else np.inf)
+    return GramCost()
 
 
 def local_blocks(G: Any, Y: Array, sample_weight: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
