@@ -109,6 +109,10 @@ class Dense(Design):
         xp, total = namespace(self.G), zeros((self.shape[1],), self.G)
         factors = None if weights is None else weights if power == 4 else weights**0.5
         for X, rows, out in tiles(self.G):
+            if power == 2 and weights is not None and means is None:
+                X = as_float64(X)
+                total += weights[rows] @ xp.multiply(X, X, **out)
+                continue
             if means is not None:
                 X = xp.subtract(X, means, **out)
             if power == 4:

@@ -1,7 +1,11 @@
-"""Cached directions `v = P g` of candidates, and lower bounds of their leave-one-out errors by inner products with them.
+"""Lower bounds of leave-one-out errors by products with directions `v = P g`, which are cached.
 
 Runners-up tend to be candidates again at the next step. A new z changes v by `-z t` only: updating a cached direction
 reads two vectors, computing it reads a column of G and k columns of Z. The driver has the index, blocks the directions.
+
+For bounds float32 is enough: half the memory, and twice the speed. Directions are stored as shares of `|g|`, so that
+their powers stay within its range. As rounding is relative to `|g|` whatever is left of g beside the model,
+`LooBounds.screen` allows for it by `LOO_BOUND_ULPS` of `|g|`.
 """
 
 from __future__ import annotations
@@ -11,28 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import (
-    Array,
-    at,
-    at_least,
-    at_most,
-    empty,
-    from_host,
-    namespace,
-    put_at,
-    row_squares,
-    take_off_rows,
-)
+from termwise._arrays import at_least, row_squares, take_off_rows, to_host
 from termwise._memory import budget
-from termwise._numerics import LEVERAGE_GAP_MIN, LOO_WEIGHT_MAX
+from termwise._numerics import FLOAT32, LEVERAGE_GAP_MIN, LOO_WEIGHT_MAX, SMALLEST_NORMAL
 from termwise.selection.blocks import PartialSums, RowBlock, mutates
 from termwise.selection.state import State
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-CACHE_SHARE = 0.05  # of the size of G that cached directions may take
-CACHE_ENTRIES = 1 << 21  # entries that may be cached whatever the size of G
+CACHE_SHARE = 0.06  # of the size of G that cached directions may take
+CACHE_BYTES = 1 << 24  # that they may take whatever the size of G
 CACHE_IDLE = 4  # steps after which a direction that was not needed is dropped
 TILE_ENTRIES = 1 << 17  # of directions that are processed at a time: they stay in a core's cache
 
@@ -41,14 +34,21 @@ TILE_ENTRIES = 1 << 17  # of directions that are processed at a time: they stay 
 class CachePlan:
     """Where the directions of a batch are, and how to update the cache for that, in this order."""
 
-    capacity: int  # slots; 0: nothing is cached, all directions are computed
+    capacity: int  # slots
     holes: Indices  # slots to be overwritten ...
     movers: Indices  # ... by these
-    amounts: Array  # (new columns of Z, slots in use) how much of them to subtract from each slot
+    amounts: Floats  # (new columns of Z, slots in use) how much of them to subtract from each slot
     missing: Indices  # candidates to be computed ...
-    T: Floats  # (k, missing) ... by subtracting `Z T` from their columns ...
+    T: Floats  # (k, missing) ... by subtracting `Z T` from their columns,
+    scales: Floats  # (missing,) multiplied by these ...
     places: Indices  # ... and stored in these slots
     slots: Indices  # of the whole batch
+
+
+def without_cache(batch: Indices, T: Floats) -> CachePlan:
+    """Plan to compute all directions of a batch, and to store none."""
+    none = batch[:0]
+    return CachePlan(0, none, none, np.empty((0, 0)), batch, T, np.ones(len(batch)), none, none)
 
 
 class DirectionCache:
@@ -56,8 +56,9 @@ class DirectionCache:
 
     def __init__(self, state: State, slots: tuple[int, int]) -> None:
         self.enabled = state.rows.caches_directions
-        entries = min(max(CACHE_SHARE * state.nbytes / 8, CACHE_ENTRIES), budget() / 32)  # a quarter of the budget
-        self.capacity = int(np.clip(entries / state.n_rows, *slots)) if self.enabled else slots[1]
+        size = min(max(CACHE_SHARE * state.nbytes, CACHE_BYTES), budget() / 4)
+        self.capacity = int(np.clip(size / 4 / state.n_rows, *slots)) if self.enabled else slots[1]
+        self.scale = to_host(at_least(state.norms, SMALLEST_NORMAL)) ** -0.5 if self.enabled else np.empty(0)
         self.slot = np.full(state.rows.n_candidates, -1)  # of every candidate, -1 if it is not cached
         self.owners = np.empty(0, dtype=np.intp)
         self.used = np.empty(0, dtype=np.intp)
@@ -65,23 +66,21 @@ class DirectionCache:
 
     def plan(self, batch: Indices, T: Floats, state: State) -> CachePlan:
         """Plan the update of the cache for a batch of at most `capacity` candidates."""
-        if not self.enabled:
-            none = batch[:0]
-            return CachePlan(0, none, none, np.empty((0, 0)), batch, T, none, none)
         if state.rebuilt > self.rebuilt:  # the model has other columns now
             self.slot[self.owners] = -1
             self.owners, self.used = self.owners[:0], self.used[:0]
         holes, movers = self._drop_idle(state.k - self.clock)
-        amounts = at(state.T[self.clock :, :], self.owners, axis=1)
+        amounts = state.T[self.clock :, self.owners] * self.scale[self.owners]
         self.clock, self.rebuilt = state.k, state.rebuilt
         present = self.slot[batch] >= 0
         missing = batch[~present]
-        self.used[self.slot[batch[present]]] = self.clock + 1  # later than earlier batches of this step: none is replaced
+        self.used[self.slot[batch[present]]] = self.clock + 1  # later than other batches of this step: not replaced
         places = self._free_slots(len(missing))
         self.owners[places], self.slot[missing] = missing, places
         slots = self.slot[batch]
         self.used[slots] = self.clock
-        return CachePlan(self.capacity, holes, movers, amounts, missing, T[:, ~present], places, slots)
+        scales = self.scale[missing]
+        return CachePlan(self.capacity, holes, movers, amounts, missing, T[:, ~present], scales, places, slots)
 
     def _drop_idle(self, steps: int) -> tuple[Indices, Indices]:
         """Close the gaps of directions that have been idle for too long; nothing moves within a step."""
@@ -108,38 +107,47 @@ class DirectionCache:
         return np.concatenate([old, new])
 
 
-def update_cache(block: RowBlock, plan: CachePlan) -> None:
-    """Update the cached directions of a block."""
+def update_cache(block: RowBlock, plan: CachePlan) -> NDArray[np.float32]:
+    """Update the cached directions of a block, and return them."""
     if block.directions is None:
-        block.directions = empty((plan.capacity, block.Y.shape[0]), block.Y)  # its pages are touched as it fills
+        block.directions = np.empty((plan.capacity, block.Y.shape[0]), FLOAT32)  # its pages are touched as it fills
     directions = block.directions
     if len(plan.holes):
-        put_at(directions, plan.holes, at(directions, plan.movers))
+        directions[plan.holes] = directions[plan.movers]
     new, used = plan.amounts.shape
-    for i in range(new):
-        take_off_rows(directions[:used, :], from_host(plan.amounts, block.Y)[i, :], block.Z[:, block.k - new + i])
+    for amounts, z in zip(plan.amounts.astype(FLOAT32), block.Zt[block.k - new : block.k].astype(FLOAT32), strict=True):
+        take_off_rows(directions[:used], amounts, z)
     if len(plan.missing):
-        V = block.columns(plan.missing).T
-        V -= from_host(plan.T, block.Y).T @ block.Zt[: block.k, :]
-        put_at(directions, plan.places, V)
+        directions[plan.places] = directions_of(block, plan.missing, plan.T) * plan.scales[:, None]
+    return directions
+
+
+def directions_of(block: RowBlock, candidates: Indices, T: Floats) -> Floats:
+    """Directions of a few candidates in float64, one per row."""
+    V = np.ascontiguousarray(block.columns(candidates).T)
+    V -= T.T @ block.Zt[: block.k]
+    return V
 
 
 @mutates
 def direction_products(block: RowBlock, plan: CachePlan) -> PartialSums:
-    """Products of directions v with the rows, from which `LooBounds.screen` bounds leave-one-out errors.
+    """Products of directions v, as shares of `|g|`, with the rows; `LooBounds.screen` bounds errors by them.
 
     With `w = 1 / leverage_gap^2` and `u = w / leverage_gap` these are `sum w r v` (m, q), `sum u |r|^2 v^2` (m,) and
     `sum u r v^3` (m, q).
     """
-    update_cache(block, plan)
-    xp, gap = namespace(block.gap), at_least(block.gap, LEVERAGE_GAP_MIN)
-    u = at_most(block.share / gap**3, LOO_WEIGHT_MAX)
-    wr, ur, energy = block.r / (gap * gap)[:, None], block.r * u[:, None], u * row_squares(block.r)
-    found, step = [], max(1, TILE_ENTRIES // gap.shape[0])
-    for start in range(0, len(plan.slots), step):
-        V = at(block.directions, plan.slots[start : start + step])
+    directions, gap, unit = update_cache(block, plan), np.maximum(block.gap, LEVERAGE_GAP_MIN), np.abs(block.r).max()
+    r, u = block.r / max(unit, SMALLEST_NORMAL), np.minimum(block.share / gap**3, LOO_WEIGHT_MAX)
+    rows = r / (gap * gap)[:, None], u * row_squares(r), r * u[:, None]
+    wr, energy, ur = (x.astype(FLOAT32) for x in rows)
+    m, q = len(plan.slots), r.shape[1]
+    along, second, third = np.empty((m, q)), np.empty(m), np.empty((m, q))
+    step = max(1, TILE_ENTRIES // len(gap))
+    for start in range(0, m, step):
+        tile = slice(start, start + step)
+        V = directions[plan.slots[tile]]
         squares = V * V
-        along, second = V @ wr, squares @ energy
+        along[tile], second[tile] = V @ wr, squares @ energy
         V *= squares
-        found.append((along, second, V @ ur))
-    return PartialSums(xp.concat(parts) for parts in zip(*found, strict=True))
+        third[tile] = V @ ur
+    return PartialSums((unit * along, unit**2 * second, unit * third))

@@ -31,19 +31,19 @@ from termwise._arrays import (
     put_at,
     row_blocks,
     row_squares,
-    send,
     smallest,
     to_host,
 )
 from termwise._numerics import (
+    FLOAT32,
     FLOAT64,
     LEVERAGE_GAP_MIN,
     LOO_BOUND_ULPS,
     LOO_DEVIATION_ROUNDING,
     TIE_TOLERANCE,
 )
-from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, mutates
-from termwise.selection.directions import CachePlan, DirectionCache, direction_products, update_cache
+from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock
+from termwise.selection.directions import CachePlan, DirectionCache, direction_products, directions_of, without_cache
 from termwise.selection.leverage_bound import LeverageBound
 from termwise.selection.rules import Choice, Rule
 from termwise.selection.state import FIXED_ROWS, CandidateStats, State
@@ -52,17 +52,18 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 EPS = float(np.finfo(FLOAT64).eps)
-ROWS_PER_TERM = 400  # above that the bound of the leverage is nearly the leverage itself
+ROWS_PER_TERM = 400  # with more of them the bound of the leverage is nearly the leverage itself
+MANY_VERIFIED = 24  # candidates verified at a step that make a pass over the squares of G worthwhile
 
 
 @dataclass(frozen=True)
 class CascadeOptions:
     """When the stages of the cascade start; the choices do not depend on them, only the time."""
 
-    min_verified: int = 4  # candidates verified for the incumbent
+    min_verified: int = 2  # candidates verified for the incumbent
     tighten_above: int = 32  # survivors for which bound 1 pays, where directions are not cached
     screen_above: int = 4  # survivors for which bound 2 pays, where they are
-    many_survivors: float = 1 / 16  # share of the candidates that makes a pass over the squares of G worthwhile
+    many_survivors: float = 1.0  # per cached direction, which make a pass over the squares of G worthwhile
     squares_interval: int = 12  # steps that such a pass serves at least
     cache_slots: tuple[int, int] = (16, 256)  # cached directions, at least and at most
 
@@ -108,9 +109,10 @@ class LooRule(Rule):
             if len(batch) == len(values) or values[len(batch)] > best:
                 break
             bounds.values = put_at(bounds.values, stats.numbers[batch], np.inf)  # they are verified
+            size = min(2 * size, self.cache.capacity)
             if len(numbers) > len(batch):
-                size = min(2 * size, self.cache.capacity)
-            elif self.cache.enabled:
+                continue
+            if self.cache.enabled:
                 bounds.screen(best, self.cache, self.options.screen_above)
             else:
                 bounds.tighten(best, self.options.tighten_above)
@@ -125,7 +127,8 @@ class LooRule(Rule):
         """How many candidates to verify at a time."""
         if self.cache is None:
             self.cache = DirectionCache(state, self.options.cache_slots)
-        return max(self.options.min_verified, min(self.cache.capacity, state.rows.min_work // int(state.n)))
+        work = state.rows.min_work // (4 if self.cache.enabled else 1)  # bound 2 is an alternative to larger batches
+        return max(self.options.min_verified, min(self.cache.capacity, work // int(state.n)))
 
     def _leverage_bounds(self, state: State) -> Array | None:
         """Lower bounds of what a candidate's own leverage adds, once many candidates had to be verified."""
@@ -137,8 +140,10 @@ class LooRule(Rule):
 
     def _many_survive(self, state: State) -> bool:
         """Whether a pass over the squares of G pays; what it bounds is weaker the more terms there are to a sample."""
-        share = self.options.many_survivors * (1 + ROWS_PER_TERM * state.k / state.n_rows)
-        return self.n_survivors > share * state.rows.n_candidates
+        if self.cache is None or not self.cache.enabled:  # survivors are verified, which costs more than bound 2
+            return self.n_survivors > self.options.many_survivors * MANY_VERIFIED
+        many = self.options.many_survivors * self.cache.capacity
+        return self.n_survivors > many * (1 + (ROWS_PER_TERM * state.k / state.n_rows) ** 2)
 
 
 # -- bounds 0 and 1 ----------------------------------------------------------------------------------------------------
@@ -199,7 +204,7 @@ class LooBounds:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""
         alive = self._alive(best)
         if len(alive) > threshold:
-            many = 4 * len(alive) > self.values.shape[0]  # then one more pass is faster than reading their columns
+            many = 16 * len(alive) > self.values.shape[0]  # then one more pass is faster than reading their columns
             along, through = self.state.rows.reduce(weighted_residual_products, None if many else alive)
             along = (at(along, alive) if many else along) - at(self.state.T, alive, axis=1).T @ through
             beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
@@ -214,16 +219,19 @@ class LooBounds:
             alive = self._alive(best)
         if len(alive) <= threshold:
             return
-        state, values = self.state, to_host(self.values)
+        state, values, q = self.state, self.values, self.beta.shape[0]
+        rounding, lengths = LOO_BOUND_ULPS * float(np.finfo(FLOAT32).eps), state.sums[2 * q : 3 * q, None] ** 0.5
         order, self.n_screened = alive[np.argsort(values[alive], kind="stable")], len(alive)
         for start in range(0, len(order), cache.capacity):
             batch = order[start : start + cache.capacity]
-            plan = cache.plan(batch, at(state.T, batch, axis=1), state)
+            plan = cache.plan(batch, state.T[:, batch], state)
             along, energy, skew = state.rows.reduce(direction_products, plan)
-            beta, size = at(self.beta, batch, axis=1), at(self.size, batch, axis=1)
-            own = at_least(energy - 2 * sum_outputs(beta * skew.T), 0.0) * (1 - LOO_BOUND_ULPS * EPS)
-            first = sum_outputs(state.moments.gap**-2 * size * size - 2 * beta * along.T)
-            values[batch] = np.maximum(values[batch], first + 2 / at(state.den, batch) * own)
+            beta, size = self.beta[:, batch] / cache.scale[batch], self.size[:, batch]
+            den, v = state.den[batch] * cache.scale[batch] ** 2, state.vv[batch] ** 0.5 * cache.scale[batch]
+            skew = 2 * beta * skew.T
+            own = energy - skew.sum(axis=0) - rounding / v * (energy + np.abs(skew).sum(axis=0))
+            first = state.moments.gap**-2 * size * size - 2 * (beta * along.T + rounding * np.abs(beta) * lengths)
+            values[batch] = np.maximum(values[batch], first.sum(axis=0) + 2 / den * np.maximum(own, 0.0))
 
     def _alive(self, best: float) -> Indices:
         """Candidates that may be better than the best."""
@@ -296,19 +304,16 @@ class Batch(NamedTuple):
 def verified_errors(state: State, cache: DirectionCache, few: CandidateStats) -> Floats:
     """Exact leave-one-out squared error of the model with each of a few candidates added; infinite if undefined."""
     den = state.alpha + few.s
-    found = state.rows.reduce(verify, cache.plan(few.numbers, few.T, state), few.c / den, den)
+    found = state.rows.reduce(verify, without_cache(few.numbers, few.T), few.c / den, den)
     errors, gaps = to_host(found.values)[:, : len(den)]
     return np.where(gaps < LEVERAGE_GAP_MIN, np.inf, errors)
 
 
-@mutates
 def verify(block: RowBlock, plan: CachePlan, beta: Floats, den: Floats) -> Reduced:
     """Leave-one-out squared errors on the rows of a block."""
-    if plan.capacity:
-        update_cache(block, plan)
-        beta, den = send(block.Y, beta[:, :, None], den[:, None])
-        cached: Array = block.directions
-        return errors_from(lambda rows: at(cached[:, rows], plan.slots), block.arrays, beta, den)
+    if isinstance(block.Y, np.ndarray):
+        V = directions_of(block, plan.missing, plan.T)
+        return errors_from(lambda rows: V[:, rows], block.arrays, beta[:, :, None], den[:, None])
     size = 1 << max(2, len(den) - 1).bit_length() if block.launcher.fixed_shapes else len(den)  # few shapes to capture
     padded = np.minimum(np.arange(size), len(den) - 1)
     batch = Batch(beta[:, padded, None], den[padded, None], plan.missing[padded], block.pad(plan.T)[:, padded])
