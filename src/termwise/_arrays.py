@@ -19,7 +19,6 @@ Array = Any  # of any library
 RowIndex = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
-TILE_ENTRIES = 1 << 16  # of operands that are read and written: they stay in the cache next to the core
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
 
@@ -190,16 +189,6 @@ def take_off_product(x: Array, a: Array, b: Array) -> None:
         x.addcmul_(a, b, value=-1)
     else:
         x -= a * b
-
-
-def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
-    """`A -= amounts z'`, in place."""
-    if isinstance(A, np.ndarray):
-        step = max(1, TILE_ENTRIES // max(1, len(z)))
-        for i in range(0, len(A), step):
-            A[i : i + step] -= amounts[i : i + step, None] * z
-    else:
-        A -= amounts[:, None] * z
 
 
 def contiguous(A: Array) -> Array:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import at_least, row_squares, take_off_rows, to_host
+from termwise._arrays import at_least, column_squares, is_foreign, to_host
 from termwise._memory import budget
 from termwise._numerics import FLOAT32, LEVERAGE_GAP_MIN, LOO_WEIGHT_MAX, SMALLEST_NORMAL
 from termwise.selection.blocks import PartialSums, RowBlock, mutates
@@ -37,25 +37,25 @@ class CachePlan:
     capacity: int  # slots
     holes: Indices  # slots to be overwritten ...
     movers: Indices  # ... by these
-    amounts: Floats  # (new columns of Z, slots in use) how much of them to subtract from each slot
     missing: Indices  # candidates to be computed ...
     T: Floats  # (k, missing) ... by subtracting `Z T` from their columns,
     scales: Floats  # (missing,) multiplied by these ...
     places: Indices  # ... and stored in these slots
+    amounts: Floats  # (new columns of Z, slots in use) how much of them to subtract from each slot then
     slots: Indices  # of the whole batch
 
 
 def without_cache(batch: Indices, T: Floats) -> CachePlan:
     """Plan to compute all directions of a batch, and to store none."""
     none = batch[:0]
-    return CachePlan(0, none, none, np.empty((0, 0)), batch, T, np.ones(len(batch)), none, none)
+    return CachePlan(0, none, none, batch, T, np.ones(len(batch)), none, np.empty((0, 0)), none)
 
 
 class DirectionCache:
     """Index of the cached directions of the candidates needed last; the least recently used is replaced."""
 
     def __init__(self, state: State, slots: tuple[int, int]) -> None:
-        self.enabled = state.rows.caches_directions
+        self.enabled = state.rows.caches_directions and not is_foreign(state.s)
         size = min(max(CACHE_SHARE * state.nbytes, CACHE_BYTES), budget() / 4)
         self.capacity = int(np.clip(size / 4 / state.n_rows, *slots)) if self.enabled else slots[1]
         self.scale = to_host(at_least(state.norms, SMALLEST_NORMAL)) ** -0.5 if self.enabled else np.empty(0)
@@ -70,8 +70,7 @@ class DirectionCache:
             self.slot[self.owners] = -1
             self.owners, self.used = self.owners[:0], self.used[:0]
         holes, movers = self._drop_idle(state.k - self.clock)
-        amounts = state.T[self.clock :, self.owners] * self.scale[self.owners]
-        self.clock, self.rebuilt = state.k, state.rebuilt
+        before, self.clock, self.rebuilt = self.clock, state.k, state.rebuilt
         present = self.slot[batch] >= 0
         missing = batch[~present]
         self.used[self.slot[batch[present]]] = self.clock + 1  # later than other batches of this step: not replaced
@@ -79,8 +78,10 @@ class DirectionCache:
         self.owners[places], self.slot[missing] = missing, places
         slots = self.slot[batch]
         self.used[slots] = self.clock
+        amounts = state.T[before:, self.owners] * self.scale[self.owners]
+        amounts[:, places] = 0.0
         scales = self.scale[missing]
-        return CachePlan(self.capacity, holes, movers, amounts, missing, T[:, ~present], scales, places, slots)
+        return CachePlan(self.capacity, holes, movers, missing, T[:, ~present], scales, places, amounts, slots)
 
     def _drop_idle(self, steps: int) -> tuple[Indices, Indices]:
         """Close the gaps of directions that have been idle for too long; nothing moves within a step."""
@@ -107,21 +108,6 @@ class DirectionCache:
         return np.concatenate([old, new])
 
 
-def update_cache(block: RowBlock, plan: CachePlan) -> NDArray[np.float32]:
-    """Update the cached directions of a block, and return them."""
-    if block.directions is None:
-        block.directions = np.empty((plan.capacity, block.Y.shape[0]), FLOAT32)  # its pages are touched as it fills
-    directions = block.directions
-    if len(plan.holes):
-        directions[plan.holes] = directions[plan.movers]
-    new, used = plan.amounts.shape
-    for amounts, z in zip(plan.amounts.astype(FLOAT32), block.Zt[block.k - new : block.k].astype(FLOAT32), strict=True):
-        take_off_rows(directions[:used], amounts, z)
-    if len(plan.missing):
-        directions[plan.places] = directions_of(block, plan.missing, plan.T) * plan.scales[:, None]
-    return directions
-
-
 def directions_of(block: RowBlock, candidates: Indices, T: Floats) -> Floats:
     """Directions of a few candidates in float64, one per row."""
     V = np.ascontiguousarray(block.columns(candidates).T)
@@ -131,23 +117,39 @@ def directions_of(block: RowBlock, candidates: Indices, T: Floats) -> Floats:
 
 @mutates
 def direction_products(block: RowBlock, plan: CachePlan) -> PartialSums:
-    """Products of directions v, as shares of `|g|`, with the rows; `LooBounds.screen` bounds errors by them.
+    """Update the cached directions v, shares of `|g|`, and multiply them by the rows: `LooBounds.screen` needs that.
 
-    With `w = 1 / leverage_gap^2` and `u = w / leverage_gap` these are `sum w r v` (m, q), `sum u |r|^2 v^2` (m,) and
-    `sum u r v^3` (m, q).
+    With `w = 1 / leverage_gap^2` and `u = w / leverage_gap` the products are `sum w r v` (m, q), `sum u |r|^2 v^2` (m,)
+    and `sum u r v^3` (m, q).
     """
-    directions, gap, unit = update_cache(block, plan), np.maximum(block.gap, LEVERAGE_GAP_MIN), np.abs(block.r).max()
-    r, u = block.r / max(unit, SMALLEST_NORMAL), np.minimum(block.share / gap**3, LOO_WEIGHT_MAX)
-    rows = r / (gap * gap)[:, None], u * row_squares(r), r * u[:, None]
-    wr, energy, ur = (x.astype(FLOAT32) for x in rows)
-    m, q = len(plan.slots), r.shape[1]
-    along, second, third = np.empty((m, q)), np.empty(m), np.empty((m, q))
+    if block.directions is None:
+        block.directions = np.empty((plan.capacity, block.Y.shape[0]), FLOAT32)  # its pages are touched as it fills
+    directions = block.directions
+    if len(plan.holes):
+        directions[plan.holes] = directions[plan.movers]
+    if len(plan.missing):
+        directions[plan.places] = directions_of(block, plan.missing, plan.T) * plan.scales[:, None]
+    new, used = plan.amounts.shape
+    amounts, Zt = plan.amounts.astype(FLOAT32), block.Zt[block.k - new : block.k].astype(FLOAT32)
+    unit, gap = max(float(np.abs(block.r).max()), SMALLEST_NORMAL), np.maximum(block.gap, LEVERAGE_GAP_MIN)
+    r, u = (block.r / unit).T, np.minimum(block.share / (gap * gap * gap), LOO_WEIGHT_MAX)
+    wr, ur = (r / (gap * gap)).astype(FLOAT32), (r * u).astype(FLOAT32)
+    energy = (u * column_squares(r)).astype(FLOAT32)
+    sums, needed = np.zeros((2 * len(r) + 1, used)), np.zeros(used, dtype=bool)
+    needed[plan.slots] = True
     step = max(1, TILE_ENTRIES // len(gap))
-    for start in range(0, m, step):
+    for start in range(0, used, step):  # a tile is updated and multiplied while it is in the cache of a core
         tile = slice(start, start + step)
-        V = directions[plan.slots[tile]]
-        squares = V * V
-        along[tile], second[tile] = V @ wr, squares @ energy
-        V *= squares
-        third[tile] = V @ ur
-    return PartialSums((unit * along, unit**2 * second, unit * third))
+        V, buffer = directions[tile][: used - start], None
+        for i in range(new):
+            buffer = np.multiply(amounts[i, tile, None], Zt[i], out=buffer)
+            V -= buffer
+        if needed[tile].any():
+            found = sums[:, tile]
+            found[: len(r)] = [V @ x for x in wr]
+            powers = np.multiply(V, V, out=buffer)
+            found[len(r)] = powers @ energy
+            powers *= V
+            found[len(r) + 1 :] = [powers @ x for x in ur]
+    along, second, third = np.split(sums[:, plan.slots], [len(r), len(r) + 1])
+    return PartialSums((unit * along, unit**2 * second[0], unit * third))

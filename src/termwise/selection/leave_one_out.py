@@ -53,6 +53,7 @@ Indices = NDArray[np.intp]
 
 EPS = float(np.finfo(FLOAT64).eps)
 ROWS_PER_TERM = 400  # with more of them the bound of the leverage is nearly the leverage itself
+MANY_COLUMNS = 16  # this share of G takes as long to read, column by column, as all of G row by row
 MANY_VERIFIED = 24  # candidates verified at a step that make a pass over the squares of G worthwhile
 
 
@@ -60,7 +61,7 @@ MANY_VERIFIED = 24  # candidates verified at a step that make a pass over the sq
 class CascadeOptions:
     """When the stages of the cascade start; the choices do not depend on them, only the time."""
 
-    min_verified: int = 2  # candidates verified for the incumbent
+    min_verified: int = 1  # candidates verified for the incumbent
     tighten_above: int = 32  # survivors for which bound 1 pays, where directions are not cached
     screen_above: int = 4  # survivors for which bound 2 pays, where they are
     many_survivors: float = 1.0  # per cached direction, which make a pass over the squares of G worthwhile
@@ -204,7 +205,7 @@ class LooBounds:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""
         alive = self._alive(best)
         if len(alive) > threshold:
-            many = 16 * len(alive) > self.values.shape[0]  # then one more pass is faster than reading their columns
+            many = MANY_COLUMNS * len(alive) > self.values.shape[0]  # then a pass is faster than reading their columns
             along, through = self.state.rows.reduce(weighted_residual_products, None if many else alive)
             along = (at(along, alive) if many else along) - at(self.state.T, alive, axis=1).T @ through
             beta, size = at(self.beta, alive, axis=1), at(self.size, alive, axis=1)
@@ -214,7 +215,7 @@ class LooBounds:
     def screen(self, best: float, cache: DirectionCache, threshold: int) -> None:
         """Replace bound 0 by bound 2 for candidates that may be better than the best, unless they are few."""
         alive = self._alive(best)
-        if len(alive) > cache.capacity:
+        if len(alive) > cache.capacity + len(self.values) // MANY_COLUMNS:
             self.tighten(best, cache.capacity)
             alive = self._alive(best)
         if len(alive) <= threshold:
@@ -228,9 +229,9 @@ class LooBounds:
             along, energy, skew = state.rows.reduce(direction_products, plan)
             beta, size = self.beta[:, batch] / cache.scale[batch], self.size[:, batch]
             den, v = state.den[batch] * cache.scale[batch] ** 2, state.vv[batch] ** 0.5 * cache.scale[batch]
-            skew = 2 * beta * skew.T
+            skew = 2 * beta * skew
             own = energy - skew.sum(axis=0) - rounding / v * (energy + np.abs(skew).sum(axis=0))
-            first = state.moments.gap**-2 * size * size - 2 * (beta * along.T + rounding * np.abs(beta) * lengths)
+            first = state.moments.gap**-2 * size * size - 2 * (beta * along + rounding * np.abs(beta) * lengths)
             values[batch] = np.maximum(values[batch], first.sum(axis=0) + 2 / den * np.maximum(own, 0.0))
 
     def _alive(self, best: float) -> Indices:

@@ -58,7 +58,8 @@ class LeverageBound:
 @mutates
 def weighted_squares(block: RowBlock, means: Array) -> Array:
     """Store the present a, and return at most `sum a (g - mean)^2` of every column."""
-    u = block.share / at_least(block.gap, LEVERAGE_GAP_MIN) ** 3
+    gap = at_least(block.gap, LEVERAGE_GAP_MIN)
+    u = block.share / (gap * gap * gap)
     block.a = at_most(u * row_squares(block.r), LOO_WEIGHT_MAX)
     weights = block.a if block.weights is None else block.a * block.weights
     squares, along = block.G.power_sums(2, weights), block.G.products(weights)
@@ -72,7 +73,8 @@ def residual_change(block: RowBlock, first: int, done: int) -> PartialSums:
     That is `Z' diag(a) z` (k, new) of new columns, `sum (a - a')_+^2`, and the largest u and leverage, of all repeats.
     """
     xp, Z, new = namespace(block.a), block.Z[:, first:], block.Z[:, first + done :]
-    u = block.share / at_least(block.gap, LEVERAGE_GAP_MIN) ** 3
+    gap = at_least(block.gap, LEVERAGE_GAP_MIN)
+    u = block.share / (gap * gap * gap)
     lost = at_least(block.a - u * row_squares(block.r), 0.0)
     side = Z.T @ (block.a[:, None] * new)
     largest = xp.stack([xp.max(u), xp.max((1 - block.gap) / block.share)])
