@@ -30,7 +30,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise._numerics import SUM_ROUNDING_ULPS
+from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
 
@@ -93,8 +93,15 @@ class Dense(Design):
         self.nbytes = G.shape[0] * G.shape[1] * self.dtype.itemsize
 
     def products(self, u: Array) -> Array:
-        """`G' u`: the pass over the data."""
-        return as_float64(self.G.T @ as_type(u, self.G.dtype))
+        """`G' u`: the pass over the data; sums of float32 over many rows are added up in float64."""
+        u, n = as_type(u, self.G.dtype), self.shape[0]
+        if self.dtype == FLOAT64 or n <= FLOAT32_SUM_ROWS or not isinstance(self.G, np.ndarray):
+            return as_float64(self.G.T @ u)
+        total = zeros((self.shape[1], *u.shape[1:]), self.G)
+        for start in range(0, n, FLOAT32_SUM_ROWS):
+            rows = slice(start, start + FLOAT32_SUM_ROWS)
+            total += self.G[rows].T @ u[rows]
+        return total
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns."""

@@ -61,7 +61,7 @@ MANY_VERIFIED = 24  # candidates verified at a step that make a pass over the sq
 class CascadeOptions:
     """When the stages of the cascade start; the choices do not depend on them, only the time."""
 
-    min_verified: int = 1  # candidates verified for the incumbent
+    min_verified: int = 4  # candidates verified for the incumbent, where directions are not cached
     tighten_above: int = 32  # survivors for which bound 1 pays, where directions are not cached
     screen_above: int = 4  # survivors for which bound 2 pays, where they are
     many_survivors: float = 1.0  # per cached direction, which make a pass over the squares of G worthwhile
@@ -128,8 +128,10 @@ class LooRule(Rule):
         """How many candidates to verify at a time."""
         if self.cache is None:
             self.cache = DirectionCache(state, self.options.cache_slots)
-        work = state.rows.min_work // (4 if self.cache.enabled else 1)  # bound 2 is an alternative to larger batches
-        return max(self.options.min_verified, min(self.cache.capacity, work // int(state.n)))
+        count = state.rows.min_work // int(state.n)
+        if self.cache.enabled:  # bound 2 costs less than exact errors
+            return max(1, min(self.cache.capacity, count // 4))
+        return max(self.options.min_verified, min(self.cache.capacity, count))
 
     def _leverage_bounds(self, state: State) -> Array | None:
         """Lower bounds of what a candidate's own leverage adds, once many candidates had to be verified."""
