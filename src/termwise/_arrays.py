@@ -193,15 +193,6 @@ def take_off_product(x: Array, a: Array, b: Array) -> None:
         x -= a * b
 
 
-def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
-    """`A -= amounts z'`, in place."""
-    if isinstance(A, np.ndarray):
-        for row, amount in zip(A, amounts, strict=True):  # a row and z stay in the cache
-            row -= amount * z
-    else:
-        A -= amounts[:, None] * z
-
-
 def contiguous(A: Array) -> Array:
     """A as a contiguous array, in row-major order if the library has memory layouts."""
     return np.ascontiguousarray(A) if isinstance(A, np.ndarray) else A
