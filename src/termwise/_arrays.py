@@ -193,15 +193,6 @@ def take_off_product(x: Array, a: Array, b: Array) -> None:
         x -= a * b
 
 
-def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
-    """`A -= amounts z'`, in place."""
-    if isinstance(A, np.ndarray):
-        for row, amount in zip(A, amounts, strict=True):  # a row and z stay in the cache
-            row -= amount * z
-    else:
-        A -= amounts[:, None] * z
-
-
 def contiguous(A: Array) -> Array:
     """A as a contiguous array, in row-major order if the library has memory layouts."""
     return np.ascontiguousarray(A) if isinstance(A, np.ndarray) else A
@@ -350,7 +341,15 @@ def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
 
 def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     """At most `max_rows` evenly spaced row numbers below n."""
+    if n <= max_rows:
+        return np.arange(n)
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
+
+
+def all_finite(X: NDArray) -> bool:
+    """Whether all entries of a NumPy array of numbers are finite, by one pass in the common case."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(X)) or np.isfinite(X).all())  # a sum may overflow
 
 
 def has_missing(X: NDArray) -> bool:
@@ -367,7 +366,13 @@ def comparable(X: NDArray) -> NDArray:
 def different_rows(X: Array) -> Array:
     """First row of each distinct sample, in the order of the data; missing values are equal to each other."""
     if isinstance(X, np.ndarray):
-        return np.sort(np.unique(comparable(X), axis=0, return_index=True)[1])
+        X = comparable(X)
+        # Equal rows have equal sums; where all sums differ, as in most data, the rows need not be sorted.
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.sort((X * np.sqrt(np.arange(2, X.shape[1] + 2))).sum(axis=1))
+        if np.all(sums[1:] > sums[:-1]):
+            return np.arange(len(X))
+        return np.sort(np.unique(X, axis=0, return_index=True)[1])
     xp = namespace(X)
     order = xp.argsort(X[:, -1], stable=True)
     for j in reversed(range(X.shape[1] - 1)):

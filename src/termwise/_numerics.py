@@ -47,6 +47,7 @@ FEW_DIGITS = (
     4.0  # times the rounding share: a column varying by less carries one or two digits, which deserves a warning
 )
 KERNEL_PRODUCT_RANGE = 1000.0  # widths from the origin beyond which distances by products lose ten digits
+FLOAT32_SUM_ROWS = 1 << 13  # rows that BLAS adds up in float32: a million, one by one, lose a hundred ulp
 SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weighted sums may be off
 
 # -- bases -------------------------------------------------------------------------------------------------------------
@@ -89,7 +90,9 @@ DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about sev
 EQUAL_ENTRIES_ULPS = 1000  # of equal entries, by which a computed standard deviation may differ from zero
 REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass
 SMALLEST_NORMAL = 2.2250738585072014e-308  # smallest normal float64, instead of a zero that is divided by
-LOO_BOUND_ULPS = 64  # of the leave-one-out error of the model so far, by which its bounds may be off
+# Of the lengths of two vectors by which their product may be off, after tens of updates: measured, ten in float32. In
+# float64 also of the leave-one-out error of the model so far, by which its bounds may be off.
+LOO_BOUND_ULPS = 64
 LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(w - w0) r| may be off
 LOO_WEIGHT_MAX = 1e25  # near the end of float32's range; capping a weight weakens a lower bound, but keeps it one
 CLASS_OUTPUT_ULPS = 64  # outputs of size one that differ by less are equal, as binary columns often make them
@@ -124,6 +127,3 @@ STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: d
 
 # Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
 SPECTRUM_PLOT_FLOOR = 1e-12
-
-# Relative to the mean of the diagonal of a kernel: large enough for its Cholesky factor, far below any useful penalty.
-KERNEL_JITTER = 1e-10

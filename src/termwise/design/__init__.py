@@ -30,7 +30,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise._numerics import SUM_ROUNDING_ULPS
+from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
 FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
@@ -102,10 +102,17 @@ class Dense(Design):
         self.nbytes = G.shape[0] * G.shape[1] * self.dtype.itemsize
 
     def products(self, u: Array) -> Array:
-        """`G' u`: the pass over the data."""
+        """`G' u`: the pass over the data; sums of float32 over many rows are added up in float64."""
         if isinstance(u, np.ndarray) and u.ndim == 2 and 1 < u.shape[1] <= FEW_VECTORS:
             return np.stack([self.products(column) for column in u.T], axis=1)
-        return as_float64(self.G.T @ as_type(u, self.G.dtype))
+        u, n = as_type(u, self.G.dtype), self.shape[0]
+        if self.dtype == FLOAT64 or n <= FLOAT32_SUM_ROWS or not isinstance(self.G, np.ndarray):
+            return as_float64(self.G.T @ u)
+        total = zeros((self.shape[1], *u.shape[1:]), self.G)
+        for start in range(0, n, FLOAT32_SUM_ROWS):
+            rows = slice(start, start + FLOAT32_SUM_ROWS)
+            total += self.G[rows].T @ u[rows]
+        return total
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns."""
@@ -122,6 +129,10 @@ class Dense(Design):
         xp, total = namespace(self.G), zeros((self.shape[1],), self.G)
         factors = None if weights is None else weights if power == 4 else weights**0.5
         for X, rows, out in tiles(self.G):
+            if power == 2 and weights is not None and means is None:
+                X = as_float64(X)
+                total += weights[rows] @ xp.multiply(X, X, **out)
+                continue
             if means is not None:
                 X = xp.subtract(X, means, **out)
             if power == 4:
