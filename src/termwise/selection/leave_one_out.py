@@ -69,7 +69,7 @@ class CascadeOptions:
     min_verified: int = 4  # candidates verified for the incumbent, where directions are not cached
     tighten_above: int = 32  # survivors for which bound 1 pays, where directions are not cached
     screen_above: int = 4  # survivors for which bound 2 pays, where they are
-    many_survivors: float = 2.0  # per cached direction, which make a pass over the squares of G worthwhile
+    many_survivors: float = 1.0  # per cached direction, which make a pass over the squares of G worthwhile
     squares_interval: int = 12  # steps that such a pass serves at least
     cache_slots: tuple[int, int] = (16, 256)  # cached directions, at least and at most
 
