@@ -191,6 +191,14 @@ def take_off_product(x: Array, a: Array, b: Array) -> None:
         x -= a * b
 
 
+def take_off_matmul(x: Array, A: Array, B: Array) -> None:
+    """`x -= A @ B`, in place."""
+    if array_api_compat.is_torch_array(x):
+        x.addmm_(A, B, alpha=-1)
+    else:
+        x -= A @ B
+
+
 def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
     """`A -= amounts z'`, in place."""
     if isinstance(A, np.ndarray):

@@ -16,10 +16,12 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
+from numpy.typing import NDArray
 
 from termwise._arrays import Array, namespace
 from termwise.selection.blocks import Launcher
 
+STEPS_AHEAD = 8  # rounds, which take a few milliseconds: the host needs less to read and record them
 _WARMED_UP: set[Any] = set()  # functions, with shapes and dtypes, whose libraries are initialised
 
 
@@ -27,6 +29,11 @@ def launcher_for(like: Array) -> Launcher:
     """A launcher for arrays of this library and device."""
     captures = array_api_compat.is_torch_array(like) and like.is_cuda
     return CudaGraphs() if captures else Launcher()
+
+
+def steps_ahead_of(like: Array) -> int:
+    """How many rounds of `selection.run_ahead` the host lets a device run between two looks at the results."""
+    return STEPS_AHEAD if array_api_compat.is_torch_array(like) and like.is_cuda else 0
 
 
 class CudaGraphs(Launcher):
@@ -47,6 +54,19 @@ class CudaGraphs(Launcher):
             self.captured[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
             _WARMED_UP.add(signature)
         return self.captured[key](numbers)
+
+    def read(self, x: Array) -> Callable[[], NDArray]:
+        """Copy an array to pinned memory behind the launches so far; later ones need not wait for the host."""
+        xp = namespace(x)
+        host, copied = xp.empty(x.shape, dtype=x.dtype, pin_memory=True), xp.cuda.Event()
+        host.copy_(x, non_blocking=True)
+        copied.record()
+
+        def wait() -> NDArray:
+            copied.synchronize()
+            return host.numpy()
+
+        return wait
 
 
 class CapturedFunction:
@@ -76,8 +96,8 @@ class CapturedFunction:
 
     def __call__(self, numbers: tuple[Any, ...]) -> Any:
         """Replay the graph with these numbers."""
-        # indices travel bit by bit
-        np.concatenate([v.ravel().view(np.float64) for group in numbers for v in group], out=self.sent)
+        if numbers:  # indices travel bit by bit
+            np.concatenate([v.ravel().view(np.float64) for group in numbers for v in group], out=self.sent)
         if self.warm_up:
             self.warm_up, self.result = False, self._run()
         else:
@@ -98,7 +118,8 @@ class CapturedFunction:
 
     def _run(self) -> Any:
         """Copy the numbers to the device, call the function, and copy the last result back."""
-        self.numbers.copy_(self._sent, non_blocking=True)
+        if self.groups:
+            self.numbers.copy_(self._sent, non_blocking=True)
         groups, start = [], 0
         for kind, shapes in self.groups:
             parts = []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from termwise._arrays import Array, at, is_foreign, namespace
 from termwise._memory import budget
 from termwise.design.files import BlockReader, FileBlock, RowFile
-from termwise.execution.cuda_graphs import launcher_for
+from termwise.execution.cuda_graphs import launcher_for, steps_ahead_of
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.path import ModelRows
 
@@ -35,6 +35,7 @@ class LocalBlocks(Executor):
         self.caches_directions = not is_foreign(first.Y)
         self.min_work = HOST_WORK if self.caches_directions else DEVICE_WORK
         self.device_block = first if len(blocks) == 1 and not self.caches_directions else None
+        self.steps_ahead = 0 if self.device_block is None else steps_ahead_of(first.Y)
         self.launcher = first.launcher if self.device_block is not None else type(first.launcher)()
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterator[Any]:

@@ -109,6 +109,20 @@ class CandidateStats(NamedTuple):
         return CandidateStats(*(part[..., places] for part in self))  # type: ignore[arg-type]
 
 
+class TakenTerm(NamedTuple):
+    """A term that a device appended ahead of the host, see `run_ahead`."""
+
+    index: int
+    score: float
+    verified: int
+    correlation: float  # see `State.correlations`
+    scales: Floats  # (2,) length and den
+    vv: float
+    c: Floats  # (q,)
+    sums: Floats  # over the rows, of the model with the term
+    amounts: Floats  # (k, ..) its part along Z
+
+
 class State:
     """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
 
@@ -117,6 +131,8 @@ class State:
     """
 
     prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
+    run_ahead: Any = None  # `run_ahead.RunAhead`, if a device takes terms ahead of the host
+    _taken: TakenTerm | None = None  # the newest term, if a device took it
 
     def __init__(
         self,
@@ -281,6 +297,10 @@ class State:
 
     def append(self, j: int) -> bool:
         """Append candidate j to the model; False, and nothing done, if it turns out to depend on the others."""
+        self._taken = None if self.run_ahead is None else self.run_ahead.hand_over(j)
+        if self._taken is not None:
+            self._append_taken(self._taken)
+            return True
         if self.prefetches and self.rows.reader is not None:  # those that reduce the cost most suit any rule
             scores = put(CostRule().scores(self), ~self.eligible, 0.0)
             self.rows.reader.prefetch(smallest(to_host(-scores), PREFETCHED)[0])
@@ -334,16 +354,36 @@ class State:
         self._fetched = None
         self._extend_factors(column, below, c, vv, new.scales, self.alpha)
 
+    def _append_taken(self, term: TakenTerm) -> None:
+        """Append a term to the factors; the rows and the statistics of all candidates have it already."""
+        column, block = term.amounts[: self.k], self.rows.device_block
+        self._extend_factors(column, -self.B @ column, term.c, term.vv, term.scales, self.alpha)
+        self.set_moments(term.sums)
+        assert block is not None
+        block.k += 1
+        self._fetched = None
+        self.chosen.append(term.index)
+
+    @property
+    def candidates(self) -> CandidateArrays:
+        """Arrays as long as the candidates; t comes from a pass over the data unless there is `G'G`."""
+        return CandidateArrays(self._t if self.gram is None else self.gram, self.eligible, self._table)
+
+    def reserve_terms(self, count: int) -> None:
+        """Extend the memory of T, if it is for fewer than `count` columns of the model."""
+        rows = self._table.shape[0] - 2 * self.q - FIXED_ROWS
+        if rows < count:
+            more = zeros((max(T_RESERVE, count - rows, rows), self._table.shape[1]), self._table)
+            self._set_table(namespace(more).concat([self._table, more]))
+            self.rows.launcher.captured.clear()
+
     def _change(self, one: CandidateStats, column: Floats, b: Floats, length: float) -> StatisticsChange:
         """Coefficients of `update`: changes linear in t, in `z'v = t + b'B T`, in t^2 and in `t z'v`.
 
         Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
         """
         k, q, place = self.k, self.q, 2 * self.q + FIXED_ROWS + self.k
-        if place == self._table.shape[0]:
-            more = zeros((max(T_RESERVE, k), self._table.shape[1]), self._table)
-            self._set_table(namespace(more).concat([self._table, more]))
-            self.rows.launcher.captured.clear()
+        self.reserve_terms(k + 1)
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
         width = self.table.shape[0] - 2 * q - FIXED_ROWS
         mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
@@ -378,6 +418,8 @@ class State:
         Before a term a candidate had the residual square `s + sum of t^2` over this term and those after it, of which
         the first `t^2` lies along the new z.
         """
+        if self._taken is not None and n_newest == 1:  # its statistics may be those of later terms
+            return np.array([self._taken.correlation])
         xp, T = namespace(self.s), self.T[self.k - n_newest : self.k, :]
         t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest))), self.s)
         before = self.s + as_type(later, t2.dtype) @ t2
