@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision
+from termwise._arrays import Array, as_columns, at, from_host, has_fast_float64, is_foreign, precision
 from termwise._checks import check_counts, check_foreign, check_targets, check_total, is_dask, warn_unresolved
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
@@ -194,15 +194,19 @@ def _gram_pays(G: Any, settings: Settings) -> bool:
     """Whether forming `G'G` costs less than the passes it saves.
 
     A pass is bound by memory, the product by arithmetic: measured, p/24 passes' time for a matrix beyond the caches,
-    p/8 for one within. A pass over a file is bound by the disk, and the product takes only p/128 passes' time; there an
-    unlimited number of terms may be guessed.
+    p/8 for one within, and p/64 on a GPU with fast float64, p/40 for float32. A pass over a file is bound by the disk,
+    and the product takes only p/128 passes' time; there an unlimited number of terms may be guessed.
     """
     n, p = G.shape
     if p > min(n, MAX_GRAM_COLUMNS):
         return False
     if isinstance(G, RowFile):
         return (settings.max_terms or EXPECTED_TERMS) > p / 128
-    if settings.max_terms is None or sp.issparse(G) or precision(G.dtype) != np.float64:
+    if settings.max_terms is None or sp.issparse(G):
+        return False
+    if has_fast_float64(G):
+        return settings.max_terms > p / (64 if precision(G.dtype) == np.float64 else 40)
+    if precision(G.dtype) != np.float64:
         return False
     cached = 8 * n * p <= CACHE_BYTES and not is_foreign(G)
     return settings.max_terms > p / (8 if cached else 24)

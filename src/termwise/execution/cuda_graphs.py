@@ -11,7 +11,9 @@ All graph capture is in this module. It decides
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import array_api_compat
@@ -69,6 +71,18 @@ class CudaGraphs(Launcher):
         return wait
 
 
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage: to free another graph would invalidate a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class CapturedFunction:
     """A function captured as a CUDA graph.
 
@@ -105,7 +119,7 @@ class CapturedFunction:
                 cuda = self.xp.cuda
                 self.graph, stream, current = cuda.CUDAGraph(), cuda.Stream(), cuda.current_stream()
                 stream.wait_stream(current)
-                with cuda.stream(stream):
+                with cuda.stream(stream), without_collection():
                     self.graph.capture_begin()
                     self.result = self._run()
                     self.graph.capture_end()

@@ -289,9 +289,11 @@ class RowBlock:
     def initial_products(self, gram: bool) -> PartialSums:
         """`|g|^2` and `G' [Z, r]` of the model without terms, and `G'G` if it is to be computed: one pass."""
         xp = namespace(self.Y)
-        G = self.G.gram(self.weights) if gram else zeros((0, 0), self.Y)
-        squares = xp.linalg.diagonal(G) if gram else self.G.power_sums(2, self.weights)
-        return PartialSums((squares, self.products(xp.concat([self.Z, self.r], axis=1)), G))
+        u = self.scale(xp.concat([self.Z, self.r], axis=1))
+        if gram:
+            G, along = self.G.gram_and_products(self.weights, u)
+            return PartialSums((xp.linalg.diagonal(G), along, G))
+        return PartialSums((self.G.power_sums(2, self.weights), self.G.products(u), zeros((0, 0), self.Y)))
 
     def power_sums(self, power: int, means: Array) -> Array:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""

@@ -54,7 +54,7 @@ from termwise._numerics import (
     SUM_ROUNDING_ULPS,
     TIE_TOLERANCE,
 )
-from termwise.selection.blocks import NewColumn, RowArrays, append_column
+from termwise.selection.blocks import NewColumn, RowArrays, RowBlock, append_column
 from termwise.selection.state import FIXED_ROWS, CandidateArrays, State, StatisticsChange, TakenTerm, update
 
 Floats = NDArray[np.float64]
@@ -158,9 +158,7 @@ def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress) -> tup
     return put_at(bound, own.incumbent, own.priority), beta, den
 
 
-def verify(
-    rows: RowArrays, table: Array, few: Array, beta: Array, den: Array, own: Progress
-) -> tuple[Array, Array]:
+def verify(rows: RowArrays, table: Array, few: Array, beta: Array, den: Array, own: Progress) -> tuple[Array, Array]:
     """Store the errors of a few candidates and what bounds their leverage; return their directions and statistics."""
     xp, first = namespace(table), 2 * own.Y.shape[1] + FIXED_ROWS
     columns, V = at(table, few, axis=1), rows.G.columns(few)
@@ -270,25 +268,25 @@ class RunAhead:
     """
 
     def __init__(self, state: State, limit: int) -> None:
-        self.state, self.limit, self.block = state, limit, state.rows.device_block
+        self.limit = limit  # of the number of terms
         least, most = (int(np.clip(entries // state.n_rows, *BATCH)) for entries in BATCH_ENTRIES)
         self.least, self.most = (min(size, state.rows.n_candidates - 1) for size in (least, most))
         self.size, self.twice, self.chunk = self.least, 0, state.rows.steps_ahead
         self.taken: deque[TakenTerm] = deque()
-        self.running: deque[tuple[Callable[[], Floats], int, int]] = deque()  # log, first round, number of rounds
+        self.running: deque[tuple[Callable[[], Floats], int, int, int]] = deque()  # log, size, first round, rounds
         self.rounds = self.verified = 0
         self.columns = -1  # of the model, when the device had it last
         self.stuck = False
         self.current: TakenTerm | None = None  # the choice that `State.append` is to take over
-        self.own = self._allocate()
+        self.own = allocate(state)
 
-    def next(self) -> TakenTerm | None:
+    def next(self, state: State) -> TakenTerm | None:
         """Return the next term that the device took; None if the host must choose it."""
         while not self.taken:
-            if self.stuck or not self._launch():
+            if self.stuck or not self._launch(state):
                 self.stuck, self.columns = False, -1
                 return None
-            self._read()
+            self._read(state)
         self.current = self.taken.popleft()
         return self.current
 
@@ -297,38 +295,39 @@ class RunAhead:
         term, self.current = self.current, None
         return term if term is not None and term.index == j else None
 
-    def _launch(self) -> bool:
+    def _launch(self, state: State) -> bool:
         """Keep two chunks of rounds running; False if there is none."""
-        state, block = self.state, self.block
+        block, launcher = state.rows.device_block, state.rows.launcher
+        assert block is not None
         while len(self.running) < 2:
             ahead = len(self.taken) + sum(count for *_, count in self.running)
             count = min(self.chunk, self.limit - len(state.chosen) - ahead)
             if count <= 0:
                 break
-            if state.k + ahead + count > self.own.W.shape[0] or not ahead and self.columns != state.k:
+            if state.k + ahead + count > self.own.W.shape[0] or (not ahead and self.columns != state.k):
                 if ahead:
                     break  # first the host takes over what there is
                 block.reserve_column(count)
                 state.reserve_terms(block.Zt.shape[0])
-                if not self._synchronise():
+                if not self._synchronise(state, block):
                     break
-            arrays = (self.size, self.twice, int(state.orthogonal), block.arrays, state.candidates, state.sums, self.own)
+            options = (self.size, self.twice, int(state.orthogonal))
             for _ in range(count):
-                state.rows.launcher.launch(advance, arrays)
-            self.running.append((state.rows.launcher.read(self.own.log), self.rounds, count))
+                launcher.launch(advance, (*options, block.arrays, state.candidates, state.sums, self.own))
+            self.running.append((launcher.read(self.own.log), self.size, self.rounds, count))
             self.rounds += count
         return bool(self.running)
 
-    def _read(self) -> None:
+    def _read(self, state: State) -> None:
         """Wait for the oldest chunk and read the terms that it took."""
-        log, first, count = self.running.popleft()
-        records, q, left = log(), self.state.q, self.state.rows.n_candidates - len(self.state.chosen)
+        log, size, first, count = self.running.popleft()
+        records, q, left = log(), state.q, state.rows.n_candidates - len(state.chosen)
         before, survivors = self.columns, 0.0
         for record in records[np.arange(first, first + count) % len(records)]:
             (accepted, certified, accurate, index), rest = record[:4].tolist(), record[4:]
             error, needed, total, others, length, den, vv = rest[:7].tolist()
             c, sums, amounts = np.split(rest[7:], [q, 4 * q + 3])
-            self.verified, survivors = self.verified + self.size, max(survivors, needed)
+            self.verified, survivors = self.verified + size, max(survivors, needed)
             if accepted:
                 verified, correlation = min(self.verified, left), total / max(others, 1.0)
                 scales = np.array([length, den])
@@ -340,42 +339,14 @@ class RunAhead:
                 self.running.clear()
                 return
         if 2 * (self.columns - before) < count:
-            self.size = min(4 * self.size, self.most)
-        elif self.columns - before == count and 4 * survivors < self.size:
-            self.size = max(self.size // 4, self.least)
+            self.size = min(4 * size, self.most)
+        elif self.columns - before == count and 4 * survivors < size:
+            self.size = max(size // 4, self.least)
 
-    def _allocate(self) -> Progress:
-        """Arrays of the device but for those that depend on the model."""
-        state, Y = self.state, self.block.Y
-        q, p, fixed = state.q, state.rows.n_candidates, state.candidates.table
-        eps = EPS if state.gram is not None else float(np.finfo(state.rows.dtype).eps)
-        noise = 2 * SUM_ROUNDING_ULPS * eps * fixed[2 * q + 3, :] ** 0.5
-        change = np.zeros((2 * q + 2, 4))
-        change[2 * q, 2] = 1
-        change[2 * q + 1, 2], change[2 * q + 1, 3] = (1, 0) if state.orthogonal else (0, 2)
-        numbers = from_host(np.zeros(3, dtype=np.int64), Y)
-        return Progress(
-            Y=Y,
-            order=numbers[:0],
-            noise=noise,
-            alpha=zeros((1,), Y) + state.alpha,
-            scale=zeros((1,), Y),
-            W=zeros((0, 0), Y),
-            a=empty((Y.shape[0],), Y),
-            errors=empty((p,), Y),
-            root=empty((p,), Y),
-            fourth=empty((p,), Y),
-            incumbent=numbers[:1],
-            priority=zeros((1,), Y),
-            change=from_host(change, Y),
-            log=zeros((0, 0), Y),
-            counts=numbers[1:],
-        )
-
-    def _synchronise(self) -> bool:
+    def _synchronise(self, state: State, block: RowBlock) -> bool:
         """Give the device the model of the host, and memory for its columns; False if no candidate is left."""
-        state, block, first, K = self.state, self.block, self.state.intercept, self.block.Zt.shape[0]
-        if K > self.own.W.shape[0]:
+        first, K = state.intercept, block.Zt.shape[0]
+        if self.own.W.shape[0] < K:
             order, W = from_host(np.arange(K), block.Y), zeros((K, K), block.Y)
             log = zeros((state.rows.steps_ahead, 11 + state.q + state.sums.shape[0] + K), block.Y)
             self.own = self.own._replace(order=order, W=W, log=log)
@@ -397,3 +368,33 @@ class RunAhead:
         own.counts[...] = from_host(np.array([state.k, self.rounds]), block.Y)
         self.columns = state.k
         return True
+
+
+def allocate(state: State) -> Progress:
+    """Arrays for rounds; those as long as the model are empty."""
+    assert state.rows.device_block is not None
+    Y = state.rows.device_block.Y
+    q, p, fixed = state.q, state.rows.n_candidates, state.candidates.table
+    eps = EPS if state.gram is not None else float(np.finfo(state.rows.dtype).eps)
+    noise = 2 * SUM_ROUNDING_ULPS * eps * fixed[2 * q + 3, :] ** 0.5
+    change = np.zeros((2 * q + 2, 4))
+    change[2 * q, 2] = 1
+    change[2 * q + 1, 2], change[2 * q + 1, 3] = (1, 0) if state.orthogonal else (0, 2)
+    numbers = from_host(np.zeros(3, dtype=np.int64), Y)
+    return Progress(
+        Y=Y,
+        order=numbers[:0],
+        noise=noise,
+        alpha=zeros((1,), Y) + state.alpha,
+        scale=zeros((1,), Y),
+        W=zeros((0, 0), Y),
+        a=empty((Y.shape[0],), Y),
+        errors=empty((p,), Y),
+        root=empty((p,), Y),
+        fourth=empty((p,), Y),
+        incumbent=numbers[:1],
+        priority=zeros((1,), Y),
+        change=from_host(change, Y),
+        log=zeros((0, 0), Y),
+        counts=numbers[1:],
+    )
