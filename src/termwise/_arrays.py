@@ -153,6 +153,11 @@ def put(x: Array, where: Array, number: float) -> Array:
     return xp.where(where, xp.asarray(number, dtype=x.dtype, device=array_api_compat.device(x)), x)
 
 
+def put_into(x: Array, where: Array, number: float) -> Array:
+    """`put`, in place if possible: for an array that nothing else needs."""
+    return x.masked_fill_(where, number) if array_api_compat.is_torch_array(x) else put(x, where, number)
+
+
 def put_at(x: Array, places: Array, values: Array) -> Array:
     """Assign values at some positions of the first axis of x, in place if possible; return x."""
     if isinstance(x, np.ndarray):

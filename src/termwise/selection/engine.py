@@ -222,13 +222,12 @@ class PathBuilder:
         self.sizes: list[int] = []  # the criterion's choices so far
         self.n_forced = 0  # forced terms in the model
         self.cost = state.cost
-        plain = settings.refine is None and settings.constraints is None and not reestimated
-        if rows.steps_ahead and plain and isinstance(rule, LooRule) and p > 1:
-            state.run_ahead = RunAhead(state, self.limit)
         # On a device the host would wait for them after each term. A new penalty rotates the terms before.
         needed = settings.criterion == "tcr" and settings.patience is not None
-        plain = not needed and not reestimated and state.run_ahead is None
-        self.defers_correlations = is_foreign(state.s) and plain
+        self.defers_correlations = is_foreign(state.s) and not needed and not reestimated
+        plain = settings.refine is None and settings.constraints is None and not reestimated
+        if rows.steps_ahead and plain and isinstance(rule, LooRule) and p > 1:
+            state.run_ahead = RunAhead(state, self.limit, correlate=needed)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""

@@ -32,14 +32,14 @@ from termwise._arrays import (
     at,
     at_least,
     empty,
-    first_true,
     from_host,
     less_product,
     namespace,
-    put,
     put_at,
+    put_into,
     smallest,
     take_off_matmul,
+    take_off_product,
     to_host,
     zeros,
 )
@@ -65,22 +65,29 @@ BATCH_ENTRIES = (1 << 20, 1 << 26)  # samples times candidates: below, fewer wou
 EPS = float(np.finfo(np.float64).eps)
 
 
+class Options(NamedTuple):
+    """What a round does, fixed when it is captured."""
+
+    size: int  # candidates to verify
+    twice: int  # whether the column of a new term is orthogonalised twice
+    correlate: int  # whether records have `State.correlations`
+    orthogonal: int  # whether the orthogonalised terms are penalised
+
+
 class Progress(NamedTuple):
     """What rounds read and write besides the rows and the statistics of the candidates."""
 
     Y: Array  # (rows, q)
-    order: Array  # (K,) 0, 1, ..., K being the columns that Z has memory for
-    noise: Array  # (p,) rounding of `2 r'v` for a unit of `scale`
+    noise: Array  # (p,) rounding of `r'v`
     alpha: Array  # (1,)
-    scale: Array  # (1,) sum of all `|z'y|`
-    W: Array  # (K, K) `B'B`: a new z has `Z'z = -W T_j / length`
+    constants: Array  # (2 q + 4,) zeros, then one and two
+    W: Array  # (K, K) `B'B`, K being the columns that Z has memory for: a new z has `Z'z = -W T_j / length`
     a: Array  # (rows,) `u r^2`
-    errors: Array  # (p,) of the candidates verified for this step, infinite for the others
     root: Array  # (p,) lower bounds of `sqrt(sum a v^2)`
-    fourth: Array  # (p,) upper bounds of `|v|_4`, where `root` is not zero
-    incumbent: Array  # (1,) a candidate, with the bound ...
-    priority: Array  # (1,) ... minus infinity: to be verified again; or infinity: just appended
-    change: Array  # (2 q + 2, 4) as in `StatisticsChange`
+    fourth: Array  # (p,) upper bounds of `|v|_4`
+    verified: Array  # (p,) columns that the model had when a candidate was verified last
+    incumbent: Array  # (1,) the best candidate ...
+    priority: Array  # (1,) ... and its bound, minus infinity if it was not appended: it is verified again
     log: Array  # (slots, entries) records of the last rounds
     counts: Array  # (2,) columns of the model, rounds
 
@@ -92,9 +99,7 @@ class Column(NamedTuple):
     error: Array  # (1,)
     x: Array  # (rows,)
     scales: Array  # (2,) length and den
-    c: Array  # (q,)
-    rv: Array  # (q,)
-    vv: Array  # (1,)
+    products: Array  # (2 q + 2,) c, rv, a number without meaning, vv
     least: Array  # (1,) vv below which this x is not accurate, or no more than rounding
     raw: Array  # (1,) squared length of the candidate
     amounts: Array  # (K,) its part along Z
@@ -105,147 +110,138 @@ class Column(NamedTuple):
 # -- a round -----------------------------------------------------------------------------------------------------------
 
 
-def advance(
-    size: int, twice: int, orthogonal: int, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress
-) -> None:
-    """Verify `size` candidates, and append the best one if that is certified to be the choice of brute force.
-
-    With `twice` its column is orthogonalised twice.
-    """
-    xp, q = namespace(sums), own.Y.shape[1]
-    bound, beta, den = lower_bounds(candidates, sums, own)
-    places, values = smallest(bound, size + 1)
+def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress) -> None:
+    """Verify some candidates, and append the best one if that is certified to be the choice of brute force."""
+    xp, q, size = namespace(sums), own.Y.shape[1], options.size
+    places, values = smallest(lower_bounds(candidates, sums, own), size + 1)
     few = places[:size]
-    V, columns = verify(rows, candidates.table, few, at(beta, few, axis=1), at(den, few), own)
-    put_at(own.errors, few, put(at(own.errors, few), values[:size] == np.inf, UNDEFINED))
-    column = best_column(twice, orthogonal, rows, few, V, columns, own)
-    floor = (1 - LOO_BOUND_ULPS * EPS) * xp.sum(sums[q : 2 * q])
-    certified = (values[size:] + floor > column.error) & xp.any(few == column.index)
-    accurate = column.vv > column.least
+    errors, V, columns = verify(rows, candidates.table, few, values[:size] == np.inf, own)
+    column = best_column(options, rows, (few, errors, V, columns), own)
+    floor = (1 - LOO_BOUND_ULPS * EPS) * (sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q])[None])
+    certified, accurate = values[size:] + floor > column.error, column.products[2 * q + 1 :] > column.least
     share = CANCELLATION_SHARE[FLOAT64] if candidates.products.shape[0] > 1 else 0.0  # of products from `G'G`
-    usable = accurate & (column.scales[:1] ** 2 >= share * column.raw) & (column.error < UNDEFINED)
-    accepted = certified & usable
+    accepted = certified & accurate & (column.error < UNDEFINED) & (column.scales[1:] >= share * column.raw)
     # an infinite length leaves the model and all statistics as they are
-    column = column._replace(scales=put(column.scales, ~accepted, np.inf))
-    survivors = xp.sum(as_float64(bound + floor <= column.error))[None]
-    found, correlation = append(orthogonal, rows, candidates, column, accepted, own)
+    column = column._replace(scales=put_into(column.scales, ~accepted, np.inf))
+    eligible = at(candidates.eligible, column.index) & ~accepted
+    z, t, found = append(options.orthogonal, rows, candidates, column, own)
+    put_at(candidates.eligible, column.index, eligible)
     sums[...] = found
+    widen_bounds(rows, z, t, own)
     flags = as_float64(xp.concat([accepted, certified, accurate]))
-    parts = [flags, as_float64(column.index), column.error, survivors, correlation, column.scales, column.vv]
-    put_at(own.log, own.counts[1:] % own.log.shape[0], xp.concat([*parts, column.c, found, column.amounts])[None, :])
-    own.errors[...] = put(own.errors, accepted, np.inf)
+    shares = mean_square(candidates, t, column.index, q) if options.correlate else own.constants[:2]
+    numbers = [flags, as_float64(column.index), column.error, values[size // 4 : size // 4 + 1] + floor, shares]
+    record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
+    put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
     own.incumbent[...] = column.index
-    own.priority[...] = (flags[:1] - 0.5) * np.inf
-    own.counts[...] = own.counts + xp.astype(xp.concat([accepted, own.order[:1] == 0]), own.counts.dtype)
+    with np.errstate(divide="ignore"):
+        own.priority[...] = xp.log(flags[:1])
+    own.counts[...] = own.counts + xp.astype(xp.concat([accepted, own.counts[:1] >= 0]), own.counts.dtype)
 
 
-def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress) -> tuple[Array, Array, Array]:
-    """Lower bounds of the errors less `sum w r^2`, infinite for candidates to be left out; also beta and den."""
-    table, q, excluded = candidates.table, own.Y.shape[1], ~candidates.eligible
-    xp = namespace(table)
-    den = put(own.alpha + table[2 * q, :], excluded, 1.0)
-    beta, vv = table[:q, :] / den, at_least(table[2 * q + 1, :], 0.0)
-    steep, wrr, gap = xp.abs(beta), sums[q : 2 * q], at_least(sums[3 * q + 1 :], LEVERAGE_GAP_MIN)
-    w0 = wrr / at_least(sums[:q], SMALLEST_NORMAL)
-    deviation = 2 * at_least((1 + LOO_DEVIATION_ROUNDING) * sums[2 * q : 3 * q] - w0 * wrr, 0.0) ** 0.5
-    linear = deviation[:, None] * vv**0.5 + (w0 * own.scale)[:, None] * own.noise
-    losses = steep * (gap[:1] ** -2 * vv * steep - linear)
-    losses = less_product(losses, 2 * w0[:, None] * beta, table[q : 2 * q, :])
+def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress) -> Array:
+    """Lower bounds of the errors less `sum w r^2`, infinite for candidates that are excluded or have been verified."""
+    table, q = candidates.table, own.Y.shape[1]
+    xp, wrr, gap = namespace(table), sums[q : 2 * q], at_least(sums[3 * q + 1 :], LEVERAGE_GAP_MIN)
+    den, vv = (
+        put_into(own.alpha + table[2 * q, :], excluded := ~candidates.eligible, 1.0),
+        at_least(table[2 * q + 1, :], 0.0),
+    )
+    beta = table[:q, :] / den
+    steep, w0 = xp.abs(beta), wrr / at_least(sums[:q], SMALLEST_NORMAL)
+    deviation = at_least(less_product((1 + LOO_DEVIATION_ROUNDING) * sums[2 * q : 3 * q], w0, wrr), 0.0) ** 0.5
+    curved = less_product(vv * (0.5 * gap[:1] ** -2) * steep, deviation[:, None], vv**0.5)
+    losses = less_product(steep * less_product(curved, w0[:, None], own.noise), w0[:, None] * beta, table[q : 2 * q, :])
     amplitude = steep[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
     root = at_least(less_product(own.root, amplitude * gap[1:] ** -1.5, own.fourth * own.fourth), 0.0)
-    bound = (losses[0, :] if q == 1 else xp.sum(losses, axis=0)) + 2 * root * root / den
-    bound = put(bound, excluded | (own.errors < np.inf), np.inf)
-    return put_at(bound, own.incumbent, own.priority), beta, den
+    bound = 2 * ((losses[0, :] if q == 1 else xp.sum(losses, axis=0)) + root * root / den)
+    put_at(bound, own.incumbent, own.priority)
+    return put_into(bound, excluded | (own.verified == own.counts[:1]), np.inf)
 
 
-def verify(rows: RowArrays, table: Array, few: Array, beta: Array, den: Array, own: Progress) -> tuple[Array, Array]:
-    """Store the errors of a few candidates and what bounds their leverage; return their directions and statistics."""
-    xp, first = namespace(table), 2 * own.Y.shape[1] + FIXED_ROWS
+def verify(rows: RowArrays, table: Array, few: Array, excluded: Array, own: Progress) -> tuple[Array, Array, Array]:
+    """Exact errors of a few candidates, their directions and columns of the table; store what bounds their leverage."""
+    xp, q, K = namespace(table), own.Y.shape[1], rows.Zt.shape[0]
     columns, V = at(table, few, axis=1), rows.G.columns(few)
     V = V if rows.root is None else V * rows.root[:, None]
-    take_off_matmul(V, rows.Zt.T, columns[first : first + rows.Zt.shape[0], :])
-    squares = V * V
-    left = less_product(rows.gap[:, None], squares if rows.root is None else squares * rows.share[:, None], 1 / den)
-    errors = 0.0
-    for i in range(own.Y.shape[1]):
+    take_off_matmul(V, rows.Zt.T, columns[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + K, :])
+    den, squares = put_into(own.alpha + columns[2 * q, :], excluded, 1.0), V * V
+    left = less_product(rows.gap[:, None], squares if rows.root is None else squares * rows.share[:, None], den**-1)
+    beta, parts = columns[:q, :] / den, []
+    for i in range(q):
         error = less_product(rows.r[:, i : i + 1], V, beta[i, :])
         with np.errstate(divide="ignore", invalid="ignore"):  # of an undefined error
             error /= left
-        errors = errors + xp.linalg.vector_norm(error, axis=0) ** 2
-    put_at(own.errors, few, put(errors, xp.min(left, axis=0) < LEVERAGE_GAP_MIN, UNDEFINED))
+        parts.append(xp.linalg.vector_norm(error, axis=0) ** 2)
+    errors = put_into(sum(parts[1:], start=parts[0]), excluded | (xp.min(left, axis=0) < LEVERAGE_GAP_MIN), UNDEFINED)
     put_at(own.root, few, (own.a[None, :] @ squares)[0, :] ** 0.5)
     put_at(own.fourth, few, xp.linalg.vector_norm(squares, axis=0) ** 0.5)
-    return V, columns
+    put_at(own.verified, few, xp.broadcast_to(own.counts[:1], few.shape))
+    return errors, V, columns
 
 
-def best_column(
-    twice: int, orthogonal: int, rows: RowArrays, few: Array, V: Array, columns: Array, own: Progress
-) -> Column:
-    """Find the best candidate, of equal ones the first, and orthogonalise its column as `State.append` does."""
-    xp, q = namespace(V), own.Y.shape[1]
-    error = xp.min(own.errors)[None]
-    index = first_true(own.errors <= (1 + TIE_TOLERANCE) * error)
-    place = first_true(few == index)
-    x, column = at(V, place, axis=1)[:, 0], at(columns, place, axis=1)[:, 0]
-    c, rv, vv = column[:q], column[q : 2 * q], column[2 * q + 1 : 2 * q + 2]
+def best_column(options: Options, rows: RowArrays, batch: tuple[Array, ...], own: Progress) -> Column:
+    """Find the best candidate, of equal ones the first, and orthogonalise its column as `State.append` does.
+
+    The batch has the numbers, errors, directions and columns of the table of the candidates just verified.
+    """
+    few, errors, V, columns = batch
+    xp, q, p = namespace(V), own.Y.shape[1], own.noise.shape[0]
+    error = xp.min(errors)[None]
+    place = xp.argmin(few + p * xp.astype(errors > (1 + TIE_TOLERANCE) * error, few.dtype))[None]
+    index, x, column = at(few, place), at(V, place, axis=1)[:, 0], at(columns, place, axis=1)[:, 0]
+    put_at(own.verified, index, -1)
     norms, raw, least = (column[2 * q + i : 2 * q + i + 1] for i in (2, 3, 4))
     amounts = column[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + rows.Zt.shape[0]]
-    if twice:
+    if options.twice:
         again = rows.Zt @ x - own.W @ amounts
         amounts, x = amounts + again, x - again @ rows.Zt
-        c, rv, vv = x @ own.Y, x @ rows.r, (x @ x)[None]
+        xx = (x @ x)[None]
+        products = xp.concat([x @ own.Y, x @ rows.r, xx, xx])
     else:  # then its statistics have all digits of G
-        least = REORTHOGONALISE_BELOW * norms
+        products, least = column[: 2 * q + 2], REORTHOGONALISE_BELOW * norms
     below = own.W @ amounts
     bottom = own.alpha + below @ amounts
-    den = vv + bottom
-    length = (vv if orthogonal else den) ** 0.5
-    return Column(index, error, x, xp.concat([length, den]), c, rv, vv, least, raw, amounts, below, bottom)
+    den = products[2 * q + 1 :] + bottom
+    length = (products[2 * q + 1 :] if options.orthogonal else den) ** 0.5
+    return Column(index, error, x, xp.concat([length, den]), products, least, raw, amounts, below, bottom)
 
 
 def append(
-    orthogonal: int, rows: RowArrays, candidates: CandidateArrays, column: Column, accepted: Array, own: Progress
-) -> tuple[Array, Array]:
-    """Append a column and update all statistics; return the sums over the rows and `State.correlations` as a ratio."""
+    orthogonal: int, rows: RowArrays, candidates: CandidateArrays, column: Column, own: Progress
+) -> tuple[Array, Array, Array]:
+    """Append a column and update all statistics; return `z`, `t = G'z` and the sums over the rows."""
     xp, q, place = namespace(column.x), own.Y.shape[1], own.counts[:1]
     length, den = column.scales[:1], column.scales[1:]
-    new = NewColumn(place, column.scales, column.c / den, column.index, column.amounts)
+    new = NewColumn(place, column.scales, column.products[:q] / den, column.index, column.amounts)
     z, found = append_column(rows, column.x, new)
     if candidates.products.shape[0] == 1:
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
-    unit, along = as_float64(own.order == place), -column.below / length
-    zy, zz = column.c / length, column.vv / length**2
-    own.change[:q, 0] = zy
+    scaled, zero, one, two = column.products / length, own.constants[:-2], own.constants[-2:-1], own.constants[-1:]
+    zy, zr, zz, along = scaled[:q], scaled[q : 2 * q], scaled[2 * q + 1 :] / length, -column.below / length
     if orthogonal:
-        own.change[q : 2 * q, 0] = zy
+        change = [zy, zy, zero[:2], zero, zero[: 2 * q], one, one, zero]
     else:
-        own.change[q : 2 * q, 0], own.change[q : 2 * q, 1] = column.rv / length - zz * zy, zy
-        own.change[2 * q + 1, 2] = -zz[0]
-        w = (along + unit * (column.bottom / length**2))[None, :]
+        change = [zy, less_product(zr, zz, zy), zero[: q + 2], zy, zero[: 2 * q + 2], one, -zz, zero[1:], two]
+    coefficients = xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
+    places = xp.concat([place + (2 * q + FIXED_ROWS), column.index])
+    numbers = StatisticsChange(places, length, xp.stack([column.amounts, along]), coefficients)
+    t = update(candidates, numbers)
+    if not orthogonal:
+        w = put_at(along, place, column.bottom / den)[None, :]
         put_at(own.W, place, w)
         put_at(own.W.T, place, w)
-    places = xp.concat([place + (2 * q + FIXED_ROWS), column.index])
-    mix = xp.stack([unit, unit + along, column.amounts])
-    eligible = at(candidates.eligible, column.index)
-    update(candidates, StatisticsChange(places, length, mix, own.change))
-    put_at(candidates.eligible, column.index, eligible & ~accepted)
-    t = at(candidates.table, places[:1])[0, :]
-    widen_bounds(rows, z, t, own)
-    own.scale[...] = own.scale + xp.sum(xp.abs(zy))
-    before = candidates.table[2 * q, :] + t * t
-    others = put_at(before > candidates.table[2 * q + 4, :], column.index, False)
-    shares = t * t / put(before, ~others, np.inf)
-    return found.values, xp.stack([xp.sum(shares), xp.sum(as_float64(others))])
+    return z, t, found.values
 
 
 def widen_bounds(rows: RowArrays, z: Array, t: Array, own: Progress) -> None:
     """Update what bounds the leverage of candidates by a new z, with `t = G'z`."""
     xp, squares, a = namespace(z), z * z, leverage_weights(rows)
     lost = own.fourth * xp.linalg.vector_norm(at_least(own.a - a, 0.0)) ** 0.5
-    root = at_least(less_product(own.root**2, lost, lost), 0.0) ** 0.5
+    root = at_least(less_product(own.root * own.root, lost, lost), 0.0) ** 0.5
     size = xp.abs(t)
     own.root[...] = at_least(less_product(root, size, (a @ squares) ** 0.5), 0.0)
-    own.fourth[...] = own.fourth + size * xp.linalg.vector_norm(squares) ** 0.5
+    take_off_product(own.fourth, size, -(xp.linalg.vector_norm(squares) ** 0.5))
     own.a[...] = a
 
 
@@ -255,6 +251,13 @@ def leverage_weights(rows: RowArrays) -> Array:
     squares = r[:, 0] ** 2 if r.shape[1] == 1 else namespace(r).sum(r * r, axis=1)
     a = squares / at_least(rows.gap, LEVERAGE_GAP_MIN) ** 3
     return a if rows.root is None else a * rows.share
+
+
+def mean_square(candidates: CandidateArrays, t: Array, index: Array, q: int) -> Array:
+    """`State.correlations` of the newest term, as a sum and the number of candidates it is over."""
+    xp, before = namespace(t), candidates.table[2 * q, :] + t * t
+    others = put_at(before > candidates.table[2 * q + 4, :], index, False)
+    return xp.stack([xp.sum(t * t / put_into(before, ~others, np.inf)), xp.sum(as_float64(others))])
 
 
 # -- the host ----------------------------------------------------------------------------------------------------------
@@ -267,11 +270,11 @@ class RunAhead:
     follows from what the last ones needed.
     """
 
-    def __init__(self, state: State, limit: int) -> None:
+    def __init__(self, state: State, limit: int, correlate: bool) -> None:
         self.limit = limit  # of the number of terms
-        least, most = (int(np.clip(entries // state.n_rows, *BATCH)) for entries in BATCH_ENTRIES)
-        self.least, self.most = (min(size, state.rows.n_candidates - 1) for size in (least, most))
-        self.size, self.twice, self.chunk = self.least, 0, state.rows.steps_ahead
+        sizes = np.clip(np.array(BATCH_ENTRIES) // state.n_rows, *BATCH)
+        self.least, self.most = (min(1 << int(np.log2(size)), state.rows.n_candidates - 1) for size in sizes)
+        self.options = Options(self.least, 0, int(correlate), int(state.orthogonal))
         self.taken: deque[TakenTerm] = deque()
         self.running: deque[tuple[Callable[[], Floats], int, int, int]] = deque()  # log, size, first round, rounds
         self.rounds = self.verified = 0
@@ -287,6 +290,7 @@ class RunAhead:
                 self.stuck, self.columns = False, -1
                 return None
             self._read(state)
+            self._launch(state)
         self.current = self.taken.popleft()
         return self.current
 
@@ -295,13 +299,19 @@ class RunAhead:
         term, self.current = self.current, None
         return term if term is not None and term.index == j else None
 
+    def finish(self, state: State) -> int:
+        """Wait for the device; return how many terms it has taken that the host has not."""
+        while self.running:
+            self._read(state)
+        return max(self.columns - state.k, 0)
+
     def _launch(self, state: State) -> bool:
         """Keep two chunks of rounds running; False if there is none."""
         block, launcher = state.rows.device_block, state.rows.launcher
         assert block is not None
         while len(self.running) < 2:
             ahead = len(self.taken) + sum(count for *_, count in self.running)
-            count = min(self.chunk, self.limit - len(state.chosen) - ahead)
+            count = min(state.rows.steps_ahead, self.limit - len(state.chosen) - ahead)
             if count <= 0:
                 break
             if state.k + ahead + count > self.own.W.shape[0] or (not ahead and self.columns != state.k):
@@ -311,59 +321,59 @@ class RunAhead:
                 state.reserve_terms(block.Zt.shape[0])
                 if not self._synchronise(state, block):
                     break
-            options = (self.size, self.twice, int(state.orthogonal))
+            arrays = (self.options, block.arrays, state.candidates, state.sums, self.own)
             for _ in range(count):
-                launcher.launch(advance, (*options, block.arrays, state.candidates, state.sums, self.own))
-            self.running.append((launcher.read(self.own.log), self.size, self.rounds, count))
+                launcher.launch(advance, arrays)
+            self.running.append((launcher.read(self.own.log), self.options.size, self.rounds, count))
             self.rounds += count
         return bool(self.running)
 
     def _read(self, state: State) -> None:
         """Wait for the oldest chunk and read the terms that it took."""
         log, size, first, count = self.running.popleft()
-        records, q, left = log(), state.q, state.rows.n_candidates - len(state.chosen)
-        before, survivors = self.columns, 0.0
+        records, q, before, few = log(), state.q, self.columns, True
         for record in records[np.arange(first, first + count) % len(records)]:
-            (accepted, certified, accurate, index), rest = record[:4].tolist(), record[4:]
-            error, needed, total, others, length, den, vv = rest[:7].tolist()
-            c, sums, amounts = np.split(rest[7:], [q, 4 * q + 3])
-            self.verified, survivors = self.verified + size, max(survivors, needed)
+            accepted, certified, accurate, index, error, quarter, total, others, length, den = record[:10].tolist()
+            c, products, sums, amounts = np.split(record[10:], np.cumsum([q, q + 2, 3 * q + 3]))
+            self.verified, few = self.verified + size, few and quarter > error
             if accepted:
-                verified, correlation = min(self.verified, left), total / max(others, 1.0)
+                verified, share = (
+                    min(self.verified, state.rows.n_candidates - len(state.chosen)),
+                    None if not self.options.correlate else total / max(others, 1),
+                )
                 scales = np.array([length, den])
-                self.taken.append(TakenTerm(int(index), error, verified, correlation, scales, vv, c, sums, amounts))
+                term = TakenTerm(int(index), error, verified, share, scales, float(products[-1]), c, sums, amounts)
+                self.taken.append(term)
                 self.verified, self.columns = 0, self.columns + 1
-            elif certified:  # and so are all rounds after this one
-                self.stuck = bool(accurate) or bool(self.twice)
-                self.twice = 1
+            elif certified:  # its column needs more than a round does, and all rounds after this one were the same
+                self.stuck = bool(accurate) or bool(self.options.twice)
+                self.options = self.options._replace(twice=1)
                 self.running.clear()
                 return
-        if 2 * (self.columns - before) < count:
-            self.size = min(4 * size, self.most)
-        elif self.columns - before == count and 4 * survivors < size:
-            self.size = max(size // 4, self.least)
+        if 4 * (self.columns - before) < 3 * count:
+            self.options = self.options._replace(size=min(2 * size, self.most))
+        elif few:
+            self.options = self.options._replace(size=max(size // 2, self.least))
 
     def _synchronise(self, state: State, block: RowBlock) -> bool:
         """Give the device the model of the host, and memory for its columns; False if no candidate is left."""
         first, K = state.intercept, block.Zt.shape[0]
         if self.own.W.shape[0] < K:
-            order, W = from_host(np.arange(K), block.Y), zeros((K, K), block.Y)
-            log = zeros((state.rows.steps_ahead, 11 + state.q + state.sums.shape[0] + K), block.Y)
-            self.own = self.own._replace(order=order, W=W, log=log)
+            log = zeros((state.rows.steps_ahead, 12 + 2 * state.q + state.sums.shape[0] + K), block.Y)
+            self.own = self.own._replace(W=zeros((K, K), block.Y), log=log)
         own = self.own
         own.W[: state.k, : state.k] = from_host(state.B.T @ state.B, block.Y)
+        centred = np.maximum(state.yy - (state.zy[:first] ** 2).sum(axis=0), 0.0)
+        eps = EPS if state.gram is not None else float(np.finfo(state.rows.dtype).eps)
+        scale = SUM_ROUNDING_ULPS * eps * (1 + np.sqrt(K)) * float(np.sqrt(centred).sum())
+        own.noise[...] = scale * state.candidates.table[2 * state.q + 3, :] ** 0.5
         if self.columns == state.k:
             return True
-        candidate, priority = (state.chosen[-1], np.inf) if state.chosen else (-1, -np.inf)
-        if candidate < 0:  # one that a round verifies anyway
-            eligible = np.flatnonzero(to_host(state.eligible))
-            if not len(eligible):
-                return False
-            candidate = int(eligible[0])
-        centred = np.maximum(state.yy - (state.zy[:first] ** 2).sum(axis=0), 0.0)
-        own.scale[...] = float(np.sqrt(centred).sum() + np.abs(state.zy[first:]).sum())
-        own.errors[...], own.root[...], own.fourth[...] = np.inf, 0.0, 0.0
-        own.incumbent[...], own.priority[...] = candidate, priority
+        eligible = np.flatnonzero(to_host(state.eligible))
+        if not len(eligible):
+            return False
+        own.verified[...], own.root[...], own.fourth[...] = -1, 0.0, 0.0
+        own.incumbent[...], own.priority[...] = int(eligible[0]), -np.inf  # any may be verified first
         own.a[...] = leverage_weights(block.arrays)
         own.counts[...] = from_host(np.array([state.k, self.rounds]), block.Y)
         self.columns = state.k
@@ -374,27 +384,21 @@ def allocate(state: State) -> Progress:
     """Arrays for rounds; those as long as the model are empty."""
     assert state.rows.device_block is not None
     Y = state.rows.device_block.Y
-    q, p, fixed = state.q, state.rows.n_candidates, state.candidates.table
-    eps = EPS if state.gram is not None else float(np.finfo(state.rows.dtype).eps)
-    noise = 2 * SUM_ROUNDING_ULPS * eps * fixed[2 * q + 3, :] ** 0.5
-    change = np.zeros((2 * q + 2, 4))
-    change[2 * q, 2] = 1
-    change[2 * q + 1, 2], change[2 * q + 1, 3] = (1, 0) if state.orthogonal else (0, 2)
-    numbers = from_host(np.zeros(3, dtype=np.int64), Y)
+    q, p = state.q, state.rows.n_candidates
+    constants = np.append(np.zeros(2 * q + 2), [1, 2])
+    numbers = from_host(np.zeros(3 + p, dtype=np.int64), Y)
     return Progress(
         Y=Y,
-        order=numbers[:0],
-        noise=noise,
+        noise=empty((p,), Y),
         alpha=zeros((1,), Y) + state.alpha,
-        scale=zeros((1,), Y),
+        constants=from_host(constants, Y),
         W=zeros((0, 0), Y),
         a=empty((Y.shape[0],), Y),
-        errors=empty((p,), Y),
         root=empty((p,), Y),
         fourth=empty((p,), Y),
+        verified=numbers[3:],
         incumbent=numbers[:1],
         priority=zeros((1,), Y),
-        change=from_host(change, Y),
         log=zeros((0, 0), Y),
-        counts=numbers[1:],
+        counts=numbers[1:3],
     )

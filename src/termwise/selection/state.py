@@ -42,6 +42,7 @@ from termwise._arrays import (
     put_at,
     send,
     smallest,
+    take_off_matmul,
     to_host,
     zeros,
 )
@@ -115,7 +116,7 @@ class TakenTerm(NamedTuple):
     index: int
     score: float
     verified: int
-    correlation: float  # see `State.correlations`
+    correlation: float | None  # see `State.correlations`
     scales: Floats  # (2,) length and den
     vv: float
     c: Floats  # (q,)
@@ -386,8 +387,8 @@ class State:
         self.reserve_terms(k + 1)
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
         width = self.table.shape[0] - 2 * q - FIXED_ROWS
-        mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
-        mix[:2, k], mix[1, :k], mix[2, :k] = 1, b @ self.B, column
+        mix, change = np.zeros((2, width)), np.zeros((2 * q + 2, 4))
+        mix[0, :k], mix[1, :k] = column, b @ self.B
         change[:q, 0], change[2 * q, 2] = zy, 1
         if self.orthogonal:
             change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
@@ -418,11 +419,13 @@ class State:
         Before a term a candidate had the residual square `s + sum of t^2` over this term and those after it, of which
         the first `t^2` lies along the new z.
         """
-        if self._taken is not None and n_newest == 1:  # its statistics may be those of later terms
+        if self._taken is not None and self._taken.correlation is not None and n_newest == 1:
             return np.array([self._taken.correlation])
-        xp, T = namespace(self.s), self.T[self.k - n_newest : self.k, :]
-        t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest))), self.s)
-        before = self.s + as_type(later, t2.dtype) @ t2
+        ahead = 0 if self.run_ahead is None else self.run_ahead.finish(self)  # terms that a device has taken since
+        first = 2 * self.q + FIXED_ROWS + self.k - n_newest
+        xp, T = namespace(self.s), self._table[first : first + n_newest + ahead, :]
+        t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest + ahead))), self.s)
+        before, t2 = self.s + as_type(later, t2.dtype) @ t2, t2[:n_newest, :]
         chosen = from_host(np.array(self.chosen[-n_newest:]), self.s)[:, None]
         numbers = from_host(np.arange(t2.shape[1]), self.s)[None, :]
         others = (before > self._table[2 * self.q + 4, :]) & (numbers != chosen)
@@ -540,7 +543,7 @@ class StatisticsChange(NamedTuple):
 
     places: Array  # (2,) row of the table for t, candidate
     length: Array  # (1,)
-    mix: Array  # (3, k + 1) coefficients of T for t, for `z'v`, and of the candidate's part along Z
+    mix: Array  # (2, k) coefficients of T: the candidate's part along Z, and for `z'v - t`
     change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
 
 
@@ -553,15 +556,19 @@ def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColum
     sums[...] = found.values
 
 
-def update(arrays: CandidateArrays, numbers: StatisticsChange) -> None:
-    """Append a row to T and update the statistics; t comes from `G'G`, if there is one, by `length t + T'column`."""
+def update(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
+    """Append a row t to T, update the statistics and return t.
+
+    It comes from `G'G`, if there is one, by `length t + T'column`.
+    """
     source, eligible, table = arrays
-    first, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
-    T = table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + first, :]
+    width, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
     place, j = numbers.places[:1], numbers.places[1:]
-    t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - numbers.mix[2, :] @ T) / numbers.length
+    linear = numbers.mix @ table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + width, :]
+    t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - linear[0, :]) / numbers.length
     put_at(table, place, t[None, :])
-    linear = numbers.mix[:2, :] @ T
-    table[: 2 * q + 2, :] -= numbers.change @ namespace(t).concat([linear, linear * t])
+    linear = namespace(t).stack([t, t + linear[1, :]])
+    take_off_matmul(table[: 2 * q + 2, :], numbers.change, namespace(t).concat([linear, linear * t]))
     put_at(eligible, j, False)
     eligible &= table[2 * q + 1, :] > table[2 * q + 4, :]
+    return t
