@@ -245,7 +245,10 @@ def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->j", A, A, dtype=np.float64)
-    xp, total = namespace(A), zeros((A.shape[1],), A)
+    xp = namespace(A)
+    if array_api_compat.is_torch_array(A):
+        return xp.linalg.vector_norm(A, axis=0, dtype=xp.float64) ** 2  # without a copy in float64
+    total = zeros((A.shape[1],), A)
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
         total += xp.sum(X * X, axis=0)

@@ -229,8 +229,8 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray,
         check_consistent_length(np.empty(design.shape[0]), y)
     weights = check_counts(sample_weight, len(y))
     check_total(weights)
-    Y, used, design = as_columns(y), np.flatnonzero(weights), beyond_memory(design)
-    if len(used) < len(y):
+    Y, design = as_columns(y), beyond_memory(design)
+    if sample_weight is not None and len(used := np.flatnonzero(weights)) < len(y):
         rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
         design, Y, weights = rows, Y[used], weights[used]
     like = getattr(design, "like", design)

@@ -61,6 +61,7 @@ Floats = NDArray[np.float64]
 
 UNDEFINED = 1e300  # error of a candidate that gives a sample leverage 1: above any other, but not infinite
 BATCH = (8, 256)  # candidates verified in a round, at least and at most
+PASS_BYTES = 1 << 10  # of a row of G, for each of them
 BATCH_ENTRIES = (1 << 20, 1 << 26)  # samples times candidates: below, fewer would not be faster; above, memory ends
 EPS = float(np.finfo(np.float64).eps)
 
@@ -78,9 +79,10 @@ class Progress(NamedTuple):
     """What rounds read and write besides the rows and the statistics of the candidates."""
 
     Y: Array  # (rows, q)
-    noise: Array  # (p,) rounding of `r'v`
+    noise: Array | None  # (p,) rounding of `r'v`, None if it is that of float64
     alpha: Array  # (1,)
     constants: Array  # (2 q + 4,) zeros, then one and two
+    true: Array  # (1,)
     W: Array  # (K, K) `B'B`, K being the columns that Z has memory for: a new z has `Z'z = -W T_j / length`
     a: Array  # (rows,) `u r^2`
     root: Array  # (p,) lower bounds of `sqrt(sum a v^2)`
@@ -113,14 +115,15 @@ class Column(NamedTuple):
 def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress) -> None:
     """Verify some candidates, and append the best one if that is certified to be the choice of brute force."""
     xp, q, size = namespace(sums), own.Y.shape[1], options.size
-    places, values = smallest(lower_bounds(candidates, sums, own), size + 1)
+    places, halves = smallest(lower_bounds(candidates, sums, own), size + 1)
+    values = 2 * halves + (1 - LOO_BOUND_ULPS * EPS) * (sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q]))
     few = places[:size]
     errors, V, columns = verify(rows, candidates.table, few, values[:size] == np.inf, own)
     column = best_column(options, rows, (few, errors, V, columns), own)
-    floor = (1 - LOO_BOUND_ULPS * EPS) * (sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q])[None])
-    certified, accurate = values[size:] + floor > column.error, column.products[2 * q + 1 :] > column.least
-    share = CANCELLATION_SHARE[FLOAT64] if candidates.products.shape[0] > 1 else 0.0  # of products from `G'G`
-    accepted = certified & accurate & (column.error < UNDEFINED) & (column.scales[1:] >= share * column.raw)
+    certified, accurate = values[size:] > column.error, column.products[2 * q + 1 :] > column.least
+    accepted = certified & accurate & (column.error < UNDEFINED)
+    if candidates.products.shape[0] > 1:  # else t comes from a pass over the data, whatever cancels in it
+        accepted &= column.scales[1:] >= CANCELLATION_SHARE[FLOAT64] * column.raw
     # an infinite length leaves the model and all statistics as they are
     column = column._replace(scales=put_into(column.scales, ~accepted, np.inf))
     eligible = at(candidates.eligible, column.index) & ~accepted
@@ -130,33 +133,35 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     widen_bounds(rows, z, t, own)
     flags = as_float64(xp.concat([accepted, certified, accurate]))
     shares = mean_square(candidates, t, column.index, q) if options.correlate else own.constants[:2]
-    numbers = [flags, as_float64(column.index), column.error, values[size // 4 : size // 4 + 1] + floor, shares]
+    numbers = [flags, as_float64(column.index), column.error, values[size // 4 : size // 4 + 1], shares]
     record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
     put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
     own.incumbent[...] = column.index
     with np.errstate(divide="ignore"):
         own.priority[...] = xp.log(flags[:1])
-    own.counts[...] = own.counts + xp.astype(xp.concat([accepted, own.counts[:1] >= 0]), own.counts.dtype)
+    counts = own.counts
+    counts += xp.astype(xp.concat([accepted, own.true]), counts.dtype)
 
 
 def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress) -> Array:
-    """Lower bounds of the errors less `sum w r^2`, infinite for candidates that are excluded or have been verified."""
+    """Half the lower bounds of the errors less `sum w r^2`; infinite for candidates that are excluded or verified."""
     table, q = candidates.table, own.Y.shape[1]
     xp, wrr, gap = namespace(table), sums[q : 2 * q], at_least(sums[3 * q + 1 :], LEVERAGE_GAP_MIN)
-    den, vv = (
-        put_into(own.alpha + table[2 * q, :], excluded := ~candidates.eligible, 1.0),
-        at_least(table[2 * q + 1, :], 0.0),
-    )
-    beta = table[:q, :] / den
-    steep, w0 = xp.abs(beta), wrr / at_least(sums[:q], SMALLEST_NORMAL)
+    w0 = wrr / at_least(sums[:q], SMALLEST_NORMAL)
     deviation = at_least(less_product((1 + LOO_DEVIATION_ROUNDING) * sums[2 * q : 3 * q], w0, wrr), 0.0) ** 0.5
-    curved = less_product(vv * (0.5 * gap[:1] ** -2) * steep, deviation[:, None], vv**0.5)
-    losses = less_product(steep * less_product(curved, w0[:, None], own.noise), w0[:, None] * beta, table[q : 2 * q, :])
-    amplitude = steep[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
-    root = at_least(less_product(own.root, amplitude * gap[1:] ** -1.5, own.fourth * own.fourth), 0.0)
-    bound = 2 * ((losses[0, :] if q == 1 else xp.sum(losses, axis=0)) + root * root / den)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of excluded candidates
+        den = own.alpha + table[2 * q, :]
+        beta = table[:q, :] / den
+        steep, slope = xp.abs(beta), deviation[:, None]
+        size = steep * table[2 * q + 1, :] ** 0.5
+        losses = less_product(size * (0.5 * gap[:1] ** -2 * size - slope), w0[:, None] * beta, table[q : 2 * q, :])
+        if own.noise is not None:
+            losses = less_product(losses, w0[:, None] * steep, own.noise)
+        amplitude = steep[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
+        root = at_least(less_product(own.root, amplitude * gap[1:] ** -1.5, own.fourth * own.fourth), 0.0)
+        bound = (losses[0, :] if q == 1 else xp.sum(losses, axis=0)) + root * root / den
     put_at(bound, own.incumbent, own.priority)
-    return put_into(bound, excluded | (own.verified == own.counts[:1]), np.inf)
+    return put_into(bound, ~candidates.eligible | (own.verified == own.counts[:1]), np.inf)
 
 
 def verify(rows: RowArrays, table: Array, few: Array, excluded: Array, own: Progress) -> tuple[Array, Array, Array]:
@@ -186,7 +191,7 @@ def best_column(options: Options, rows: RowArrays, batch: tuple[Array, ...], own
     The batch has the numbers, errors, directions and columns of the table of the candidates just verified.
     """
     few, errors, V, columns = batch
-    xp, q, p = namespace(V), own.Y.shape[1], own.noise.shape[0]
+    xp, q, p = namespace(V), own.Y.shape[1], own.root.shape[0]
     error = xp.min(errors)[None]
     place = xp.argmin(few + p * xp.astype(errors > (1 + TIE_TOLERANCE) * error, few.dtype))[None]
     index, x, column = at(few, place), at(V, place, axis=1)[:, 0], at(columns, place, axis=1)[:, 0]
@@ -272,7 +277,10 @@ class RunAhead:
 
     def __init__(self, state: State, limit: int, correlate: bool) -> None:
         self.limit = limit  # of the number of terms
-        sizes = np.clip(np.array(BATCH_ENTRIES) // state.n_rows, *BATCH)
+        sizes = np.array(BATCH_ENTRIES) // state.n_rows
+        if state.gram is None:  # beside a pass over the data more of them cost little
+            sizes = np.maximum(sizes, state.nbytes // state.n_rows // PASS_BYTES)
+        sizes = np.clip(sizes, *BATCH)
         self.least, self.most = (min(1 << int(np.log2(size)), state.rows.n_candidates - 1) for size in sizes)
         self.options = Options(self.least, 0, int(correlate), int(state.orthogonal))
         self.taken: deque[TakenTerm] = deque()
@@ -363,10 +371,11 @@ class RunAhead:
             self.own = self.own._replace(W=zeros((K, K), block.Y), log=log)
         own = self.own
         own.W[: state.k, : state.k] = from_host(state.B.T @ state.B, block.Y)
-        centred = np.maximum(state.yy - (state.zy[:first] ** 2).sum(axis=0), 0.0)
-        eps = EPS if state.gram is not None else float(np.finfo(state.rows.dtype).eps)
-        scale = SUM_ROUNDING_ULPS * eps * (1 + np.sqrt(K)) * float(np.sqrt(centred).sum())
-        own.noise[...] = scale * state.candidates.table[2 * state.q + 3, :] ** 0.5
+        if own.noise is not None:
+            centred = np.maximum(state.yy - (state.zy[:first] ** 2).sum(axis=0), 0.0)
+            rounding = SUM_ROUNDING_ULPS * float(np.finfo(state.rows.dtype).eps)
+            scale = rounding * (1 + np.sqrt(K)) * float(np.sqrt(centred).sum())  # the sum of all |z'y| is smaller
+            own.noise[...] = scale * state.candidates.table[2 * state.q + 3, :] ** 0.5
         if self.columns == state.k:
             return True
         eligible = np.flatnonzero(to_host(state.eligible))
@@ -385,13 +394,14 @@ def allocate(state: State) -> Progress:
     assert state.rows.device_block is not None
     Y = state.rows.device_block.Y
     q, p = state.q, state.rows.n_candidates
-    constants = np.append(np.zeros(2 * q + 2), [1, 2])
+    exact, constants = state.gram is not None or state.rows.dtype == np.float64, np.append(np.zeros(2 * q + 2), [1, 2])
     numbers = from_host(np.zeros(3 + p, dtype=np.int64), Y)
     return Progress(
         Y=Y,
-        noise=empty((p,), Y),
+        noise=None if exact else empty((p,), Y),
         alpha=zeros((1,), Y) + state.alpha,
         constants=from_host(constants, Y),
+        true=from_host(np.array([True]), Y),
         W=zeros((0, 0), Y),
         a=empty((Y.shape[0],), Y),
         root=empty((p,), Y),
