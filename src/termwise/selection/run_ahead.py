@@ -298,7 +298,8 @@ class RunAhead:
                 self.stuck, self.columns = False, -1
                 return None
             self._read(state)
-            self._launch(state)
+        if not self.stuck:
+            self._launch(state)  # before the host uses what it has read
         self.current = self.taken.popleft()
         return self.current
 
