@@ -24,7 +24,7 @@ from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Rule
 
 CACHE_BYTES = 1 << 27  # beyond the caches of a processor
-MAX_RESERVE = 64  # columns of Z that memory is allocated for at first
+MAX_RESERVE = 128  # columns of Z that memory is allocated for at first
 MAX_GRAM_COLUMNS = 4000  # beyond, `G'G` takes too much memory
 EXPECTED_TERMS = 16  # of a path whose length is not limited
 
@@ -187,7 +187,7 @@ def select_terms_on_cluster(
 
 def _reserve(settings: Settings) -> int:
     """Columns of Z to allocate memory for."""
-    return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE) + 1)
+    return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE // 2) + 1)
 
 
 def _gram_pays(G: Any, settings: Settings) -> bool:

@@ -6,7 +6,9 @@ All graph capture is in this module. It decides
 - what that requires: arrays keep their address (`captured` is cleared when one was reallocated) and their shape
   (`fixed_shapes`; the memory of Z starts as zeros);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
-  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`).
+  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
+- how far: for rule "loo", `STEPS_AHEAD` rounds of `selection.run_ahead`, each of which chooses and appends a term, are
+  replayed between two looks of the host, and as many are queued while it looks.
 """
 
 from __future__ import annotations
@@ -51,9 +53,11 @@ class CudaGraphs(Launcher):
         if key not in self.captured:
             kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
             signature = (function, *kinds, *shapes)
-            moved = any(graph.function is function for graph in self.captured.values())  # its arrays, and may again
+            options = [x for x in flat if isinstance(x, int)]
+            moved = (function, options) in [(g.function, g.options) for g in self.captured.values()]  # and may again
             warm_up = moved or signature not in _WARMED_UP
             self.captured[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
+            self.captured[key].options = options
             _WARMED_UP.add(signature)
         return self.captured[key](numbers)
 
@@ -105,6 +109,7 @@ class CapturedFunction:
         )
         self.numbers, self.sent = self.xp.empty_like(self._sent, device=like.device), self._sent.numpy()
         self.host = self._read.numpy() if read else None
+        self.options: list[int] = []  # arguments other than arrays
         self.graph: Any = None
         self.result: Any = None
 

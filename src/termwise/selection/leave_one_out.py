@@ -95,7 +95,7 @@ class LooRule(Rule):
     def choose(self, state: State) -> Choice | None:
         """Return exactly the candidate brute force would, verifying as few as the bounds allow."""
         if state.run_ahead is not None and (taken := state.run_ahead.next(state)) is not None:
-            return Choice(taken.index, taken.score, taken.verified)
+            return Choice(taken.candidate, taken.score, taken.verified)
         size, extra = self._batch_size(state), self._leverage_bounds(state)
         bounds, self.ahead = self.ahead, None
         if bounds is None or bounds.state is not state:

@@ -60,9 +60,9 @@ from termwise.selection.state import FIXED_ROWS, CandidateArrays, State, Statist
 Floats = NDArray[np.float64]
 
 UNDEFINED = 1e300  # error of a candidate that gives a sample leverage 1: above any other, but not infinite
-BATCH = (8, 256)  # candidates verified in a round, at least and at most
+BATCH = (8, 128)  # candidates verified in a round, at least and at most
 PASS_BYTES = 1 << 10  # of a row of G, for each of them
-BATCH_ENTRIES = (1 << 20, 1 << 26)  # samples times candidates: below, fewer would not be faster; above, memory ends
+BATCH_ENTRIES = (1 << 21, 1 << 26)  # samples times candidates: below, fewer would not be faster; above, memory ends
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -97,7 +97,7 @@ class Progress(NamedTuple):
 class Column(NamedTuple):
     """The best candidate verified so far, and what the model leaves of its column, x."""
 
-    index: Array  # (1,)
+    candidate: Array  # (1,)
     error: Array  # (1,)
     x: Array  # (rows,)
     scales: Array  # (2,) length and den
@@ -126,17 +126,17 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
         accepted &= column.scales[1:] >= CANCELLATION_SHARE[FLOAT64] * column.raw
     # an infinite length leaves the model and all statistics as they are
     column = column._replace(scales=put_into(column.scales, ~accepted, np.inf))
-    eligible = at(candidates.eligible, column.index) & ~accepted
+    eligible = at(candidates.eligible, column.candidate) & ~accepted
     z, t, found = append(options.orthogonal, rows, candidates, column, own)
-    put_at(candidates.eligible, column.index, eligible)
+    put_at(candidates.eligible, column.candidate, eligible)
     sums[...] = found
     widen_bounds(rows, z, t, own)
     flags = as_float64(xp.concat([accepted, certified, accurate]))
-    shares = mean_square(candidates, t, column.index, q) if options.correlate else own.constants[:2]
-    numbers = [flags, as_float64(column.index), column.error, values[size // 4 : size // 4 + 1], shares]
+    shares = mean_square(candidates, t, column.candidate, q) if options.correlate else own.constants[:2]
+    numbers = [flags, as_float64(column.candidate), column.error, values[size // 4 : size // 4 + 1], shares]
     record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
     put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
-    own.incumbent[...] = column.index
+    own.incumbent[...] = column.candidate
     with np.errstate(divide="ignore"):
         own.priority[...] = xp.log(flags[:1])
     counts = own.counts
@@ -218,7 +218,7 @@ def append(
     """Append a column and update all statistics; return `z`, `t = G'z` and the sums over the rows."""
     xp, q, place = namespace(column.x), own.Y.shape[1], own.counts[:1]
     length, den = column.scales[:1], column.scales[1:]
-    new = NewColumn(place, column.scales, column.products[:q] / den, column.index, column.amounts)
+    new = NewColumn(place, column.scales, column.products[:q] / den, column.candidate, column.amounts)
     z, found = append_column(rows, column.x, new)
     if candidates.products.shape[0] == 1:
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
@@ -229,7 +229,7 @@ def append(
     else:
         change = [zy, less_product(zr, zz, zy), zero[: q + 2], zy, zero[: 2 * q + 2], one, -zz, zero[1:], two]
     coefficients = xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
-    places = xp.concat([place + (2 * q + FIXED_ROWS), column.index])
+    places = xp.concat([place + (2 * q + FIXED_ROWS), column.candidate])
     numbers = StatisticsChange(places, length, xp.stack([column.amounts, along]), coefficients)
     t = update(candidates, numbers)
     if not orthogonal:
@@ -306,7 +306,7 @@ class RunAhead:
     def hand_over(self, j: int) -> TakenTerm | None:
         """Return the term that `next` returned last if it is candidate j; None if the host appends j itself."""
         term, self.current = self.current, None
-        return term if term is not None and term.index == j else None
+        return term if term is not None and term.candidate == j else None
 
     def finish(self, state: State) -> int:
         """Wait for the device; return how many terms it has taken that the host has not."""

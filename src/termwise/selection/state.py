@@ -113,7 +113,7 @@ class CandidateStats(NamedTuple):
 class TakenTerm(NamedTuple):
     """A term that a device appended ahead of the host, see `run_ahead`."""
 
-    index: int
+    candidate: int
     score: float
     verified: int
     correlation: float | None  # see `State.correlations`
@@ -363,7 +363,7 @@ class State:
         assert block is not None
         block.k += 1
         self._fetched = None
-        self.chosen.append(term.index)
+        self.chosen.append(term.candidate)
 
     @property
     def candidates(self) -> CandidateArrays:
