@@ -1,7 +1,12 @@
 """`forward_path` on a GPU, with PyTorch's and CuPy's arrays, against bare passes over the same matrix.
 
-`passes` is the time per term over the time of one `G.T @ v`, both on the device, transfers left out; `same_as_cpu` says
-whether NumPy chooses the same terms. Without a GPU, or without either library, there is one line that says so.
+`passes` is the time per term over the time of one `G.T @ v` of the same type, both on the device, transfers left out;
+`verified` the number of candidates whose score was computed exactly, per term; `same_as_cpu` says whether NumPy chooses
+the same terms, `same_as_float32` whether both types do. Without a GPU, or without either library, there is one line
+that says so.
+
+`--cases`, `--regimes`, `--sizes` and `--libraries` run a part: the case `regimes` is every size with every structure of
+the data in `_regimes`, with PyTorch, beside an orthogonal matching pursuit written by hand.
 """
 
 from __future__ import annotations
@@ -13,9 +18,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from _regimes import PRODUCTS, REGIMES, TABLE, TABLE_TERMS, draw, products
 from _timing import best_of, emit, machine
 
 from termwise import forward_path
+
+SIZES = ["tall", "large", "wide", "short"]  # of the regimes
 
 
 class Torch:
@@ -41,6 +49,10 @@ class Torch:
     def to_host(self, x: Any) -> np.ndarray:
         """Copy to NumPy."""
         return x.cpu().numpy()
+
+    def from_host(self, x: np.ndarray) -> Any:
+        """Copy from NumPy."""
+        return self.xp.asarray(x, device="cuda")
 
     def free(self) -> None:
         """Give back what is not in use."""
@@ -71,13 +83,19 @@ class CuPy:
         """Copy to NumPy."""
         return x.get()
 
+    def from_host(self, x: np.ndarray) -> Any:
+        """Copy from NumPy."""
+        return self.xp.asarray(x)
+
     def free(self) -> None:
         """Give back what is not in use."""
         self.xp.get_default_memory_pool().free_all_blocks()
 
 
-def libraries() -> Iterator[Torch | CuPy]:
+def libraries(names: list[str]) -> Iterator[Torch | CuPy]:
     for kind in (Torch, CuPy):
+        if kind.name not in names:
+            continue
         try:
             yield kind()
         except ImportError as error:
@@ -122,26 +140,121 @@ def case(library: Torch | CuPy, name: str, size: tuple[int, int, int], dtype: st
          bare_pass=bare, passes=round(timing["seconds"] / bare / terms, 2), **record)  # fmt: skip
 
 
+def matching_pursuit(G: Any, y: Any, terms: int) -> Any:
+    """Return the terms of orthogonal matching pursuit in PyTorch, which never waits for the host."""
+    torch: Any = importlib.import_module("torch")
+    residual, norms = y - y.mean(), torch.linalg.vector_norm(G, dim=0)
+    Q = torch.zeros((G.shape[0], terms + 1), dtype=G.dtype, device=G.device)
+    Q[:, 0] = G.shape[0] ** -0.5
+    chosen = torch.zeros(terms, dtype=torch.int64, device=G.device)
+    for k in range(terms):
+        score = (G.T @ residual).abs() / norms
+        score[chosen[:k]] = 0
+        chosen[k] = score.argmax()
+        q = G.index_select(1, chosen[k : k + 1])[:, 0]
+        for _ in range(2):
+            q = q - Q[:, : k + 1] @ (Q[:, : k + 1].T @ q)
+        Q[:, k + 1] = q / torch.linalg.vector_norm(q)
+        residual = residual - Q[:, k + 1] * (Q[:, k + 1] @ residual)
+    return chosen
+
+
+def regime_sizes(small: bool) -> dict[str, tuple[int, int, int]]:
+    """Return samples, candidates and terms of each size of the regimes."""
+    if small:
+        return {
+            "tall": (2_500, 100, 10),
+            "large": (20_000, 200, 20),
+            "wide": (2_000, 500, 20),
+            "short": (200, 2_000, 10),
+        }
+    return {"tall": (50_000, 1_000, 50), "large": (1_000_000, 2_000, 100), "wide": (200_000, 10_000, 100),
+            "short": (2_000, 200_000, 30)}  # fmt: skip
+
+
+def regimes(library: Torch | CuPy, names: list[str], sizes: list[str], repeats: int, small: bool) -> None:
+    """Run every size in every regime, both types and rules, beside a matching pursuit by hand."""
+    for size, (n, p, terms) in regime_sizes(small).items():
+        for regime in names if size in sizes else []:
+            if regime != PRODUCTS:
+                G, y = draw(regime, n, p, terms, partial(library.normal, dtype="float32"), library.xp)
+                one_regime(library, size, regime, G, y, terms, repeats if size == "tall" else max(1, repeats // 2))
+                del G, y
+                library.free()
+    if PRODUCTS in names:
+        table = products()
+        if table is None:
+            emit(benchmark="gpu", case="regimes", regime=PRODUCTS, skipped="the folder of the data is not set")
+        else:
+            G, y = map(library.from_host, table)
+            one_regime(library, TABLE, PRODUCTS, G, y, TABLE_TERMS, repeats)
+
+
+def one_regime(library: Torch | CuPy, size: str, regime: str, G: Any, y: Any, terms: int, repeats: int) -> None:
+    n, p = G.shape
+    common = {"benchmark": "gpu", "case": "regimes", "library": library.name, "size": size, "regime": regime,
+              "n": n, "p": p, "terms": terms}  # fmt: skip
+    choices: dict[str, list[int]] = {}
+    for dtype in ("float32", "float64"):
+        kind = getattr(library.xp, dtype)
+        G, y = (G, y) if dtype == "float32" else (library.xp.asarray(G, dtype=kind), library.xp.asarray(y, dtype=kind))
+        v = library.normal(3, n, dtype=dtype)
+        bare = timed(library, partial(library.xp.matmul, G.T, v), 4 * repeats)["seconds"]
+        for rule in ("loo", "cost"):
+            run = partial(forward_path, G, y, rule=rule, max_terms=terms)
+            path = run()
+            timing, taken = timed(library, run, repeats), path.terms.tolist()
+            same = {"same_as_float32": choices[rule] == taken} if rule in choices else {}
+            choices[rule] = taken
+            emit(**common, dtype=dtype, method=f"termwise {rule}", **timing, taken=len(taken), bare_pass=bare,
+                 milliseconds=round(1e3 * timing["seconds"], 2),
+                 passes=round(timing["seconds"] / bare / len(taken), 2),
+                 verified=round(float(path.column("verified")[1:].mean()), 1), **same)  # fmt: skip
+        if library.name == "torch":
+            timing = timed(library, partial(matching_pursuit, G, y, terms), repeats)
+            emit(**common, dtype=dtype, method="OMP by hand", **timing, bare_pass=bare,
+                 milliseconds=round(1e3 * timing["seconds"], 2),
+                 passes=round(timing["seconds"] / bare / terms, 2))  # fmt: skip
+
+
+def tall(library: Torch | CuPy, repeats: int, small: bool) -> None:
+    size = (2_500, 50, 25) if small else (50_000, 1_000, 50)
+    for label in ("signal", "noise"):
+        case(library, "tall", size, "float64", label, 4 * repeats, check=True)
+    case(library, "tall", size, "float64", "signal", 4 * repeats, check=False, precompute=False)
+    case(library, "tall", size, "float32", "signal", 4 * repeats, check=False)
+
+
+def large(library: Torch | CuPy, repeats: int, small: bool) -> None:
+    size = (50_000, 100, 50) if small else (1_000_000, 2_000, 100)
+    for dtype in ("float32", "float64"):
+        check = dtype == "float64" and library.name == "torch"  # once: 16 GB for the CPU to look at
+        case(library, "large", size, dtype, "signal", repeats, check=check)
+        library.free()
+    case(library, "large", size, "float64", "signal", repeats, check=False, precompute=False)
+    library.free()
+
+
+CASES: dict[str, Callable[[Torch | CuPy, int, bool], None]] = {"tall": tall, "large": large}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="how often to run each; the best counts")
     parser.add_argument("--small", action="store_true", help="sizes for a quick look")
+    parser.add_argument("--cases", nargs="+", choices=[*CASES, "regimes"], default=[*CASES, "regimes"], metavar="CASE")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES, metavar="REGIME")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES, metavar="SIZE", help="of the regimes")
+    parser.add_argument("--libraries", nargs="+", choices=["torch", "cupy"], default=["torch", "cupy"])
     options = parser.parse_args()
-    scale, repeats = (20 if options.small else 1), options.repeats
-    tall, large = (50_000 // scale, 1_000 // scale, 50), (1_000_000 // scale, 2_000 // scale, 100)
     emit(benchmark="gpu", **machine())
-    for library in libraries():
+    for library in libraries(options.libraries):
         emit(benchmark="gpu", library=library.name, device=library.device, version=library.xp.__version__)
-        for label in ("signal", "noise"):
-            case(library, "tall", tall, "float64", label, 4 * repeats, check=True)
-        case(library, "tall", tall, "float64", "signal", 4 * repeats, check=False, precompute=False)
-        case(library, "tall", tall, "float32", "signal", 4 * repeats, check=False)
-        for dtype in ("float32", "float64"):
-            check = dtype == "float64" and library.name == "torch"  # once: 16 GB for the CPU to look at
-            case(library, "large", large, dtype, "signal", repeats, check=check)
-            library.free()
-        case(library, "large", large, "float64", "signal", repeats, check=False, precompute=False)
-        library.free()
+        for name in options.cases:
+            if name in CASES:
+                CASES[name](library, options.repeats, options.small)
+            elif library.name == "torch":
+                regimes(library, options.regimes, options.sizes, options.repeats, options.small)
 
 
 if __name__ == "__main__":

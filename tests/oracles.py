@@ -521,7 +521,7 @@ def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
         for weight, basis, target, size in members:
             fitted = clone(basis).fit(X[inside])
             G = fitted.transform(X[inside])
-            aim = Y[inside] if target == "data" else ridge_signal(G, Y[inside], counts[inside])
+            aim = Y[inside] if target == "data" else ridge_signal(fitted, X[inside], Y[inside], counts[inside])
             path = forward_path(G, aim, rule="cost", alpha=alpha, max_terms=size, sample_weight=counts[inside])
             seen.append(G[:, path.terms])
             new.append(fitted.transform(X[~inside])[:, path.terms])
@@ -560,11 +560,11 @@ def log_losses(scores, y, counts):
     return np.array(found)
 
 
-def ridge_signal(G, Y, counts):
-    """Fit of ridge regression to all columns, brought to one size, at the best leave-one-out penalty."""
+def ridge_signal(basis, X, Y, counts):
+    """Fit of ridge regression to all candidates at the best leave-one-out penalty."""
     from termwise import BasisRidge
 
-    H = standardised(G, counts)
+    H = ridge_columns(basis, X, counts)
     return BasisRidge(alpha="loo").fit(H, Y, sample_weight=counts).predict(H)
 
 
@@ -579,7 +579,7 @@ def out_of_fold(basis, X, Y, counts, fold, rule, alpha, most, target="data"):
         inside = fold != number
         fitted = clone(basis).fit(X[inside], Y[inside])
         G, new = fitted.transform(X[inside]), fitted.transform(X[~inside])
-        aim = Y[inside] if target == "data" else ridge_signal(G, Y[inside], counts[inside])
+        aim = Y[inside] if target == "data" else ridge_signal(fitted, X[inside], Y[inside], counts[inside])
         path = forward_path(G, aim, rule=rule, alpha=alpha, max_terms=most, sample_weight=counts[inside])
         for k in range(most + 1):
             size = min(k, len(path))
@@ -902,13 +902,20 @@ def loss_left_out(G, Y, loss, alpha):
     return eta
 
 
-def product_kernel(basis, X, groups=None):
-    """Inner products over single functions and their pairwise products, by listing all of them."""
+def product_columns(basis, X, counts, groups=None):
+    """Single functions in their standard deviations, and all their pairwise products."""
     pairs = {(j, b) for j, b in zip(basis.inputs_.ravel(), basis.bumps_.ravel(), strict=True) if j >= 0}
     singles = []
     for j, b in sorted(pairs):
         column = basis.evaluate_singles(X, np.array([j]), np.array([b]))[:, 0]
-        singles.append((j if groups is None else groups[j], column / column.std()))
+        singles.append((j if groups is None else groups[j], column / np.repeat(column, counts.astype(int)).std()))
     columns = [g for _, g in singles]
     columns += [g * h for (i, g), (j, h) in itertools.combinations(singles, 2) if i != j]
-    return np.column_stack(columns) @ np.column_stack(columns).T
+    return np.column_stack(columns)
+
+
+def ridge_columns(basis, X, counts):
+    """The columns that the ridge fit of the recipe shrinks: those of a basis in one size, or all products."""
+    if getattr(basis, "order", 1) == 2:
+        return product_columns(basis, X, counts, basis.groups)
+    return standardised(basis.transform(X), counts)

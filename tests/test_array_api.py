@@ -85,8 +85,8 @@ def test_every_rule_takes_the_same_path(there, rule, outputs, weighted, alpha):
 
 @anywhere
 @pytest.mark.parametrize("options", [
-    {"penalty": "orthogonal", "alpha": 0.3}, {"fit_intercept": False}, {"precompute": True}, {"block_rows": 17},
-    {"include": [5, 2]}, {"refine": "swap"}, {"criterion": "tcr", "patience": 3}, {"alpha": 0.0},
+    {"penalty": "orthogonal", "alpha": 0.3}, {"fit_intercept": False}, {"precompute": True}, {"precompute": 4},
+    {"block_rows": 17}, {"include": [5, 2]}, {"refine": "swap"}, {"criterion": "tcr", "patience": 3}, {"alpha": 0.0},
 ], ids=str)  # fmt: skip
 def test_every_option_takes_the_same_path(there, options):
     G, y = make(2, outputs=2)

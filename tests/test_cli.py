@@ -24,7 +24,7 @@ import termwise
 import termwise.__main__
 from termwise import AnovaBasis, ForwardRegressor, load_predictor
 from termwise.cli import Console, Language, StepCounter, UsageError, app, handle_errors
-from termwise.deploy.predictor import EXPORTS
+from termwise.deploy.exports import EXPORTS
 
 
 def run(*arguments, **options):
@@ -862,7 +862,7 @@ def test_bench_refuses_an_unknown_name():
     result = invoke("bench", "nope")
     assert result.exit_code == 2
     assert "must be 'all' or one of dask_scaling, forward, fresh, gpu, hagiwara," in words(result)
-    assert "hagiwara2011, hong, out_of_core, recipe, ridge, streamed, tables, trust, got" in words(result)
+    assert "hagiwara2011, hong, out_of_core, predict, recipe, ridge, streamed, tables, trust, got" in words(result)
 
 
 @pytest.fixture
@@ -880,6 +880,8 @@ def test_bench_passes_options_on(benchmarks):
     assert (benchmarks / "arguments.py.txt").read_text() == ""
     invoke("bench", "arguments", "--repeats", "2", "--small")
     assert (benchmarks / "arguments.py.txt").read_text() == "--repeats 2 --small"
+    invoke("bench", "arguments", "--cases", "tall", "square", "--small")
+    assert (benchmarks / "arguments.py.txt").read_text() == "--small --cases tall square"
 
 
 def test_bench_exits_with_the_status_of_the_benchmark(benchmarks):

@@ -19,9 +19,10 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
-from termwise.execution.dask import WorkerBlocks
+from termwise.execution.dask import ChunkReader, DaskBlocks, WorkerBlocks, split_chunks
 from termwise.selection import RULES
 from termwise.selection.blocks import RowBlock
+from termwise.selection.engine import Settings, grow_path
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'termwise[dask]'")
 da = pytest.importorskip("dask.array")
@@ -101,6 +102,17 @@ def test_every_kind_of_model_takes_the_same_path(options, client, data):
     G, Y, _ = data
     options = {**options, "max_terms": 3}
     assert_same_path(forward_path(*chunked(G, Y), **options), forward_path(G, Y, **options))
+
+
+@pytest.mark.parametrize(("rule", "precompute"), [("cost", "auto"), ("loo", 5)])
+def test_few_passes_for_many_terms(rule, precompute, client, rng):
+    """Columns of G'G that one pass computes serve later terms."""
+    G = rng.normal(size=(240, 60))
+    y = G[:, :8].sum(axis=1) + rng.normal(size=240)
+    rows = DaskBlocks(split_chunks(*chunked(G, y, rows=120), None), ChunkReader())
+    path = grow_path(rows, Settings(rule, 1e-6, max_terms=10, precompute=precompute), one_output=True)
+    assert path.terms.tolist() == forward_path(G, y, rule=rule, max_terms=10, precompute=False).terms.tolist()
+    assert rows.passes <= 5
 
 
 def test_targets_and_weights_may_be_in_memory(client, data):

@@ -324,6 +324,8 @@ CASES = [
      r"rule must not be 'loo_error' for targets other than -1 and \+1, got .*: use ForwardClassifier"),
     ("precompute", lambda: forward_path(X, y, precompute="yes"), ValueError,
      r"precompute must be True or False, got 'yes': 'auto' decides by the sizes\."),
+    ("precomputed columns", lambda: forward_path(X, y, precompute=0), ValueError,
+     r"precompute must be a whole number >= 1, got 0: 'auto' decides by the sizes\."),
     ("folds", lambda: forward_path(X, y, rule="kfold", cv=1), ValueError, r"cv must be a whole number >= 2"),
     ("one row", lambda: forward_path(X[:1], y[:1]), ValueError, r"1 sample\(s\).* minimum of 2 is required"),
     ("candidates with NaN", lambda: forward_path(X * np.nan, y), ValueError, r"Input G contains NaN"),

@@ -45,6 +45,22 @@ def test_a_product_design_equals_the_matrix(rng, dtype, weighted, order):
     np.testing.assert_allclose(found[10:20, :].products(u[10:20]), G[10:20].T @ u[10:20], **tolerance)
 
 
+@pytest.mark.parametrize("kind", ["hinge", "step"])
+@pytest.mark.parametrize("extrapolation", ["bounded", "continue"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_functions_above_knots_span_those_below(rng, kind, extrapolation, missing):
+    X, _ = problem(rng)
+    if missing:
+        X[::7, 1] = np.nan
+    basis = AnovaBasis(functions=["linear", kind], extrapolation=extrapolation, min_count=3).fit(X[:50])
+    for samples in (X[:50], 1.5 * X):  # within the training range, and beyond it
+        found, stored = basis.design(samples), Dense(basis.transform(samples))
+        assert len(found.span.kept) < found.S.shape[1]
+        np.testing.assert_allclose(found.S[:, found.span.kept] @ found.span.weights.T, found.S, atol=1e-13)
+        U = rng.normal(size=(len(samples), 2))
+        np.testing.assert_allclose(found.products(U), stored.products(U), rtol=1e-9, atol=1e-11)
+
+
 def test_columns_that_hardly_vary_are_centred_without_cancelling(rng):
     S = np.column_stack([1 + 1e-7 * rng.normal(size=(50, 2)), np.ones(50)])
     design = ProductDesign(S, np.array([0, 0, 1]), np.array([1, 2, 2]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from oracles import product_kernel as explicit_kernel
+from oracles import product_columns
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from termwise import AnovaBasis, TermwiseClassifier, TermwiseRegressor
 from termwise.recipe import RecipeSettings
 from termwise.recipe.dictionaries import Samples, product_kernel
-from termwise.recipe.targets import Reference, synthetic_inputs
+from termwise.recipe.targets import Reference, RidgeTarget, synthetic_inputs
 from termwise.selection.nested import nested_paths
 
 NAN = np.nan
@@ -51,7 +51,31 @@ def test_a_path_that_is_continued_equals_one_from_the_start(rng, stored):
 def test_kernel_of_products(rng, groups):
     X = rng.normal(size=(40, 3))
     basis = AnovaBasis(functions=("linear", "hinge"), n_knots=3, min_count=0, groups=groups).fit(X)
-    np.testing.assert_allclose(product_kernel(basis, X), explicit_kernel(basis, X, groups), rtol=1e-9)
+    counts = rng.integers(1, 4, size=len(X)).astype(float)
+    columns = product_columns(basis, X, counts, groups)
+    np.testing.assert_allclose(product_kernel(basis, X, counts), columns @ columns.T, rtol=1e-9)
+
+
+def test_ridge_by_its_kernel_equals_that_on_its_columns(rng):
+    G, Y, weight = rng.normal(size=(40, 90)), rng.normal(size=(40, 2)), rng.integers(1, 4, size=40).astype(float)
+    by_columns, by_kernel = RidgeTarget.from_columns(G, Y, weight), RidgeTarget.from_kernel(G @ G.T, Y, weight)
+    assert by_kernel.alpha == pytest.approx(by_columns.alpha, rel=1e-5)
+    np.testing.assert_allclose(by_kernel.signal, by_columns.signal, atol=1e-6)
+    np.testing.assert_allclose(by_kernel.residual, by_columns.residual, atol=1e-6)
+    np.testing.assert_allclose(by_kernel.targets, Y, atol=1e-12)
+
+
+def test_clearly_worse_dictionaries_are_tried_in_two_folds_only(rng):
+    X = rng.normal(size=(320, 4))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=320)
+    model = TermwiseRegressor().fit(X, y)
+    patient = type("Patient", (TermwiseRegressor,), {"recipe_settings": RecipeSettings(race_rows=321)})
+    whole = patient().fit(X, y)
+    assert set(model.trials_) <= set(whole.trials_)
+    assert model.choice_.title == whole.choice_.title
+    assert model.cv_error_ == pytest.approx(whole.cv_error_, rel=0.05)
+    lost = [len(one.trials_["linear"]) for one in (model, whole)]
+    assert lost == [21, 41]  # paths that do not improve are not continued
 
 
 def test_synthetic_inputs_mix_rows_and_keep_groups_together(rng):

@@ -114,7 +114,7 @@ def test_units_do_not_matter(units, shift, scale, seed):
 def test_of_many_samples_some_are_enough(rng, monkeypatch):
     X, y = waves(rng, n=2000, d=3)
     sizes = []
-    counted = lambda at, Z, Y: sizes.append(len(Z)) or negative_log_posterior(at, Z, Y)  # noqa: E731
+    counted = lambda at, Z, *others: sizes.append(len(Z)) or negative_log_posterior(at, Z, *others)  # noqa: E731
     monkeypatch.setattr(smooth, "negative_log_posterior", counted)
     found = ard_relevance(X, y[:, None])
     assert set(sizes) == {smooth.ARD_ROWS}

@@ -76,7 +76,8 @@ def table(name: str, options: dict[str, str], body: list[str]) -> str:
 
     Without options, every record is a row and a line of the body a column: `header = format string`. With `rows` and
     `columns`, the values of two fields span the table, and lines are `header = value [| format string]`, where `cell`
-    gives the default; `best` marks the smallest value of a field in each row and counts such rows in the last line.
+    gives the default; `columns` may be several fields, and values then likewise, separated by commas. `best` marks the
+    smallest value of a field in each row and counts such rows in the last line.
     With `relative = FIELD over ROWS to REFERENCE`, each line is a row, `label = value [| text]` of `columns`: the
     geometric mean of the field relative to the reference, and the mean of the field `mean`, or the text instead.
     """
@@ -100,7 +101,8 @@ def crossed_rows(records: list[Record], options: dict[str, str], lines: list[lis
     columns = [
         [header, *([part.strip() for part in value.split("|")] + [options["cell"]])[:2]] for header, value in lines
     ]
-    cells = {(str(r[options["rows"]]), str(r[options["columns"]])): r for r in records}
+    fields = options["columns"].split(", ")
+    cells = {(str(r[options["rows"]]), ", ".join(str(r[field]) for field in fields)): r for r in records}
     rows = [["", *(header for header, *_ in columns)]]
     wins = [0] * len(columns)
     for row in dict.fromkeys(first for first, _ in cells):

@@ -176,6 +176,8 @@ def put_at(x: Array, places: Array, values: Array) -> Array:
 
 def extremes(x: Array) -> tuple[Array, Array]:
     """Minimum and maximum, as arrays of one element."""
+    if isinstance(x, np.ndarray):
+        return x.min(keepdims=True), x.max(keepdims=True)
     xp = namespace(x)
     found = xp.aminmax(x) if array_api_compat.is_torch_array(x) else (xp.min(x), xp.max(x))
     return found[0][None], found[1][None]
@@ -203,15 +205,6 @@ def take_off_matmul(x: Array, A: Array, B: Array) -> None:
         x.addmm_(A, B, alpha=-1)
     else:
         x -= A @ B
-
-
-def take_off_rows(A: Array, amounts: Array, z: Array) -> None:
-    """`A -= amounts z'`, in place."""
-    if isinstance(A, np.ndarray):
-        for row, amount in zip(A, amounts, strict=True):  # a row and z stay in the cache
-            row -= amount * z
-    else:
-        A -= amounts[:, None] * z
 
 
 def contiguous(A: Array) -> Array:
@@ -243,15 +236,15 @@ def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
 
 def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
-    if isinstance(A, np.ndarray):
-        return np.einsum("ij,ij->j", A, A, dtype=np.float64)
+    if isinstance(A, np.ndarray) and A.dtype == np.float64:
+        return np.einsum("ij,ij->j", A, A)
     xp = namespace(A)
     if array_api_compat.is_torch_array(A):
         return xp.linalg.vector_norm(A, axis=0, dtype=xp.float64) ** 2  # without a copy in float64
     total = zeros((A.shape[1],), A)
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
-        total += xp.sum(X * X, axis=0)
+        total += np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else xp.sum(X * X, axis=0)
     return total
 
 
@@ -270,6 +263,14 @@ def row_products(A: Array, B: Array) -> Array:
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->i", A, B)
     return namespace(A).sum(A * B, axis=1)
+
+
+def pair_sums(*pairs: tuple[Array, Array]) -> Array:
+    """`row_products` of several pairs of matrices, one after the other in one array."""
+    if isinstance(pairs[0][0], np.ndarray):
+        return np.array([a @ b for A, B in pairs for a, b in zip(A, B, strict=True)])
+    xp = namespace(pairs[0][0])
+    return xp.sum(xp.concat([A * B for A, B in pairs]), axis=1)  # a device launches one kernel for all of them
 
 
 def triangle(A: Array) -> NDArray[np.float64]:
@@ -367,7 +368,15 @@ def tiles(A: Array) -> Iterator[tuple[Array, slice, dict[str, Array]]]:
 
 def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     """At most `max_rows` evenly spaced row numbers below n."""
+    if n <= max_rows:
+        return np.arange(n)
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
+
+
+def all_finite(X: NDArray) -> bool:
+    """Whether all entries of a NumPy array of numbers are finite, by one pass in the common case."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(X)) or np.isfinite(X).all())  # a sum may overflow
 
 
 def has_missing(X: NDArray) -> bool:
@@ -384,7 +393,13 @@ def comparable(X: NDArray) -> NDArray:
 def different_rows(X: Array) -> Array:
     """First row of each distinct sample, in the order of the data; missing values are equal to each other."""
     if isinstance(X, np.ndarray):
-        return np.sort(np.unique(comparable(X), axis=0, return_index=True)[1])
+        X = comparable(X)
+        # Equal rows have equal sums; where all sums differ, as in most data, the rows need not be sorted.
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.sort((X * np.sqrt(np.arange(2, X.shape[1] + 2))).sum(axis=1))
+        if np.all(sums[1:] > sums[:-1]):
+            return np.arange(len(X))
+        return np.sort(np.unique(X, axis=0, return_index=True)[1])
     xp = namespace(X)
     order = xp.argsort(X[:, -1], stable=True)
     for j in reversed(range(X.shape[1] - 1)):

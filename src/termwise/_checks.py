@@ -41,6 +41,17 @@ def check_number(
     raise error(f"{name} must be {requirement}, got {value!r}: {remedy}.")
 
 
+def is_plain_table(estimator: Any, X: Any) -> bool:
+    """Whether inputs of a fitted estimator are an array that scikit-learn's validation would return as it is.
+
+    Apart from infinite and missing values, which are not looked for. That validation takes longer than the prediction
+    of a single row.
+    """
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32) or not len(X):
+        return False
+    return X.shape[1] == getattr(estimator, "n_features_in_", None) and not hasattr(estimator, "feature_names_in_")
+
+
 def check_choice(name: str, value: Any, choices: Iterable[Any], *, remedy: str = "pick one of these") -> Any:
     """Return `value` if it is one of `choices`, else raise."""
     choices = list(choices)

@@ -34,6 +34,9 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # Share of a column's square that a difference of sums must leave: to keep twelve digits, of float32's seven five.
 CANCELLATION_SHARE = {FLOAT64: 1e-4, FLOAT32: 1e-2}
+# Share of a column's square, not centred, that must be left of a new column for its products to come from `G'G`, whose
+# error is relative to the whole: float64 then keeps twelve digits, float32 six of seven.
+GRAM_SHARE = {FLOAT64: 1e-4, FLOAT32: 0.1}
 # Share of a column's square left after centring below which a copy less its mean is used: products with a column whose
 # mean is 1,000 standard deviations lose three of sixteen digits; float32 has seven and can spare one.
 OFFSET_SHARE = {FLOAT64: 1e-6, FLOAT32: 1e-2}
@@ -44,6 +47,7 @@ FEW_DIGITS = (
     4.0  # times the rounding share: a column varying by less carries one or two digits, which deserves a warning
 )
 KERNEL_PRODUCT_RANGE = 1000.0  # widths from the origin beyond which distances by products lose ten digits
+FLOAT32_SUM_ROWS = 1 << 13  # rows that BLAS adds up in float32: a million, one by one, lose a hundred ulp
 SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weighted sums may be off
 
 # -- bases -------------------------------------------------------------------------------------------------------------
@@ -86,7 +90,9 @@ DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about sev
 EQUAL_ENTRIES_ULPS = 1000  # of equal entries, by which a computed standard deviation may differ from zero
 REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass
 SMALLEST_NORMAL = 2.2250738585072014e-308  # smallest normal float64, instead of a zero that is divided by
-LOO_BOUND_ULPS = 64  # of the leave-one-out error of the model so far, by which its bounds may be off
+# Of the lengths of two vectors by which their product may be off, after tens of updates: measured, ten in float32. In
+# float64 also of the leave-one-out error of the model so far, by which its bounds may be off.
+LOO_BOUND_ULPS = 64
 LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(w - w0) r| may be off
 LOO_WEIGHT_MAX = 1e25  # near the end of float32's range; capping a weight weakens a lower bound, but keeps it one
 CLASS_OUTPUT_ULPS = 64  # outputs of size one that differ by less are equal, as binary columns often make them
@@ -121,6 +127,3 @@ STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: d
 
 # Eigenvalues below this share of the largest are rounding errors, and would only stretch the axis of penalties.
 SPECTRUM_PLOT_FLOOR = 1e-12
-
-# Relative to the mean of the diagonal of a kernel: large enough for its Cholesky factor, far below any useful penalty.
-KERNEL_JITTER = 1e-10

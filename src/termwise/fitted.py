@@ -28,6 +28,7 @@ from termwise._arrays import (
     to_host,
 )
 from termwise.basis.base import clipped_rows, inputs_of_columns, restrict
+from termwise.design.blocks import combine_columns
 from termwise.design.files import RowFile
 from termwise.linalg.calibration import calibrate
 from termwise.linalg.conformal import MAX_FOLD_RESIDUALS, ResidualScale, cv_plus, interval_ends, thin
@@ -306,6 +307,11 @@ class FittedTerms:
         if self.one_output:
             return as_float64(G) @ weights[:, 0] + intercept[0]
         return as_float64(G) @ weights + intercept
+
+    def outputs_of_columns(self, X: Any) -> Array:
+        """Outputs for validated inputs, of terms that are columns of X."""
+        outputs = combine_columns(X, self.chosen, self.weights, self.intercept)
+        return self.outputs(self.design(X)) if outputs is None else self.squeeze(outputs, axis=1)
 
     def responses(self, G: Array) -> Array:
         """Predicted targets for rows of the chosen columns; of a classifier, the outputs, which are scores."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
@@ -19,6 +20,7 @@ from termwise.basis.shapes import (
     BUMP,
     DIRECTIONS,
     FUNCTIONS,
+    HINGE_BELOW,
     LINEAR,
     RAMP,
     SHAPES,
@@ -30,7 +32,7 @@ from termwise.basis.shapes import (
     label_functions,
     ramp_ends,
 )
-from termwise.design.computed import ProductDesign
+from termwise.design.computed import ProductDesign, Span
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -311,7 +313,7 @@ class AnovaBasis(Basis):
         u, v = np.random.default_rng(0).normal(size=(2, len(X)))
         projections = (G.products(u) + 1j * G.products(v))[kept] / np.sqrt(np.maximum(squares[kept], tiny))
         signless = np.where(projections.real < 0, -projections, projections).round(DUPLICATE_DIGITS)
-        distinct = kept[np.sort(np.unique(signless, return_index=True)[1])]
+        distinct = kept[first_of_equal(signless)]
         terms = np.column_stack([first[distinct], second[distinct]])
         required = np.sign(signs[terms].sum(axis=1))
         return np.append(inputs, -1)[terms], np.append(bumps, -1)[terms], required
@@ -404,7 +406,35 @@ class AnovaBasis(Basis):
         """
         check_is_fitted(self)
         used, first, second = self._factors(within=self._is_within(X))
-        return ProductDesign(self.evaluate_singles(X, *used), first, second)
+        span = self._span(X, *used) if X.dtype == np.float64 else None  # float32 would lose digits of rare functions
+        return ProductDesign(self.evaluate_singles(X, *used), first, second, span)
+
+    def _span(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any) -> Span | None:
+        """Return which of the single functions span the others on samples X, as `evaluate_singles` returns them.
+
+        With `u = z + (mean - t) / deviation` the distance of an input from a knot t, in standard deviations,
+        `max(-u, 0) = max(u, 0) - u`, and a step below the knot is 1 less that above. Missing values are zero everywhere
+        and follow neither rule.
+        """
+        kinds, codes = len(self.codes()), self.codes()[bumps]
+        numbers = inputs * kinds + bumps + (0 if clipped is None else clipped * len(self.means_) * kinds)
+        steps, ones = codes == STEP_BELOW, len(inputs)
+        above, linear = numbers - self.knots_.shape[1], numbers - bumps  # with the same knot, and of the same input
+        derived = ((codes == HINGE_BELOW) & np.isin(linear, numbers)) | steps
+        derived &= np.isin(above, numbers) & ~np.isnan(X.sum(axis=0))[inputs]
+        if not derived.any():
+            return None
+        kept = np.append(np.flatnonzero(~derived), ones)
+        weights = np.zeros((ones + 1, ones + 1))
+        weights[kept, kept] = 1.0
+        steps, hinges = np.flatnonzero(derived & steps), np.flatnonzero(derived & ~steps)
+        weights[steps, np.searchsorted(numbers, above[steps])] = -1.0
+        weights[steps, ones] = 1.0
+        places = self._single_parameters(inputs, bumps)["places"]
+        weights[hinges, np.searchsorted(numbers, above[hinges])] = 1.0
+        weights[hinges, np.searchsorted(numbers, linear[hinges])] = -1.0
+        weights[hinges, ones] = ((places - self.means_[inputs]) / self.deviations_[inputs])[hinges]
+        return Span(kept, csr_array(weights[:, kept]))
 
     def _clipped_factors(self) -> NDArray[np.bool_]:
         """Which factors of the terms are evaluated at clipped inputs, (p, 2)."""
@@ -422,10 +452,10 @@ class AnovaBasis(Basis):
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
         ends, clipped = super().clip_ranges(), self._clipped_factors()
-        linear, within = self.inputs_[~clipped & (self.inputs_ >= 0)], self.inputs_[clipped]
-        ends[:, linear] = self.linear_ranges()[:, linear]
-        ends[:, within] = self.ranges_[:, within]
-        return ends
+        d = len(self.means_)
+        linear = np.bincount(self.inputs_[~clipped & (self.inputs_ >= 0)], minlength=d) > 0
+        within = np.bincount(self.inputs_[clipped], minlength=d) > 0
+        return np.where(within, self.ranges_, np.where(linear, self.linear_ranges(), ends))
 
     def _is_within(self, X: NDArray) -> bool:
         """Whether it is known that there is nothing to clip, as in the training samples.
@@ -446,9 +476,14 @@ class AnovaBasis(Basis):
         half = len(self.means_) * kinds  # the clipped functions have the numbers above
         numbers = self.inputs_ * kinds + self.bumps_ + (0 if within else half * self._clipped_factors())
         numbers = np.where(self.inputs_ < 0, 2 * half, numbers)
-        used = np.unique(numbers[numbers < 2 * half])
-        first, second = np.searchsorted(used, numbers).T
+        there = np.bincount(numbers.ravel(), minlength=2 * half + 1)[:-1] > 0
+        used, (first, second) = np.flatnonzero(there), np.append(0, np.cumsum(there))[numbers].T
         return (used % half // kinds, used % kinds, None if within else used >= half), first, second
+
+    def used_functions(self) -> tuple[Indices, Indices]:
+        """Return the inputs of all single functions in the terms, ascending, and their numbers as in `bumps_`."""
+        (inputs, bumps, _), _, _ = self._factors(within=True)
+        return inputs, bumps
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the inputs that each of some functions depends on, in ascending order.
@@ -485,3 +520,16 @@ class AnovaBasis(Basis):
         (i, j), (a, b) = self.inputs_.T, self.bumps_.T
         rules, products = alone[i, a] + " and " + alone[j, b], factor[i, a] + " * " + factor[j, b]
         return list(np.where(j < 0, alone[i, a], np.where(is_step[a] & is_step[b], rules, products)))
+
+
+def first_of_equal(values: NDArray) -> Indices:
+    """Return the place of the first of equal complex numbers, ascending.
+
+    Few have equal real parts, by which to sort takes a fraction of the time of sorting complex numbers.
+    """
+    real = np.ascontiguousarray(values.real)
+    order = np.argsort(real)
+    repeats = np.diff(real[order]) == 0
+    among = np.append(repeats, False) | np.append(False, repeats)  # of a sequence of equal real parts
+    some = np.sort(order[among])
+    return np.sort(np.append(order[~among], some[np.unique(values[some], return_index=True)[1]]))

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import (
     Array,
+    all_finite,
     as_float64,
     as_type,
     at,
@@ -29,7 +30,7 @@ from termwise._arrays import (
     namespace,
     to_host,
 )
-from termwise._checks import check_foreign, check_indices
+from termwise._checks import check_foreign, check_indices, is_plain_table
 from termwise.basis.encoder import TableEncoder, missing_columns
 from termwise.basis.expressions import evaluate, variable, z
 
@@ -134,6 +135,8 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
         X = to_host(X) if is_foreign(X) else X
+        if not reset and is_plain_table(self, X) and all_finite(X):
+            return X
         finite = "allow-nan" if self.allows_missing else True
         X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite)
         if self.allows_missing:

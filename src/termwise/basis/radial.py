@@ -10,7 +10,6 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist
-from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -137,7 +136,7 @@ class RadialBasis(Basis):
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
             rng = check_random_state(self.random_state)
-            rows = different[np.sort(kmeans_plusplus(points[different], int(count), random_state=rng)[1])]
+            rows = different[np.sort(spread_rows(points[different], int(count), rng))]
             return arrays.at(X, rows), rows
         if np.ndim(self.centers) != 2 or np.shape(self.centers)[1] != d:
             raise ValueError(
@@ -215,6 +214,30 @@ def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: st
     return KernelDesign(A, C, phi, arrays.precision(X.dtype), symmetric=same)
 
 
+def spread_rows(X: NDArray, count: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Draw rows that are spread over the data, by greedy k-means++ (Arthur and Vassilvitskii 2007).
+
+    Each is the best of a few rows, the one that leaves the least sum of squared distances of all rows to the nearest
+    row drawn; these few are drawn with probabilities proportional to such distances. Draws are those of scikit-learn's
+    `kmeans_plusplus`, which validates and allocates anew for every row. Distances are products as in `KernelDesign`.
+    """
+    X = X - X.mean(axis=0, dtype=np.float64)  # products cancel less
+    squares, ones = arrays.row_squares(X)[:, None], np.ones((len(X), 1))
+    left, right = np.hstack([-2 * X, squares, ones]), np.ascontiguousarray(np.hstack([X, ones, squares]).T)
+    rows, trials = np.empty(count, dtype=np.intp), 2 + int(np.log(count))
+    rows[0] = rng.choice(len(X), p=np.full(len(X), 1 / len(X)))
+    nearest = np.maximum(left[rows[0]] @ right, 0.0)
+    room, total = np.empty((trials, len(X))), nearest.sum()
+    for i in range(1, count):
+        drawn = np.searchsorted(np.cumsum(nearest), rng.uniform(size=trials) * total)
+        drawn = np.minimum(drawn, len(X) - 1)  # the cumulative sum may end below the sum
+        distances = np.matmul(left[drawn], right, out=room)
+        totals = np.minimum(distances, nearest, out=distances).sum(axis=1)
+        best = int(np.argmin(totals))
+        rows[i], total, nearest = drawn[best], totals[best], np.maximum(distances[best], 0.0)
+    return rows
+
+
 def kernel_values(kernel: Expression, xp: Any, m: Array, out: Array | None = None) -> Array:
     """Evaluate a kernel at m = -r2, the matrix product that tiles begin with; in place if m is `out`."""
     return evaluate(_in_negative_square(kernel), {"m": m}, xp, overwrite=() if out is None else ("m",))
@@ -244,7 +267,12 @@ def median_distance(X: Array) -> float:
         arrays.to_host(arrays.at(X, arrays.evenly(X.shape[0], MEDIAN_ROWS))).astype(np.float64, copy=False)
     )
     distances = distances[distances > 0]
-    return float(np.median(distances)) if distances.size else 1.0
+    if not distances.size:
+        return 1.0
+    half = len(distances) // 2
+    distances.partition(half)  # at one place, where `numpy.median` partitions at three
+    low = distances[half] if len(distances) % 2 else distances[:half].max()
+    return float((low + distances[half]) / 2)
 
 
 def _metric_root(metric: NDArray) -> NDArray:

@@ -16,16 +16,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 
 from termwise._arrays import as_columns, different_rows, has_missing, is_foreign, row_blocks, to_host
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
-from termwise.basis.radial import KERNELS, RadialBasis, median_distance, median_factor
+from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
+from termwise.design import EVERY
 from termwise.design.computed import one_thread
 
 Floats = NDArray[np.float64]
@@ -204,10 +206,13 @@ class SmoothBasis(Basis):
 
     def _exclude_rare(self, X: NDArray) -> None:
         """Exclude Gaussians that are supported by too few of the distinct samples."""
-        squares = self.evaluate(X).astype(np.float64) ** 2
-        fourth = np.maximum(np.sum(squares**2, axis=0), np.finfo(np.float64).tiny)
-        least = min(self.min_count, len(X) / 10)
-        kept = np.flatnonzero((self.columns_ >= 0) | (squares.sum(axis=0) ** 2 / fourth >= least))
+        squares, fourth = np.zeros((2, len(self.columns_)))
+        for rows in row_blocks(len(X), len(self.columns_)):
+            G = self.evaluate(X[rows]).astype(np.float64, copy=False)
+            squares += np.square(G, out=G).sum(axis=0)
+            fourth += np.square(G, out=G).sum(axis=0)
+        counts = squares**2 / np.maximum(fourth, np.finfo(np.float64).tiny)
+        kept = np.flatnonzero((self.columns_ >= 0) | (counts >= min(self.min_count, len(X) / 10)))
         for name in self._per_term:
             setattr(self, name, getattr(self, name)[kept])
 
@@ -270,11 +275,13 @@ class SmoothBasis(Basis):
             remedy = "'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
             if count < len(Z):
-                distinct = distinct[RadialBasis(centers=int(count), random_state=self.random_state).fit(Z).center_rows_]
+                rng = check_random_state(self.random_state)
+                distinct = distinct[np.sort(spread_rows(Z, int(count), rng))]
+            return X[distinct], distinct
+        if isinstance(self.centers, str):
+            check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
             return X[distinct], distinct
         given = RadialBasis(centers=self.centers).fit(X).centers_
-        if isinstance(self.centers, str):
-            return X[distinct], distinct
         rows = different_rows(given[:, self._relevant_inputs])
         return given[rows], rows
 
@@ -286,28 +293,27 @@ class SmoothBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
-        G = np.empty((len(X), len(self.columns_)), dtype=X.dtype)
+        G, incomplete = np.empty((len(X), len(self.columns_)), dtype=X.dtype), has_missing(X)
         linear = np.flatnonzero(self.columns_ >= 0)
         columns, inputs = self.columns_[linear], self._relevant_inputs
-        scaling, ends = {"center": self.means_[columns], "scale": self.deviations_[columns]}, self._linear_ranges()
-        gaussians, incomplete = self.gaussians(), has_missing(X)
-        radial = [
-            (terms, RadialBasis(width=widths, centers=centers).fit(centers))
-            for terms, widths, centers in ([] if incomplete else gaussians)
-        ]
-        for rows in row_blocks(*G.shape):
-            of_linear, of_gaussians = X[rows][:, columns], X[rows][:, inputs]
-            if self.extrapolation in ("bounded", "constant"):
-                of_linear = clip(of_linear, ends[:, columns], overwrite=True)
-            if self.extrapolation != "continue":
-                of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
-            G[rows, linear] = evaluate(STANDARDISED, {"z": of_linear, **scaling})
-            for terms, widths, centers in gaussians if incomplete else ():
-                G[rows, terms] = present_gaussians(of_gaussians, centers, widths)
-            for terms, part in radial:
-                G[rows, terms] = part.evaluate(of_gaussians)
-        if incomplete:
-            G[:, linear] = np.nan_to_num(G[:, linear])
+        of_linear, of_gaussians = X[:, columns], X[:, inputs]
+        if self.extrapolation in ("bounded", "constant"):
+            of_linear = clip(of_linear, self._linear_ranges()[:, columns], overwrite=True)
+        if self.extrapolation != "continue":
+            of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
+        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
+        standardised = evaluate(STANDARDISED, {"z": of_linear, **scaling})
+        G[:, linear] = np.nan_to_num(standardised) if incomplete else standardised
+        for terms, widths, centers in self.gaussians():
+            if incomplete:
+                for rows in row_blocks(*G.shape):
+                    G[rows, terms] = present_gaussians(of_gaussians[rows], centers, widths)
+                continue
+            design = kernel_design(of_gaussians, centers, widths, "gaussian")
+            if len(terms) == terms[-1] + 1 - terms[0]:  # adjacent columns, which need no copy
+                design.write(G[:, terms[0] : terms[-1] + 1])
+            else:
+                G[:, terms] = design.columns(EVERY)
         return G
 
     def clip_ranges(self) -> Floats:
@@ -388,39 +394,43 @@ def ard_relevance(X: Floats, Y: Floats) -> Floats:
     bounds = [LOG_BOUNDS["r^2"]] * d + [LOG_BOUNDS[name] for name in ("s", "a", "v")]
     options = {"maxiter": ARD_MAX_ITER, "ftol": ARD_FTOL, "maxcor": ARD_CORRECTIONS}
     with one_thread():  # with so few samples, threads would wait for each other
-        found = minimize(negative_log_posterior, start, (Z, Y), "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        data = Z, Y, np.empty((2, len(Z), len(Z)))
+        found = minimize(negative_log_posterior, start, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
     r = np.array([float(f"{value:.{ARD_DIGITS}g}") for value in np.exp(found.x[:d] / 2)]) / scale[:d]
     relevant = r * extent > ARD_MIN_EXTENT
     return np.where(relevant, r, 0.0) if relevant.any() else r
 
 
-def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats) -> tuple[float, Floats]:
+def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | None = None) -> tuple[float, Floats]:
     """Return the negative log-likelihood of Y, plus the prior of the relevances, and the gradient.
 
     With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. All are symmetric: only
-    the upper triangle of W is used, with half of the diagonal, twice.
+    the upper triangle of W is used, with half of the diagonal, twice. `room`, (2, n, n), is overwritten: to allocate
+    that much memory anew costs as much as to fill it.
     """
     (n, d), q = Z.shape, Y.shape[1]
-    r2, (s, a, v) = np.exp(logs[:d]), np.exp(logs[d:])
-    diagonal = np.diag_indices(n)
+    r2, (a, v) = np.exp(logs[:d]), np.exp(logs[d + 1 :])
+    smooth, C = np.empty((2, n, n)) if room is None else room
     scaled = Z * np.sqrt(r2)
-    squares = np.einsum("ij,ij->i", scaled, scaled)
-    distances = -2 * scaled @ scaled.T
-    distances += squares
-    distances += squares[:, None]
-    smooth = s * np.exp(-np.maximum(distances, 0.0, out=distances))
-    C = smooth + (a / d * Z) @ Z.T
-    C += 1.0
-    C[diagonal] += v
-    root, _ = dpotrf(C.T, lower=1, overwrite_a=1)
+    squares, ones = np.einsum("ij,ij->i", scaled, scaled)[:, None], np.ones((n, 1))
+    # the logarithm of the smooth part: minus the squared distances, plus log s
+    np.matmul(np.hstack([2 * scaled, ones, -squares]), np.hstack([scaled, logs[d] - squares, ones]).T, out=smooth)
+    np.exp(np.minimum(smooth, logs[d], out=smooth), out=smooth)
+    np.matmul(np.hstack([a / d * Z, ones]), np.hstack([Z, ones]).T, out=C)
+    C += smooth
+    diagonal = np.einsum("ii->i", C)
+    diagonal += v
+    root = dpotrf(C.T, lower=1, overwrite_a=1)[0]
+    value = q * np.log(diagonal).sum()
     T = dpotrs(root, Y, lower=1)[0]
-    value = np.sum(Y * T) / 2 + q * np.log(np.diag(root)).sum()
-    W = q * dpotri(root, lower=1, overwrite_c=1)[0].T - np.triu(T @ T.T)
-    W[diagonal] /= 2
-    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * np.trace(W)
+    value += np.sum(Y * T) / 2
+    inverse = dpotri(root, lower=1, overwrite_c=1)[0]
+    W = dsyrk(-1.0, T, beta=q, c=inverse, lower=1, overwrite_c=1).T  # in the memory of C, zero below the diagonal
+    diagonal /= 2
+    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * diagonal.sum()
     W *= smooth
     by_s = W.sum()
-    W[diagonal] = 0.0
+    diagonal[:] = 0.0
     by_r2 = r2 * (2 * np.einsum("ij,ij->j", Z, W @ Z) - (W.sum(axis=0) + W.sum(axis=1)) @ (Z * Z))
     centred = logs[:d] - logs[:d].mean()
     value += centred @ centred / (2 * PRIOR_DEVIATION**2)

@@ -400,17 +400,19 @@ def benchmark_scripts() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith(parts)}
 
 
-def run_benchmark(script: Path, repeats: int | None, small: bool) -> None:
+def run_benchmark(script: Path, repeats: int | None, small: bool, others: Sequence[str] = ()) -> None:
     """Run a benchmark, by default with its own number of repeats; exit with its status if it fails."""
-    options = ([] if repeats is None else ["--repeats", str(repeats)]) + ["--small"] * small
+    options = [*([] if repeats is None else ["--repeats", str(repeats)]), *["--small"] * small, *others]
     status = subprocess.run([sys.executable, str(script), *options]).returncode
     if status:
         raise typer.Exit(status)
 
 
-@command
+@app.command(epilog=EPILOG, context_settings={"ignore_unknown_options": True})
+@handle_errors
 def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark, or 'all'.")] = "all",
+    options: Annotated[list[str] | None, typer.Argument(help="Its own options, such as --cases for forward.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Repetitions; default: the benchmark's own.")] = None,
     small: Small = False,
 ) -> None:
@@ -419,7 +421,7 @@ def bench(
     if name != "all" and name not in scripts:
         raise typer.BadParameter(f"must be 'all' or one of {', '.join(scripts)}, got {name!r}.", param_hint="NAME")
     for each in scripts if name == "all" else [name]:
-        run_benchmark(scripts[each], repeats, small)
+        run_benchmark(scripts[each], repeats, small, options or ())
 
 
 @command

@@ -59,6 +59,8 @@ from termwise.fitted import FittedTerms
 # of radial functions, by the kernels of files: one that a user adds is unknown where a file is loaded
 RADIAL = {name: kernel.substitute(r2=SQUARED_DISTANCE) for name, kernel in KERNELS.items()}
 
+FEW_DISTANCES = 1 << 12  # differences of an input, up to which the expression takes less time than preparing products
+
 
 def freeze(estimator: Any) -> Program:
     """Return a fitted estimator, or a pipeline that ends in one, as a program."""
@@ -342,7 +344,9 @@ class Radial(ProgramStep, kind="radial"):
         return RADIAL[self.kernel]
 
     def evaluate(self, Z: Floats) -> Floats:
-        """Evaluate by matrix products, as `RadialBasis` does: the expression would need n x terms x inputs numbers."""
+        """Evaluate by matrix products, as `RadialBasis` does: the expression needs n x terms x inputs numbers."""
+        if len(Z) * self.centers.size <= FEW_DISTANCES:
+            return super().evaluate(Z)
         return kernel_design(Z, self.centers, self.widths, self.kernel).columns(EVERY)
 
 

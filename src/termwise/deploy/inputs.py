@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Column = tuple[NDArray, NDArray[np.bool_]]  # values, and which are missing
 
+NUMBERS = (Real, Decimal, np.bool_)  # types of values of an input of numbers, in a column of objects
 MAX_LISTED = 5  # unknown categories of a column that an error lists
 MAX_NAMES = 20  # columns that an error lists
 
@@ -103,7 +104,7 @@ class Input(Record):
             what, numbers[~missing] = "missing values", as_days(values[~missing])
         else:
             for value in values[~missing] if values.dtype.kind not in "fiub" else ():
-                if not isinstance(value, Real | Decimal):
+                if not isinstance(value, NUMBERS):
                     raise ValueError(
                         f"{self.name} must hold numbers, got {value!r}: convert the column, or fit with it as a "
                         "category."
@@ -187,10 +188,14 @@ class InputSchema(Record):
         return np.unique(self.columns).tolist()
 
     @cached_property
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether all inputs in use are numbers, encoded as they are."""
         numbers = all(self.inputs[j].kind == "number" and self.inputs[j].fill is None for j in self.used)
         return numbers and bool((self.categories == VALUE).all())
+
+    def takes_numbers(self, X: Any) -> bool:
+        """Whether a table is an array of numbers, of which the encoding is a selection of columns."""
+        return isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and self.is_plain
 
     def with_fill(self, fill: Mapping[str, Any]) -> InputSchema:
         """Return the same schema with replacements of missing values of some inputs."""
@@ -237,9 +242,9 @@ class InputSchema(Record):
 
     def encode(self, X: Any, complete: bool = True) -> Floats:
         """Return the numbers of a table, row by row; NaN for missing ones if it need not be complete."""
-        X = self._as_table(X)
-        if self._is_plain and isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-            Z = X[:, self.columns].astype(np.float64, copy=False)
+        X = self.as_table(X)
+        if self.takes_numbers(X):
+            Z = X.T[self.columns].T.astype(np.float64, copy=False)  # by columns, as steps evaluate it
             if np.isfinite(Z).all():
                 return Z
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
@@ -252,7 +257,7 @@ class InputSchema(Record):
 
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that the fit did not have, by the names of inputs with some."""
-        X = self._as_table(X)
+        X = self.as_table(X)
         columns = zip(self.used, self._frame_columns(X) if is_frame(X) else self._array_columns(X), strict=True)
         counts = {self.inputs[j].name: self.inputs[j].count_unseen(*column) for j, column in columns}
         return {name: count for name, count in counts.items() if count}
@@ -272,7 +277,7 @@ class InputSchema(Record):
             inputs += [Input(name, missing=one.missing) for name in named] if one.kind == "date" else [one]
         return InputSchema(tuple(inputs), columns, codes)
 
-    def _as_table(self, X: Any) -> Any:
+    def as_table(self, X: Any) -> Any:
         """Return a frame as it is, and anything else as an array with a column for every input."""
         if is_frame(X):
             return X

@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import row_blocks
 from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, variable, where, z
 from termwise.basis.lag import lagged
@@ -36,7 +35,8 @@ from termwise.deploy.document import (
     to_plain,
 )
 from termwise.deploy.inputs import InputSchema
-from termwise.design import EVERY
+from termwise.deploy.many_rows import evaluate_rows
+from termwise.design.blocks import combine_columns
 from termwise.linalg.conformal import ResidualScale, cv_plus
 from termwise.linalg.losses import LINKS
 
@@ -120,7 +120,7 @@ class ProgramStep(Record):
     def evaluate(self, Z: Floats) -> Floats:
         """Return its terms on rows of its inputs: here, the values of the expression."""
         columns = self.tables.get("columns")
-        values = Z[:, None] if self.sums else Z if columns is None else Z[:, columns]
+        values = Z[:, None] if self.sums else Z if columns is None else Z.T[columns].T
         return evaluate(self.expression, {"z": values, **self.parameters})
 
     def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
@@ -165,9 +165,9 @@ class PairProducts(ProgramStep, kind="anova", axis="singles"):
     def evaluate(self, Z: Floats) -> Floats:
         """Multiply single functions."""
         singles, (products, factors) = super().evaluate(Z), self.products
-        terms = singles[:, self.first]
-        terms[:, products] *= singles[:, factors]
-        return terms
+        terms = singles.T[self.first]
+        terms[products] *= singles.T[factors]
+        return terms.T
 
     def restrict(self, terms: Indices) -> tuple[ProgramStep | None, Indices]:
         """Restrict it to some products and the single functions in them."""
@@ -292,7 +292,7 @@ class Concatenate(ProgramStep, kind="beside"):
 
     def evaluate(self, Z: Floats) -> Floats:
         """Evaluate all branches."""
-        terms = [apply(part.steps, Z[:, part.columns]) for part in self.parts]
+        terms = [apply(part.steps, Z.T[part.columns].T) for part in self.parts]
         columns = np.concatenate([np.empty((0, len(Z))), *(part.T for part in terms)])  # columns are contiguous
         return (columns if self.in_order else columns[self.order]).T
 
@@ -503,11 +503,15 @@ class Program:
 
     def outputs(self, X: Any) -> Floats:
         """Return the outputs for a table, one column each."""
-        Z = self.schema.encode(X, complete=self.lags is None)
-        blocks = row_blocks(len(Z), self.width) if self.lags is None else [EVERY]  # lags refer to other rows
-        outputs = [self.linear.combine(apply(self.steps, Z[rows])) for rows in blocks]
-        return (
-            outputs[0] if len(outputs) == 1 else np.concatenate([np.empty((0, len(self.linear.intercept))), *outputs])
+        linear = self.linear
+        if self.lags is not None:  # which refer to other rows
+            return linear.combine(self.terms(X))
+        if not self.steps and self.schema.takes_numbers(X) and X.ndim == 2 and X.shape[1] == len(self.schema.inputs):
+            outputs = combine_columns(X, self.schema.columns, linear.weights.T, linear.intercept)
+            if outputs is not None:
+                return outputs
+        return evaluate_rows(
+            self.schema, X, lambda Z: linear.combine(apply(self.steps, Z)), len(linear.intercept), self.width
         )
 
     def respond(self, outputs: Floats) -> Floats:

@@ -31,9 +31,10 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise._numerics import SUM_ROUNDING_ULPS
+from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
+FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
 GRAM_STRIPS = 4  # of columns of `G'G` on a device, which saves three eighths of the product ...
 MIN_STRIPED = 512  # ... from this many columns on
 
@@ -59,6 +60,14 @@ class Design(ABC):
 
         Squares are centred without cancellation where that is possible; centred fourth powers may be an upper bound.
         """
+
+    def joint_products(self, u: Array, chosen: Any, weights: Array | None) -> Array:
+        """`G' u` and the columns `G' diag(w) G_j` of the candidates j given, as the rows of one array: one pass."""
+        if not len(chosen):
+            return self.products(u)[None, :]
+        G = self.columns(chosen)
+        G = G if weights is None else G * weights[:, None]
+        return self.products(namespace(u).concat([u[:, None], G], axis=1)).T
 
     def shifted(self, shift: Array) -> Design:
         """The design with a reference value subtracted from every column; zero leaves a column as it is."""
@@ -100,8 +109,17 @@ class Dense(Design):
         self.nbytes = G.shape[0] * G.shape[1] * self.dtype.itemsize
 
     def products(self, u: Array) -> Array:
-        """`G' u`: the pass over the data."""
-        return as_float64(self.G.T @ as_type(u, self.G.dtype))
+        """`G' u`: the pass over the data; sums of float32 over many rows are added up in float64."""
+        if isinstance(u, np.ndarray) and u.ndim == 2 and 1 < u.shape[1] <= FEW_VECTORS:
+            return np.stack([self.products(column) for column in u.T], axis=1)
+        u, n = as_type(u, self.G.dtype), self.shape[0]
+        if self.dtype == FLOAT64 or n <= FLOAT32_SUM_ROWS or not isinstance(self.G, np.ndarray):
+            return as_float64(self.G.T @ u)
+        total = zeros((self.shape[1], *u.shape[1:]), self.G)
+        for start in range(0, n, FLOAT32_SUM_ROWS):
+            rows = slice(start, start + FLOAT32_SUM_ROWS)
+            total += self.G[rows].T @ u[rows]
+        return total
 
     def columns(self, chosen: Array, rows: RowIndex = EVERY) -> Array:
         """Some rows of some columns."""
@@ -116,6 +134,10 @@ class Dense(Design):
         xp, total = namespace(self.G), zeros((self.shape[1],), self.G)
         factors = None if weights is None else weights if power == 4 else weights**0.5
         for X, rows, out in tiles(self.G):
+            if power == 2 and weights is not None and means is None:
+                X = as_float64(X)
+                total += weights[rows] @ xp.multiply(X, X, **out)
+                continue
             if means is not None:
                 X = xp.subtract(X, means, **out)
             if power == 4:
@@ -124,6 +146,19 @@ class Dense(Design):
                 X = xp.multiply(X, factors[rows, None], **out)
             total += column_squares(X)
         return total
+
+    def joint_products(self, u: Array, chosen: Any, weights: Array | None) -> Array:
+        """`G' u` and columns of `G' diag(w) G`, by one product in G's own precision."""
+        G = self.G
+        if not len(chosen) or not isinstance(G, np.ndarray):
+            return super().joint_products(u, chosen, weights)
+        rows = np.empty((1 + len(chosen), len(G)), dtype=G.dtype)
+        rows[0] = u
+        for row, j in zip(rows[1:], chosen.tolist(), strict=True):  # faster than gathering all of them at once
+            row[:] = G[:, j]
+        if weights is not None:
+            rows[1:] *= weights
+        return as_float64(rows @ G)
 
     def shifted(self, shift: Array) -> Design:
         """Store the differences of some columns; of all where they are more than half."""

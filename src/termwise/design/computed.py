@@ -13,7 +13,11 @@ Products. For the products `g = a b` of any two of m columns S, and a weight u f
 
 so that one pass over all p = m^2 / 2 candidates reads n m numbers instead of n p, and works in the caches. Where only a
 few columns are second factors, such as a column of ones for candidates that are columns themselves, only their part of
-that matrix is formed.
+that matrix is formed. Where r columns B span all m, S = B W', as hinges and steps above their knots span those below,
+
+    S' diag(u) S = W (B' diag(u) B) W'
+
+with few numbers in W that are not zero: r^2 / m^2 of the operations are left.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, cached_property, reduce
+from itertools import pairwise
 from operator import add
 from threading import Lock
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +56,7 @@ Indices = NDArray[np.intp]
 TILE_SIDE = 512  # 2 MiB, which a core's caches hold, and enough work to hide the overhead of a call
 DEVICE_TILE_SIDE = 8192  # on a device, whose memory is fast and where launches are expensive
 THREAD_LIMIT_LOCK = Lock()
+GRAM_PANEL = 64  # rows of a symmetric matrix: fewer skip more of one half of it, more are faster for BLAS
 SECOND_FACTORS_SHARE = 0.5  # of the columns, up to which gathering the second factors saves more than it costs
 
 
@@ -104,8 +110,20 @@ class KernelDesign(Design):
         left, right = at(self._left, rows), at(self._right, chosen)
         G = empty((left.shape[0], right.shape[0]), left)
         for part in row_blocks(left.shape[0], right.shape[0], left):
-            G[part, :] = self._tile(left[part, :], right)
+            self._write(left[part, :], right, G[part, :])
         return G if self._shift is None else G - at(self._shift, chosen)
+
+    def write(self, out: NDArray) -> None:
+        """Write the whole matrix, of functions that have no shift, to an array of NumPy."""
+        for part in row_blocks(*self.shape):
+            self._write(self._left[part], self._right, out[part])
+
+    def _write(self, left: Array, right: Array, out: Array) -> None:
+        """Write a tile to an array, in whose memory it is computed if it has the same dtype."""
+        in_place = self._host and self.dtype == out.dtype == np.float64
+        tile = self._fill(left, right, out) if in_place else self._tile(left, right)
+        if tile is not out:
+            out[...] = tile
 
     def power_sums(self, power: int, weights: Array | None = None, means: Array | None = None) -> Array:
         """`sum w^(power / 2) (g - mean)^power`."""
@@ -122,17 +140,21 @@ class KernelDesign(Design):
         if not self._host:
             m = -_direct_distances(left, right) if self._direct else self._xp.clip(left @ right.T, max=0.0)
             return self.phi(self._xp, as_type(m, self.dtype))
-        buffer = np.empty((2, len(left) * len(right))) if buffer is None else buffer
-        m = buffer[0, : len(left) * len(right)].reshape(len(left), len(right))
+        shape, size = (len(left), len(right)), len(left) * len(right)
+        buffer = np.empty((2, size)) if buffer is None else buffer
+        short = None if self.dtype == np.float64 else buffer[1].view(self.dtype)[:size].reshape(shape)
+        return self._fill(left, right, buffer[0, :size].reshape(shape), short)
+
+    def _fill(self, left: Floats, right: Floats, m: Floats, short: NDArray | None = None) -> NDArray:
+        """`phi(m)` in the memory of m, or for another dtype than float64 in that of `short`."""
         if self._direct:
             np.negative(_direct_distances(left, right), out=m)
         else:
             np.minimum(np.matmul(left, right.T, out=m), 0, out=m)
-        if self.dtype != np.float64:
-            short = buffer[1].view(self.dtype)[: m.size].reshape(m.shape)
+        if short is not None:
             short[...] = m
-            m = short
-        return self.phi(np, m, out=m)
+        values = m if short is None else short
+        return self.phi(np, values, out=values)
 
     def _sweep(
         self, u: Array, change: Callable[[Array, slice], Array] | None = None, *, by_column: bool = False
@@ -199,21 +221,36 @@ def _direct_distances(A: Array, C: Array) -> Array:
     return z
 
 
-class ProductDesign(Design):
-    """Column j is the product of two columns of S, `first[j]` and `second[j]`."""
+class Span(NamedTuple):
+    """Columns of a matrix S that span all of them: `S = S[:, kept] @ weights.T`."""
 
-    def __init__(self, S: NDArray, first: Indices, second: Indices) -> None:
-        self.S, self.first, self.second = S, first, second
+    kept: Indices  # (r,)
+    weights: Any  # (m, r), a sparse array
+
+
+class ProductDesign(Design):
+    """Column j is the product of two columns of S, `first[j]` and `second[j]`.
+
+    Where fewer columns `span` those of S, sums are computed from the products of these alone; columns and powers are
+    not.
+    """
+
+    def __init__(self, S: NDArray, first: Indices, second: Indices, span: Span | None = None) -> None:
+        self.S, self.first, self.second, self.span = S, first, second, span
         self.shape, self.dtype = (len(S), len(first)), S.dtype
         self.nbytes = len(S) * len(first) * S.dtype.itemsize
 
     def __getitem__(self, rows: Any) -> Self:
         """Some rows, by a slice, a mask or their indices."""
-        return type(self)(self.S[rows[0] if isinstance(rows, tuple) else rows], self.first, self.second)
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        return type(self)(self.S[rows], self.first, self.second, self.span)
+
+    def astype(self, dtype: Any) -> Self:
+        """The same products of factors stored in another precision."""
+        return type(self)(self.S.astype(dtype, copy=False), self.first, self.second)
 
     def products(self, u: Floats) -> Floats:
         """`G' u`."""
-        u = u.astype(self.dtype, copy=False)
         if u.ndim == 1:
             return self._sums(u)
         return np.column_stack([self._sums(column) for column in u.T])
@@ -238,23 +275,53 @@ class ProductDesign(Design):
         return centred
 
     def _sums(self, u: Floats | None, squarings: int = 0) -> Floats:
-        """`sum u a b` of all products, the factors squared repeatedly, over strips of rows that stay in the caches."""
-        (left, first), (right, second) = self._factors
-        columns = np.arange(self.S.shape[1])
-        total = np.zeros((columns[left].size, columns[right].size))
-        for rows in row_blocks(*self.S.shape):
-            part = self.S[rows]
-            for _ in range(squarings):
-                part = part * part
-            b = part[:, right]
-            total += part[:, left].T @ (b if u is None else b * u[rows, None].astype(self.dtype, copy=False))
-        return total[first, second]
+        """`sum u a b` of all products, the factors squared repeatedly."""
+        u = None if u is None else u.astype(self.dtype, copy=False)
+        if self.span is None or squarings:
+            left, right, places = self._factors
+            return np.take(weighted_gram(self.S, u, left, right, squarings), places)
+        T = weighted_gram(self._spanning, u)
+        sums = self.span.weights @ (self.span.weights @ T).T  # symmetric
+        return np.take(sums, self._places)
 
     @cached_property
-    def _factors(self) -> tuple[tuple[Any, Indices], tuple[Any, Indices]]:
-        """The columns that are first and second factors, and the places of each product's factors among them."""
-        right, second = np.unique(self.second, return_inverse=True)
-        if len(right) > SECOND_FACTORS_SHARE * self.S.shape[1]:
-            return (EVERY, self.first), (EVERY, self.second)  # gathering columns would cost more than it saves
-        left, first = np.unique(self.first, return_inverse=True)
-        return (left, first), (right, second)
+    def _factors(self) -> tuple[Any, Any, Indices]:
+        """The columns that are first and second factors, and where each product is in the matrix of these."""
+        m = self.S.shape[1]
+        left, right = (np.bincount(factors, minlength=m) > 0 for factors in (self.first, self.second))
+        if right.sum() > SECOND_FACTORS_SHARE * m:  # gathering columns would cost more than it saves
+            return EVERY, EVERY, self._places
+        first, second = np.cumsum(left)[self.first] - 1, np.cumsum(right)[self.second] - 1
+        return np.flatnonzero(left), np.flatnonzero(right), first * int(right.sum()) + second
+
+    @cached_property
+    def _places(self) -> Indices:
+        """Where each product is in the matrix of all columns."""
+        return self.first * self.S.shape[1] + self.second
+
+    @cached_property
+    def _spanning(self) -> NDArray:
+        """The columns that span the others."""
+        return np.ascontiguousarray(self.S[:, self.span.kept]) if self.span else self.S
+
+
+def weighted_gram(S: NDArray, u: NDArray | None, left: Any = EVERY, right: Any = EVERY, squarings: int = 0) -> Floats:
+    """`L' diag(u) R` for columns L and R of S, squared repeatedly, over strips of rows that stay in the caches.
+
+    Where L and R are all columns, it is symmetric: panels of rows are computed from the diagonal on.
+    """
+    symmetric, columns = left is EVERY and right is EVERY, np.arange(S.shape[1])
+    total = np.zeros((columns[left].size, columns[right].size))
+    n_panels = -(-len(total) // GRAM_PANEL) if symmetric else 1
+    panels = [slice(*ends) for ends in pairwise(np.linspace(0, len(total), n_panels + 1).astype(np.intp).tolist())]
+    for rows in row_blocks(*S.shape):
+        part = S[rows]
+        for _ in range(squarings):
+            part = part * part
+        a, b = part[:, left], part[:, right]
+        b = b if u is None else b * u[rows, None]
+        for panel in panels:
+            total[panel, panel.start :] += a[:, panel].T @ b[:, panel.start :]
+    for panel in panels if symmetric else ():
+        total[panel.stop :, panel] = total[panel, panel.stop :].T
+    return total

@@ -356,6 +356,7 @@ class BlockReader:
         self.checked = False
         self.shift: NDArray | None = None  # reference value subtracted from every column as it is read
         self.owners = np.full(cached, -1)  # the column in each slot of the cache
+        self._suggested: Indices | None = None  # columns to be cached if there is another pass
         self.filled = np.zeros((cached, len(self.lengths)), dtype=bool)
         self.cache = np.empty((cached, len(source)), dtype=source.dtype)  # its pages are touched as it fills
         self._current, self._block = -1, np.empty((0, 0))
@@ -378,6 +379,14 @@ class BlockReader:
         free = np.flatnonzero(~np.isin(self.owners, candidates))[: len(new)]
         self.owners[free], self.filled[free] = new, False
 
+    def suggest(self, candidates: Indices) -> None:
+        """Cache these columns once another pass begins; until then those cached now are kept."""
+        self._suggested = candidates
+
+    def holds(self, j: int) -> bool:
+        """Whether column j is cached."""
+        return bool(self.filled[self.owners == j].all(axis=1).any())
+
     def columns(self, i: int, chosen: Any) -> NDArray[np.float64] | None:
         """Return columns of block i if all of them are cached."""
         if isinstance(chosen, slice):
@@ -395,6 +404,9 @@ class BlockReader:
             if self._next > i or self._ahead is None:  # block i is behind: begin another pass
                 if self._ahead is not None:
                     self._ahead.result()
+                if self._suggested is not None:
+                    self.prefetch(self._suggested)
+                    self._suggested = None
                 self._blocks, self._next = self.source.blocks(), 0
                 self._ahead = self._pool.submit(self._load, 0)
             self._block, self._current = self._ahead.result(), self._next

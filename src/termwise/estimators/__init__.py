@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor
+from termwise.design.files import RowFile
 from termwise.estimators.data import check_design, check_inputs
 from termwise.execution.dask import map_rows, without_rows
 from termwise.fitted import FittedTerms, FoldModels, Labels
@@ -195,7 +196,12 @@ class TermModel(BaseEstimator):
         if is_dask(X):
             y = self._map_rows(partial(self._without_rows()._predict_outputs, responses=responses), X)
             return (y, self._map_rows(partial(_item, self._predict_outputs, 1, (True,)), X)) if return_std else y
-        G, terms = self._design(X), self.fitted_terms_
+        terms = self._fitted()
+        if terms.candidates.basis is None and not return_std and not isinstance(X, RowFile):
+            X = check_inputs(self, X, None, reset=False)
+            outputs = terms.outputs_of_columns(X)
+            return as_type(terms.respond(outputs) if responses else outputs, X.dtype)
+        G = self._design(X)
         y = as_type(terms.responses(G) if responses else terms.outputs(G), G.dtype)
         return (y, terms.standard_error(G)) if return_std else y
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from termwise._arrays import (
     Array,
+    all_finite,
     as_columns,
     as_float64,
     at,
@@ -36,6 +37,7 @@ from termwise._checks import (
     check_targets,
     check_total,
     is_dask,
+    is_plain_table,
     warn_unresolved,
 )
 from termwise.basis.base import cross_fits, design_matrix, expect_missing, fit_design_matrix, is_streamable
@@ -202,6 +204,8 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
         capable = basis is None or getattr(basis, "any_library", False) or get_config()["array_api_dispatch"]
         X = X if estimator.any_library and capable else to_host(X)
     if basis is not None:
+        if not reset and is_plain_table(estimator, X):
+            return X
         X = check_table(X)
         if reset and isinstance(X, RowFile):
             raise TypeError(
@@ -213,9 +217,7 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
     elif is_foreign(X):
         X = check_foreign("X", X)
     else:
-        plain = not reset and type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X)
-        plain = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
-        if plain and np.isfinite(X).all():  # skips what validate_data would repeat for every prediction
+        if not reset and is_plain_table(estimator, X) and all_finite(X):
             return X
         return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
     validate_data(estimator, X, skip_check_array=True, reset=reset)
@@ -335,6 +337,9 @@ def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> An
     name = "X" if basis is None else f"The design matrix of {type(basis).__name__}"
     if is_foreign(G):
         return check_foreign(name, G, min_samples)
+    valid = type(G) is np.ndarray and G.ndim == 2 and G.size and G.dtype in FLOATS and len(G) >= min_samples
+    if valid and all_finite(G):  # skips what takes longer than the prediction of a single row
+        return G
     return check_array(
         G,
         accept_sparse=["csr", "csc"],

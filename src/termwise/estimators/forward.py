@@ -321,8 +321,9 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold"; they must partition the rows.
-    precompute : bool or "auto", default="auto"
-        Whether to compute `G'G` once instead of passing over the data for every term.
+    precompute : bool, int or "auto", default="auto"
+        Save passes over the data by columns of `G'G`: True computes all of them once, False none, a number those of as
+        many candidates in each pass, "auto" what is expected to be fastest.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     fdr : float, default=0.1
@@ -612,8 +613,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold"; they must partition the rows.
-    precompute : bool or "auto", default="auto"
-        Whether to compute `G'G` once instead of passing over the data for every term.
+    precompute : bool, int or "auto", default="auto"
+        Save passes over the data by columns of `G'G`: True computes all of them once, False none, a number those of as
+        many candidates in each pass, "auto" what is expected to be fastest.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     fdr : float, default=0.1

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, at, from_host, has_fast_float64, is_foreign, precision
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign
 from termwise._checks import check_counts, check_foreign, check_targets, check_total, is_dask, warn_unresolved
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
@@ -23,10 +23,7 @@ from termwise.selection.engine import Callback, Settings, grow_path
 from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Rule
 
-CACHE_BYTES = 1 << 27  # beyond the caches of a processor
 MAX_RESERVE = 128  # columns of Z that memory is allocated for at first
-MAX_GRAM_COLUMNS = 4000  # beyond, `G'G` takes too much memory
-EXPECTED_TERMS = 16  # of a path whose length is not limited
 
 
 def forward_path(
@@ -53,8 +50,8 @@ def forward_path(
     """Choose terms one by one.
 
     Each step adds the best candidate by the rule to a model with penalised weights, and records every criterion.
-    One pass over G per term; G is never written to, and not copied, but for columns with large means (see Notes) and
-    sparse rows, which are converted to sparse columns once.
+    At most one pass over G per term; G is never written to, and not copied, but for columns with large means (see
+    Notes) and sparse rows, which are converted to sparse columns once.
 
     Parameters
     ----------
@@ -92,9 +89,10 @@ def forward_path(
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold": a number, any scikit-learn splitter whose folds partition the rows, or pairs
         (train, test).
-    precompute : bool or "auto", default="auto"
-        Compute `G'G` once and save the pass over G at every term. "auto" does so for dense float64 candidates when many
-        of them are to be chosen, which is when it is faster.
+    precompute : bool, int or "auto", default="auto"
+        Save passes over G by columns of `G'G`: a term whose column is known needs no pass. True computes all of them
+        once, False none, and a number those of as many candidates, the best by the rule, in each pass. "auto" does
+        what is expected to be fastest, from the sizes and from how many terms each pass has served so far.
     fit_intercept : bool, default=True
         Whether the models have an unpenalised intercept.
     sample_weight : array-like of shape (n,), default=None
@@ -172,44 +170,21 @@ def select_terms(
 ) -> SelectionPath:
     """Grow a path on validated data in this process."""
     G = sp.csc_array(G) if sp.issparse(G) else G  # rules read single columns
-    precompute = _gram_pays(G, settings) if settings.precompute == "auto" else bool(settings.precompute)
     rows = local_blocks(G, Y, sample_weight, settings.block_rows, _reserve(settings))
-    return grow_path(rows, replace(settings, precompute=precompute), one_output, callback)
+    return grow_path(rows, settings, one_output, callback)
 
 
 def select_terms_on_cluster(
     chunks: Chunks, reader: ChunkReader, settings: Settings, callback: Callback | None = None
 ) -> SelectionPath:
-    """Grow a path on the workers of a Dask cluster; "auto" is not to compute `G'G` there."""
+    """Grow a path on the workers of a Dask cluster."""
     rows = DaskBlocks(chunks, replace(reader, reserve=_reserve(settings)))
-    return grow_path(rows, replace(settings, precompute=settings.precompute is True), rows.one_output, callback)
+    return grow_path(rows, settings, rows.one_output, callback)
 
 
 def _reserve(settings: Settings) -> int:
     """Columns of Z to allocate memory for."""
     return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE // 2) + 1)
-
-
-def _gram_pays(G: Any, settings: Settings) -> bool:
-    """Whether forming `G'G` costs less than the passes it saves.
-
-    A pass is bound by memory, the product by arithmetic: measured, p/24 passes' time for a matrix beyond the caches,
-    p/8 for one within, and p/64 on a GPU with fast float64, p/40 for float32. A pass over a file is bound by the disk,
-    and the product takes only p/128 passes' time; there an unlimited number of terms may be guessed.
-    """
-    n, p = G.shape
-    if p > min(n, MAX_GRAM_COLUMNS):
-        return False
-    if isinstance(G, RowFile):
-        return (settings.max_terms or EXPECTED_TERMS) > p / 128
-    if settings.max_terms is None or sp.issparse(G):
-        return False
-    if has_fast_float64(G):
-        return settings.max_terms > p / (64 if precision(G.dtype) == np.float64 else 40)
-    if precision(G.dtype) != np.float64:
-        return False
-    cached = 8 * n * p <= CACHE_BYTES and not is_foreign(G)
-    return settings.max_terms > p / (8 if cached else 24)
 
 
 def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:

@@ -29,6 +29,7 @@ from sklearn.utils import check_array, check_consistent_length
 from termwise._arrays import as_columns, evenly, row_blocks
 from termwise._checks import check_some, check_targets, check_total, import_optional, is_dask, read_counts
 from termwise.selection.blocks import Executor, RowBlock
+from termwise.selection.gram import GramCost
 from termwise.selection.path import CondensedRows
 
 FAN_IN = 16  # results added up by one task
@@ -257,6 +258,7 @@ class DaskBlocks(Executor):
     """Blocks held as futures, one for every thread of the workers, each of which stays on its worker."""
 
     min_work = 1 << 20  # a reduction takes tens of milliseconds, in which this many entries are processed
+    gram_cost = GramCost(31, 2.0)  # which also saves reductions
 
     def __init__(self, chunks: Chunks, reader: ChunkReader) -> None:
         self.client, blocks = cluster(), chunks.map(read_block, reader)

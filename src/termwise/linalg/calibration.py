@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax, softmax
 from scipy.stats import entropy
 
 from termwise._arrays import row_blocks
@@ -120,12 +120,13 @@ def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -
     labels : (n, q) labels coded -1 and +1.
     sample_weight : (n,) frequency weights.
     """
-    two = labels.shape[1] == 1
-    truth, share = (class_scores(labels[:, 0]) if two else labels) > 0, sample_weight / sample_weight.sum()
+    if labels.shape[1] == 1:
+        return calibrated_logistic_losses(scores[..., 0], labels[:, 0], sample_weight)
+    truth, share = labels > 0, sample_weight / sample_weight.sum()
     targets, _ = smoothed_labels(truth, sample_weight @ truth)
     losses = np.empty(scores.shape[:2])
     for some in row_blocks(len(scores), truth.size):
-        S = np.concatenate([-scores[some], scores[some]], axis=2) if two else scores[some]
+        S = scores[some]
         largest = np.abs(S).max(axis=(1, 2))
         S = S - (share @ S)[:, None, :]
         unit = np.sqrt(np.einsum("n,knq->k", share, S**2) / S.shape[2])
@@ -141,4 +142,30 @@ def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -
             shift = shift + np.log(share @ targets) - np.log(share @ p)
         slope = np.clip(slope, *np.exp(LOG_SLOPE))
         losses[some] = -log_softmax(slope[:, None, None] * S + shift[:, None, :], axis=2)[:, truth]
+    return losses
+
+
+def calibrated_logistic_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -> Floats:
+    """`calibrated_losses` of two classes, whose scores, (K, n), are the same but for the sign: one logit is enough."""
+    truth, share = class_scores(labels) > 0, sample_weight / sample_weight.sum()
+    targets, _ = smoothed_labels(truth, sample_weight @ truth)
+    (other, own), difference = share @ targets, share * (targets[:, 1] - targets[:, 0])
+    losses = np.empty(scores.shape)
+    for some in row_blocks(*scores.shape):
+        S = scores[some]
+        largest = np.abs(S).max(axis=1)
+        S = S - (S @ share)[:, None]
+        unit = np.sqrt((S * S) @ share)
+        S = S / np.where(unit > CONSTANT_TOLERANCE * largest, unit, np.inf)[:, None]
+        expected = S @ difference
+        slope, shift = np.ones(len(S)), np.full(len(S), np.log(own / other))
+        for _ in range(TABLE_STEPS):
+            p = expit(2 * slope[:, None] * S + shift[:, None])
+            frequency, mean = p @ share, (2 * p - 1) * S
+            curvature = np.maximum((S * S - mean * mean) @ share, np.finfo(np.float64).tiny)
+            step = slope - (mean @ share - expected) / curvature
+            slope = np.clip(step, slope / TABLE_FACTOR, slope * TABLE_FACTOR)
+            shift = shift + np.log(own / other) - np.log(frequency / (1 - frequency))
+        logits = 2 * np.clip(slope, *np.exp(LOG_SLOPE))[:, None] * S + shift[:, None]
+        losses[some] = np.logaddexp(0.0, -labels * logits)
     return losses

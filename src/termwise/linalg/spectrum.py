@@ -57,13 +57,19 @@ class Spectrum:
     """Singular values and vectors of a least-squares problem.
 
     `truncate` drops directions that are tiny beside the largest: any penalty large enough to average out noise
-    suppresses them, and eigenvectors, which are faster, are accurate enough for the others.
+    suppresses them, and eigenvectors, which are faster, are accurate enough for the others. With the `kernel`, (n, n),
+    of centred and row-scaled columns these are not needed: the problem may have none, and the solution no weights.
     """
 
-    def __init__(self, problem: Problem, truncate: bool = False) -> None:
+    def __init__(self, problem: Problem, truncate: bool = False, kernel: Array | None = None) -> None:
         self.problem, rows = problem, problem.rows
         z0 = (rows.sample_weight / rows.n) ** 0.5 if rows.intercept else None
-        self.U, self.s, self.V = decompose(problem.G, z0, truncate, problem.rounding)
+        if kernel is None:
+            self.U, self.s, self.V = decompose(problem.G, z0, truncate, problem.rounding)
+        else:
+            e, E = namespace(kernel).linalg.eigh(kernel)
+            kept = np.flatnonzero(to_host(e) > TRUNCATED_EIGENVALUE_MIN * to_host(e)[-1])[::-1]
+            self.U, self.s, self.V = contiguous(at(E, kept, axis=1)), np.sqrt(to_host(e)[kept]), None
         xp, Y = namespace(problem.Y), problem.Y
         t, self.mu = self.U.T @ Y, self.s**2
         residual, gap = Y - self.U @ t, at_least(rows.gap(row_squares(self.U)), 0.0)
@@ -222,7 +228,7 @@ def decompose(
     return U, s[keep], at(Vt, keep).T
 
 
-def best_alpha(spectrum: Spectrum, criterion: str) -> float:
+def best_alpha(spectrum: Spectrum, criterion: str, zooms: int = ZOOMS, newton_steps: int = NEWTON_STEPS) -> float:
     """Global minimiser of a criterion over alpha in [0, inf]; of equally good penalties the largest.
 
     A grid in log alpha brackets every local minimum; all brackets are narrowed together and polished by Newton's
@@ -237,13 +243,13 @@ def best_alpha(spectrum: Spectrum, criterion: str) -> float:
     values = spectrum.score(criterion, np.exp(grid))
     dips = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
     left, right, every = grid[dips + 1], grid[dips - 1], np.arange(len(dips))
-    for _ in range(ZOOMS if len(dips) else 0):
+    for _ in range(zooms if len(dips) else 0):
         points = np.linspace(left, right, 9, axis=1)
         inner = spectrum.score(criterion, np.exp(points[:, 1:-1].ravel())).reshape(len(dips), 7)
         best = inner.argmin(axis=1) + 1
         left, right = points[every, best - 1], points[every, best + 1]
     minima = (left + right) / 2
-    for _ in range(NEWTON_STEPS if len(dips) else 0):
+    for _ in range(newton_steps if len(dips) else 0):
         around = np.concatenate([minima - DIFFERENCE_STEP, minima, minima + DIFFERENCE_STEP])
         below, here, above = spectrum.score(criterion, np.exp(around)).reshape(3, -1)
         curvature = below - 2 * here + above

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.linalg.calibration import calibrate, log_losses
 from termwise.linalg.criteria import excess, misclassified
-from termwise.recipe.cross_validation import Trial
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.size import SMALL_SIZES, RecipeOptions, choose_among, choose_trial, only_drawable
+from termwise.recipe.size import SMALL_SIZES, RecipeOptions, choose_among, choose_trial
+from termwise.recipe.trials import Trial, only_drawable
 
 Floats = NDArray[np.float64]
 

@@ -17,18 +17,14 @@ from termwise.basis import Basis, LevelMeans
 from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
-from termwise.recipe.cross_validation import Fitting, Search, Trial, stack
-from termwise.recipe.dictionaries import (
-    DICTIONARIES,
-    Inputs,
-    Samples,
-    build_dictionaries,
-    distinct_candidates,
-)
+from termwise.recipe.cross_validation import Fitting
+from termwise.recipe.dictionaries import Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
+from termwise.recipe.search import Search, try_first
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.size import SIZES, RecipeOptions, choose_among, eliminate, only_drawable
-from termwise.recipe.targets import REFERENCES, Member, default_reference
+from termwise.recipe.size import SIZES, RecipeOptions, choose_among
+from termwise.recipe.targets import Member, default_reference
+from termwise.recipe.trials import Trial, eliminate, only_drawable, stack
 from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
@@ -134,16 +130,16 @@ def choose_model(
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
+    tried = search.lost + first
     counts = [
-        {trial.name: trial.repeats[0].paths[k].n_candidates for trial in first}
-        for k in range(len(first[0].repeats[0].paths))
+        {trial.name: trial.repeats[0].paths[k].n_candidates for trial in tried} for k in range(len(search.first_folds))
     ]
     n_candidates = max(distinct_candidates(one, bases, X.shape[1]) for one in counts)
     alternatives = {}
     for size in SIZES:
         place, k = choose_among(final, options._replace(size=size), settings)
         alternatives[size] = k, float(final[place].errors[k])
-    errors = {trial.title: trial.errors for trial in first + trials + ensembles}
+    errors = {trial.title: trial.errors for trial in tried + trials + ensembles}
     chosen = {name: bases[name] for name in best.dictionaries}
     length = max(1, n_terms + settings.extra_terms)
     chosen_error = float(best.errors[min(n_terms, len(best.errors) - 1)])
@@ -157,38 +153,6 @@ def choose_model(
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
-
-
-def try_first(search: Search, options: RecipeOptions, targets: list[str], length: int) -> list[Trial]:
-    """Cross-validate dictionaries and targets for the first time.
-
-    Hinges, steps and boosting as the target take most of the time. With "auto" they are tried only if there are enough
-    samples, and if boosting itself is about as accurate as the best of the others.
-    """
-
-    def trials_of(names: list[str], some: list[str]) -> list[Trial]:
-        tried = search.try_dictionaries(names, some, length, search.folds[:1]) if names and some else []
-        return [trial for trials in tried for trial in search.reported(trials)]
-
-    names, plain = list(search.bases), [target for target in targets if target not in REFERENCES]
-    if not isinstance(options.target, str) or not plain:
-        return trials_of(names, targets)
-    rough = [name for name in names if DICTIONARIES[name].rough and options.dictionary == "auto"]
-    others = [name for name in names if name not in rough]
-    if options.labels and options.loss is not None and {"data", "ridge"} <= set(plain):
-        # Paths of maximum likelihood take most of the time: the dictionary is chosen by ridge regression.
-        found = trials_of(others, ["ridge"])
-        best = min(found, key=lambda trial: float(trial.errors.min())).name
-        found += trials_of([name for name in others if name in ("linear", best)], ["data"])
-        targets = [target for target in targets if target != "data"]
-    else:
-        found = trials_of(others, plain)
-    enough = len(search.folds[0].X) >= search.settings.rough_rows
-    references = [target for target in targets if target in REFERENCES]
-    if enough and (rough or references) and search.favours_boosting(found):
-        found += trials_of(rough, targets)
-        found += trials_of([name for name in others if search.targets_of(name, references)], references)
-    return found
 
 
 def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:

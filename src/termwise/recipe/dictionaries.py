@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import as_columns, different_rows, evenly
+from termwise._arrays import as_columns, different_rows, evenly, row_blocks
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis
 from termwise.linalg.least_squares import pose
@@ -201,24 +201,29 @@ def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: in
     )
 
 
-def product_kernel(basis: AnovaBasis, X: Floats) -> Floats:
+def product_kernel(basis: AnovaBasis, X: Floats, sample_weight: Floats) -> Floats:
     """Return the inner products of samples over all single functions and their products, (n, n).
 
     With `K_j` the kernel of the functions of input j, in their standard deviations, the kernel of products of two
     inputs is `((sum K_j)^2 - sum K_j^2) / 2`, entry by entry: its cost does not depend on the number of products.
     Inputs of one group count as one.
     """
-    used = np.unique(np.column_stack([basis.inputs_.ravel(), basis.bumps_.ravel()]), axis=0)
-    inputs, bumps = used[used[:, 0] >= 0].T
+    inputs, bumps = basis.used_functions()
     S = basis.evaluate_singles(X, inputs, bumps)[:, :-1]
-    size = S.std(axis=0)
+    share = sample_weight / sample_weight.sum()
+    size = np.sqrt(share @ (S - share @ S) ** 2)
     S /= np.where(size > 0, size, 1.0)
     owners = inputs if basis.groups is None else np.asarray(basis.groups)[inputs]
-    single, squares = S @ S.T, np.zeros((len(X), len(X)))
-    for owner in np.unique(owners):
-        own = S[:, owners == owner]
-        squares += (own @ own.T) ** 2
-    return single + (single**2 - squares) / 2
+    parts = [np.ascontiguousarray(S[:, owners == owner]) for owner in np.unique(owners)]
+    K = S @ S.T
+    for rows in row_blocks(*K.shape):  # strips that stay in the cache
+        single, squares = K[rows], np.zeros_like(K[rows])
+        for own in parts:
+            part = own[rows] @ own.T
+            part *= part
+            squares += part
+        K[rows] = single + (single**2 - squares) / 2
+    return K
 
 
 # -- Gaussians ---------------------------------------------------------------------------------------------------------
@@ -262,14 +267,16 @@ class TunedSmoothBasis(SmoothBasis):
 
     def _best_factor(self, X: Floats, Y: Floats) -> float:
         variance = max(float(Y.var(axis=0).mean()), np.finfo(np.float64).tiny)
+        some = evenly(len(X), self.n_rows // 2)
+        centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
+        basis = SmoothBasis(width="median", centers=centers).fit(X)
+        units = basis.factors_
 
         @cache
         def error(factor: float) -> float:
-            some = evenly(len(X), self.n_rows // 2)
-            centers = len(some) if np.isnan(X).any() else X[some]  # given centres have no missing values
-            G = SmoothBasis(width=("median", factor), centers=centers).fit_transform(X)
-            spectrum = Spectrum(pose(G, Y, np.ones(len(Y)), intercept=True), truncate=True)
-            alpha = max(best_alpha(spectrum, "loo"), WIDTH_ALPHA_MIN)
+            basis.factors_ = factor * units
+            spectrum = Spectrum(pose(basis.evaluate(X), Y, np.ones(len(Y)), intercept=True), truncate=True)
+            alpha = max(best_alpha(spectrum, "loo", zooms=1, newton_steps=0), WIDTH_ALPHA_MIN)
             share = float(spectrum.score("loo", alpha)[0]) / variance
             return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding
 

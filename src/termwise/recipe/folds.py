@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from termwise._arrays import comparable
+from termwise._arrays import comparable, different_rows
 from termwise.recipe.dictionaries import Samples
 from termwise.recipe.settings import RecipeSettings
 
@@ -28,6 +28,8 @@ def merge_duplicates(samples: Samples) -> Samples:
     """Return every distinct sample once, with the total weight of its duplicates, in the order of the data."""
     X, Y, sample_weight, blocks = samples
     both = np.column_stack([comparable(X), Y, *([] if blocks is None else [blocks])])
+    if len(different_rows(both)) == len(both):
+        return samples._replace(sample_weight=sample_weight.astype(np.float64))
     _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     total = np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)

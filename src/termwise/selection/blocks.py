@@ -39,6 +39,7 @@ from termwise._arrays import (
     extremes,
     from_host,
     namespace,
+    pair_sums,
     put_at,
     row_squares,
     send,
@@ -49,6 +50,7 @@ from termwise._arrays import (
 from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.design import EVERY, Design, as_design
 from termwise.design.files import BlockReader
+from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
 
 Floats = NDArray[np.float64]
@@ -113,6 +115,8 @@ class Executor(ABC):
     min_work: int  # samples times candidates below which verifying fewer at a time would not be faster
     reader: BlockReader | None = None  # of a file, which can cache columns that may be needed soon
     shift: Array | None = None  # (p,), reference values that were subtracted from the candidates
+    gram_cost: GramCost = GramCost()  # what columns of `G'G` cost in a pass over the rows
+    passes: int = 0  # over all entries of G for new terms, so far
 
     @abstractmethod
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterable[Any]:
@@ -216,8 +220,8 @@ def row_sums(rows: RowArrays | RowBlock) -> Reduced:
     wr = r / (safe * safe)
     squares = r * wr
     by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
-    spread = by_row * by_row if rows.root is None else by_row * by_row / rows.sample_weight
-    sums = xp.sum(xp.concat([r * r, squares, wr * wr, spread]), axis=1)
+    spread = by_row if rows.root is None else by_row / rows.sample_weight
+    sums = pair_sums((r, r), (r, wr), (wr, wr), (by_row, spread))
     smallest, largest = extremes(rows.gap)
     return Reduced(xp.concat([sums, largest, smallest]), ("maximum", "minimum"))
 
@@ -295,6 +299,10 @@ class RowBlock:
             return PartialSums((xp.linalg.diagonal(G), along, G))
         return PartialSums((self.G.power_sums(2, self.weights), self.G.products(u), zeros((0, 0), self.Y)))
 
+    def gram(self) -> Array:
+        """`G'G` of the scaled columns."""
+        return self.G.gram(self.weights)
+
     def power_sums(self, power: int, means: Array) -> Array:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
         return self.G.power_sums(power, self.weights, means)
@@ -324,10 +332,11 @@ class RowBlock:
         return PartialSums((x @ self.x, (x @ self.Y)[0, :], (x @ self.r)[0, :], (x @ self.Z)[0, :]))
 
     @mutates
-    def append(self, column: NewColumn, direct: bool, full_pass: bool) -> PartialSums:
+    def append(self, column: NewColumn, direct: bool, fetched: Indices | None) -> PartialSums:
         """Append the orthogonalised column or, if `direct`, a candidate whose products the driver has with all digits.
 
-        With `full_pass` return `t = G'z`, the one pass over the data, and the sums over the rows.
+        Return `t = G'z` and the columns of `G'G` of the candidates `fetched`, as rows of one array, by one pass over
+        the data, and the sums over the rows. If `fetched` is None there is no pass.
         """
         self.reserve_column()
         if direct:
@@ -337,7 +346,9 @@ class RowBlock:
             place, scales, beta = send(self.Y, column.place, column.scales, column.beta)
             z, sums = append_column(self, self.x, column._replace(place=place, scales=scales, beta=beta))
         self.k, self.x = self.k + 1, self.x[:0]
-        return PartialSums((self.products(z) if full_pass else z[:0], sums))
+        if fetched is None:
+            return PartialSums((z[:0], sums))
+        return PartialSums((self.G.joint_products(self.scale(z), fetched, self.weights), sums))
 
     def reserve_column(self, count: int = 1) -> None:
         """Extend the memory of Z if there is none for `count` more columns."""

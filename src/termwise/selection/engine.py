@@ -131,7 +131,9 @@ class Settings:
             check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
         check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
         check_number("min_norm", self.min_norm, low=0, remedy="0 admits every linearly independent column")
-        if self.precompute != "auto":
+        if isinstance(self.precompute, int) and not isinstance(self.precompute, bool):
+            check_number("precompute", self.precompute, low=1, integer=True, remedy="'auto' decides by the sizes")
+        elif self.precompute != "auto":
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
 
     def _check_alpha(self) -> None:
@@ -172,7 +174,7 @@ class Settings:
 def grow_path(
     rows: Executor, settings: Settings, one_output: bool, callback: Callback | None = None, rule: Rule | None = None
 ) -> SelectionPath:
-    """Grow a path on rows wherever they are; `settings.precompute` must be True or False.
+    """Grow a path on rows wherever they are.
 
     A rule that is given replaces the one that the settings name.
     """
@@ -209,12 +211,13 @@ class PathBuilder:
             precompute=settings.precompute,
             min_norm=settings.min_norm,
             constraints=settings.constraints,
+            max_terms=settings.max_terms,
         )
         if reestimated:
             squares = to_host(state.s)[to_host(state.eligible)]
             state.alpha = REESTIMATED_ALPHA_START * float(np.median(squares)) if len(squares) else 0.0
         # else all that the rule reads is computed in the one pass over the data
-        state.prefetches = settings.precompute or not isinstance(rule, ClosedForm)
+        state.prefetches = not isinstance(rule, ClosedForm)
         p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
         max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
@@ -222,9 +225,10 @@ class PathBuilder:
         self.sizes: list[int] = []  # the criterion's choices so far
         self.n_forced = 0  # forced terms in the model
         self.cost = state.cost
-        # On a device the host would wait for them after each term. A new penalty rotates the terms before.
+        # All at once they take less time, and a device need not be waited for. A new penalty rotates the terms before.
         needed = settings.criterion == "tcr" and settings.patience is not None
-        self.defers_correlations = is_foreign(state.s) and not needed and not reestimated
+        read = callback is not None and not is_foreign(state.s)
+        self.defers_correlations = not (needed or read or reestimated)
         plain = settings.refine is None and settings.constraints is None and not reestimated
         if rows.steps_ahead and plain and isinstance(rule, LooRule) and p > 1:
             state.run_ahead = RunAhead(state, self.limit, correlate=needed)

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from termwise._numerics import DEPENDENT_COLUMN, OFFSET_SHARE, ROUNDING_SHARE
+from termwise._numerics import DEPENDENT_COLUMN, DEPENDENT_COLUMN_FLOAT32, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
 from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
@@ -170,7 +170,8 @@ class NestedState:
         self.T = np.zeros((0 if constraints is None else max_terms, len(columns.norms)))  # `Z'G`, for these alone
         self._c = columns.design.products(Y if columns.root is None else columns.root[:, None] * Y).T.copy()
         self.c = self._c.T  # (p, q), `g'P y` of every candidate
-        self.s, self.least = columns.norms.copy(), DEPENDENT_COLUMN * columns.norms
+        tol = DEPENDENT_COLUMN if columns.design.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
+        self.s, self.least = columns.norms.copy(), tol * columns.norms
         self.Z, self.R = np.zeros((max_terms, len(Y) + max_terms)), np.zeros((max_terms, max_terms))
         self.zy = np.zeros((max_terms, Y.shape[1]))
         self.chosen: list[int] = []

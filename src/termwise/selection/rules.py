@@ -179,6 +179,7 @@ class ClosedForm(Rule):
             Statistics of the model and of all candidates.
         """
         scores = put(self.scores(state), ~state.eligible, -np.inf)
+        state.scores = scores
         best = largest(scores)
         first = first_true(scores >= best - TIE_TOLERANCE * abs(best))
         stats, (best, score) = state.fetch_candidates(first, best, at(scores, first))

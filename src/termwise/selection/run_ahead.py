@@ -44,8 +44,8 @@ from termwise._arrays import (
     zeros,
 )
 from termwise._numerics import (
-    CANCELLATION_SHARE,
     FLOAT64,
+    GRAM_SHARE,
     LEVERAGE_GAP_MIN,
     LOO_BOUND_ULPS,
     LOO_DEVIATION_ROUNDING,
@@ -123,7 +123,7 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     certified, accurate = values[size:] > column.error, column.products[2 * q + 1 :] > column.least
     accepted = certified & accurate & (column.error < UNDEFINED)
     if candidates.products.shape[0] > 1:  # else t comes from a pass over the data, whatever cancels in it
-        accepted &= column.scales[1:] >= CANCELLATION_SHARE[FLOAT64] * column.raw
+        accepted &= column.scales[1:] >= GRAM_SHARE[FLOAT64] * column.raw
     # an infinite length leaves the model and all statistics as they are
     column = column._replace(scales=put_into(column.scales, ~accepted, np.inf))
     eligible = at(candidates.eligible, column.candidate) & ~accepted
@@ -229,7 +229,7 @@ def append(
     else:
         change = [zy, less_product(zr, zz, zy), zero[: q + 2], zy, zero[: 2 * q + 2], one, -zz, zero[1:], two]
     coefficients = xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
-    places = xp.concat([place + (2 * q + FIXED_ROWS), column.candidate])
+    places = xp.concat([place + (2 * q + FIXED_ROWS), column.candidate, column.candidate])
     numbers = StatisticsChange(places, length, xp.stack([column.amounts, along]), coefficients)
     t = update(candidates, numbers)
     if not orthogonal:
@@ -278,7 +278,7 @@ class RunAhead:
     def __init__(self, state: State, limit: int, correlate: bool) -> None:
         self.limit = limit  # of the number of terms
         sizes = np.array(BATCH_ENTRIES) // state.n_rows
-        if state.gram is None:  # beside a pass over the data more of them cost little
+        if state.gram.whole is None:  # beside a pass over the data more of them cost little
             sizes = np.maximum(sizes, state.nbytes // state.n_rows // PASS_BYTES)
         sizes = np.clip(sizes, *BATCH)
         self.least, self.most = (min(1 << int(np.log2(size)), state.rows.n_candidates - 1) for size in sizes)
@@ -395,7 +395,8 @@ def allocate(state: State) -> Progress:
     assert state.rows.device_block is not None
     Y = state.rows.device_block.Y
     q, p = state.q, state.rows.n_candidates
-    exact, constants = state.gram is not None or state.rows.dtype == np.float64, np.append(np.zeros(2 * q + 2), [1, 2])
+    exact = state.gram.whole is not None or state.rows.dtype == np.float64
+    constants = np.append(np.zeros(2 * q + 2), [1, 2])
     numbers = from_host(np.zeros(3 + p, dtype=np.int64), Y)
     return Progress(
         Y=Y,

@@ -37,6 +37,7 @@ from termwise._arrays import (
     empty,
     fetch,
     from_host,
+    is_foreign,
     namespace,
     put,
     put_at,
@@ -53,6 +54,7 @@ from termwise._numerics import (
     EQUAL_ENTRIES_ULPS,
     FEW_DIGITS,
     FLOAT64,
+    GRAM_SHARE,
     LEVERAGE_GAP_MIN,
     OFFSET_SHARE,
     REORTHOGONALISE_BELOW,
@@ -70,6 +72,7 @@ from termwise.selection.blocks import (
     row_sums,
 )
 from termwise.selection.constraints import Constraints
+from termwise.selection.gram import GramColumns, GramCost
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.rules import CostRule
 
@@ -78,7 +81,7 @@ Indices = NDArray[np.intp]
 
 FIXED_ROWS = 5  # of the table besides c and rv of each output: s, vv, |g|^2 centred, |g|^2 and the least vv
 T_RESERVE = 64  # rows of T that memory is extended by, at least
-PREFETCHED = 64  # candidates whose columns may be needed for the next term
+PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
 class RowMoments(NamedTuple):
@@ -142,9 +145,10 @@ class State:
         *,
         orthogonal: bool = False,
         intercept: bool = True,
-        precompute: bool = False,
+        precompute: bool | int | str = False,
         min_norm: float = 0.0,
         constraints: Constraints | None = None,
+        max_terms: int | None = None,
     ) -> None:
         self.rows, self.alpha, self.orthogonal, self.constraints = rows, alpha, orthogonal, constraints
         self._dependent: list[int] = []  # candidates that turned out to depend on the chosen ones
@@ -158,6 +162,7 @@ class State:
         self.last_moments: RowMoments | None = None  # as they were last read
         self._moments_read = False  # since the last change of the model
         self._fetched: CandidateStats | None = None
+        self.scores: Array | None = None  # by which the rule has ranked the candidates for the next term, if it has
         self.sums: Array = None  # over the rows, as `blocks.row_sums` has them, where the rows are
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:  # the column of ones, unpenalised
@@ -166,11 +171,14 @@ class State:
             length = float(np.sqrt(xx[0]))
             scales = np.array([length, length**2])
             column = NewColumn(np.array([0]), scales, c / length**2, np.array([INTERCEPT]), nothing)
-            self._store_sums(rows.reduce(RowBlock.append, column, False, False)[1])
+            self._store_sums(rows.reduce(RowBlock.append, column, False, None)[1])
             self._extend_factors(nothing, nothing, c, length**2, scales, alpha=0.0)
         else:
             self._store_sums(rows.reduce(row_sums))
-        self._set_up_candidates(precompute, min_norm)
+        automatic = rows.gram_cost if precompute == "auto" else GramCost()
+        cost = automatic if isinstance(precompute, bool | str) else GramCost(precompute, 0.0)
+        self.gram = GramColumns(rows.n_candidates, cost, max_terms)
+        self._set_up_candidates(precompute is True or self.gram.whole_pays(0), min_norm)
 
     def _set_up_candidates(self, precompute: bool, min_norm: float) -> None:
         """Statistics of the model without terms, from centred columns: differences of raw sums would cancel.
@@ -186,7 +194,8 @@ class State:
             self.rows.reduce(RowBlock.subtract, shift)
             self.rows.shift = shift if self.rows.shift is None else self.rows.shift + shift
             raw, along, gram = self._initial_products(precompute)
-        self.gram = gram if precompute else None
+        if precompute:
+            self.gram.set_whole(gram)
         self._set_table(zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw))
         self.c0 = along[:, self.k :]
         self.T[...] = along[:, : self.k].T
@@ -302,13 +311,11 @@ class State:
         if self._taken is not None:
             self._append_taken(self._taken)
             return True
-        if self.prefetches and self.rows.reader is not None:  # those that reduce the cost most suit any rule
-            scores = put(CostRule().scores(self), ~self.eligible, 0.0)
-            self.rows.reader.prefetch(smallest(to_host(-scores), PREFETCHED)[0])
         stats = self._fetched
         if stats is None or j not in stats.numbers:
             stats = self.fetch_candidates(np.array([j]))[0]
         one = stats.take(np.flatnonzero(stats.numbers == j)[0])
+        fetched = self._plan_pass(j, one)
         column, below = one.T.copy(), -self.B @ one.T
         direct = bool(one.vv > REORTHOGONALISE_BELOW * one.norms)  # then the statistics have all digits of G
         if not direct:
@@ -323,36 +330,70 @@ class State:
                 self.eligible[j] = False
                 self._dependent.append(j)
                 return False
-        self._append(one, column, below, direct)
+        self._append(one, column, below, direct, fetched)
         self.chosen.append(j)
         return True
 
-    def _append(self, one: CandidateStats, column: Floats, below: Floats, direct: bool) -> None:
+    def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
+        """Candidates whose columns of `G'G` the pass for candidate j should compute besides; None if it needs no pass.
+
+        A file caches columns in its next pass: those of the candidates with the best scores, by the rule or, where it
+        has none, by the reduction of the cost, which suits any rule.
+        """
+        gram, reader, n_terms, scores = self.gram, self.rows.reader, len(self.chosen), None
+        missing = gram.slot[j] < 0 or (reader is not None and not reader.holds(j))
+        reads_columns = reader is not None and (self.prefetches or gram.complete)
+        if reads_columns or (missing and gram.cost.columns):
+            scores = put(CostRule().scores(self) if self.scores is None else self.scores, ~self.eligible, -np.inf)
+        gram.count(j, scores)
+        if scores is not None and reader is not None:
+            reader.suggest(smallest(to_host(-scores), PREFETCHED)[0])
+        if missing and gram.whole_pays(n_terms):
+            gram.set_whole(self.rows.reduce(RowBlock.gram))
+        if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
+            return None
+        return gram.owners[:0] if scores is None else gram.request(j, scores, n_terms)
+
+    def _keeps_digits(self, one: CandidateStats, square: float) -> bool:
+        """Whether products of a new column of this squared length can be computed from `G'G` without losing digits.
+
+        On a device all of `G'G` is in float64, whatever the type of G.
+        """
+        double = self.gram.whole is not None and is_foreign(self.s)
+        return bool(square >= GRAM_SHARE[FLOAT64 if double else self.rows.dtype] * one.raw)
+
+    def _append(
+        self, one: CandidateStats, column: Floats, below: Floats, direct: bool, fetched: Indices | None
+    ) -> None:
         """Append what is left of a candidate beside `[Z; B] column`, and update all statistics.
 
         That is `[x; below]` with the products `vv = x'x`, `c = x'Y` and `rv = x'r`. Unless `direct` the blocks hold x.
+        The pass over the data, if any, also computes columns of `G'G`, those of the candidates `fetched`.
         """
         vv, c = float(one.vv), one.c
         s = vv + float(below @ below)
         den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
-        full_pass = self.gram is None or length**2 < CANCELLATION_SHARE[FLOAT64] * one.raw
+        if fetched is None and not self._keeps_digits(one, length**2):
+            fetched = self.gram.owners[:0]
+        self.rows.passes += fetched is not None
         change = self._change(one, column, below / length, length)
-        arrays = CandidateArrays(self._t if full_pass else self.gram, self.eligible, self._table)
-        new = NewColumn(np.array([self.k]), np.array([length, den]), c / den, change.places[1:], column)
+        arrays = CandidateArrays(self.gram.values if fetched is None else self._t, self.eligible, self._table)
+        new = NewColumn(np.array([self.k]), np.array([length, den]), c / den, change.places[2:], column)
         block = self.rows.device_block
-        if direct and block is not None:
+        if direct and block is not None and (fetched is None or not len(fetched)):
             block.reserve_column()
             new = new._replace(amounts=block.pad(column))
             self.rows.launcher.launch(step, (block.arrays, arrays, self.sums), new, change)
             block.k, self._moments_read = block.k + 1, False
         else:
-            t, sums = self.rows.reduce(RowBlock.append, new, direct, full_pass)
-            if full_pass:
-                self._t[0, :] = t
+            products, sums = self.rows.reduce(RowBlock.append, new, direct, fetched)
+            if fetched is not None:
+                self._t[0, :] = products[0, :]
+                self.gram.store(fetched, products[1:, :])
             self._store_sums(sums)
             self.rows.launcher.launch(update, (arrays,), change)
-        self._fetched = None
+        self._fetched = self.scores = None
         self._extend_factors(column, below, c, vv, new.scales, self.alpha)
 
     def _append_taken(self, term: TakenTerm) -> None:
@@ -362,13 +403,15 @@ class State:
         self.set_moments(term.sums)
         assert block is not None
         block.k += 1
-        self._fetched = None
+        self.rows.passes += self.gram.whole is None
+        self._fetched = self.scores = None
         self.chosen.append(term.candidate)
 
     @property
     def candidates(self) -> CandidateArrays:
-        """Arrays as long as the candidates; t comes from a pass over the data unless there is `G'G`."""
-        return CandidateArrays(self._t if self.gram is None else self.gram, self.eligible, self._table)
+        """Arrays as long as the candidates; t comes from a pass over the data unless there is all of `G'G`."""
+        whole = self.gram.whole
+        return CandidateArrays(self._t if whole is None else whole, self.eligible, self._table)
 
     def reserve_terms(self, count: int) -> None:
         """Extend the memory of T, if it is for fewer than `count` columns of the model."""
@@ -395,7 +438,8 @@ class State:
         else:
             change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
             change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
-        return StatisticsChange(np.array([place, int(one.numbers)]), np.array([length]), mix, change)
+        j = int(one.numbers)
+        return StatisticsChange(np.array([place, self.gram.slot[j], j]), np.array([length]), mix, change)
 
     def _extend_factors(
         self, column: Floats, below: Floats, c: Floats, vv: float, scales: Floats, alpha: float
@@ -488,7 +532,8 @@ class State:
         B = self.B @ Q
         self.B = np.vstack([B[:position], B[position + 1 :], B[position : position + 1]])
         self.T[...] = from_host(np.ascontiguousarray(Q.T), self.s) @ self.T
-        self.zy, self.rebuilt, self._fetched = Q.T @ self.zy, self.rebuilt + 1, None
+        self.zy, self.rebuilt = Q.T @ self.zy, self.rebuilt + 1
+        self._fetched = self.scores = None
         self.chosen.append(self.chosen.pop(position))
 
     def without_newest(self) -> State:
@@ -514,7 +559,7 @@ class State:
 
         A penalty keeps s, but not vv, of a copy from zero.
         """
-        q, self._fetched = self.q, None
+        q, self._fetched, self.scores = self.q, None, None
         self._table[: 2 * q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
         self.eligible = self.eligible & (self.vv > self._table[2 * q + 4, :])
 
@@ -533,7 +578,7 @@ class State:
 class CandidateArrays(NamedTuple):
     """Arrays as long as the candidates."""
 
-    products: Array  # (1, p) memory for `t = G'z`, or (p, p) `G'G`
+    products: Array  # (1, p) memory for `t = G'z`, or columns of `G'G` as more rows than one
     eligible: Array  # (p,)
     table: Array  # (2 q + 5 + capacity, p)
 
@@ -541,7 +586,7 @@ class CandidateArrays(NamedTuple):
 class StatisticsChange(NamedTuple):
     """Coefficients of an update of the statistics, see `State._change`."""
 
-    places: Array  # (2,) row of the table for t, candidate
+    places: Array  # (3,) row of the table for t, row of the candidate's column of `G'G`, candidate
     length: Array  # (1,)
     mix: Array  # (2, k) coefficients of T: the candidate's part along Z, and for `z'v - t`
     change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
@@ -559,13 +604,13 @@ def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColum
 def update(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
     """Append a row t to T, update the statistics and return t.
 
-    It comes from `G'G`, if there is one, by `length t + T'column`.
+    Unless a pass has computed it, `length t + T'column` is the candidate's column of `G'G`.
     """
     source, eligible, table = arrays
     width, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
-    place, j = numbers.places[:1], numbers.places[1:]
+    place, row, j = numbers.places[:1], numbers.places[1:2], numbers.places[2:]
     linear = numbers.mix @ table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + width, :]
-    t = source[0, :] if source.shape[0] == 1 else (at(source, j)[0, :] - linear[0, :]) / numbers.length
+    t = source[0, :] if source.shape[0] == 1 else (at(source, row)[0, :] - linear[0, :]) / numbers.length
     put_at(table, place, t[None, :])
     linear = namespace(t).stack([t, t + linear[1, :]])
     take_off_matmul(table[: 2 * q + 2, :], numbers.change, namespace(t).concat([linear, linear * t]))

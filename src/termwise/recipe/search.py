@@ -1,0 +1,254 @@
+"""The search over dictionaries and targets: which are cross-validated, in how many folds, and with how many terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from termwise.basis import Basis
+from termwise.recipe.cross_validation import (
+    CrossValidatedPath,
+    Fitting,
+    Target,
+    cross_validate,
+    extend,
+    n_parallel_folds,
+)
+from termwise.recipe.dictionaries import DICTIONARIES, Samples
+from termwise.recipe.folds import Folds
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.size import RecipeOptions
+from termwise.recipe.targets import REFERENCES, Reference
+from termwise.recipe.trials import Trial, eliminate
+
+Numbers = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Cross-validation of dictionaries and targets, with paths that grow while more terms improve the best model."""
+
+    bases: dict[str, Basis]  # not fitted
+    folds: list[Folds]  # one for each repeat
+    settings: RecipeSettings
+    max_terms: int  # maximum length of the paths
+    after_step: Callable[[], object]  # called after each cross-validation
+    report: Callable[[str], object] | None  # called with a line for each trial
+    labels: bool
+    fitting: Fitting
+    groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
+    reference: Any = None  # another model, not fitted
+    fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
+    lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
+
+    @cached_property
+    def n_threads(self) -> int:
+        """Number of folds fitted in parallel; products of inputs are stored where ridge regression may need them."""
+        n, d = self.folds[0].X.shape
+        stored = n <= self.settings.ridge_rows
+        p = max(DICTIONARIES[name].max_candidates(basis, d, stored) for name, basis in self.bases.items())
+        return n_parallel_folds(n, p, self.settings)
+
+    @cached_property
+    def first_folds(self) -> list[int]:
+        """Numbers of the folds of the first cross-validation in which all trials take part."""
+        numbers, settings = np.unique(self.folds[0].fold).tolist(), self.settings
+        return numbers[: settings.race_folds] if len(self.folds[0].X) >= settings.race_rows else numbers
+
+    # -- another model -------------------------------------------------------------------------------------------------
+
+    def references(self, folds: Folds, numbers: Numbers) -> list[Reference]:
+        """Return the predictions of the other model, trained without each of some folds in turn."""
+        (X, Y, weight, fold), found = folds, self.fitted_references
+        groups = np.arange(X.shape[1]) if self.groups is None else self.groups
+        missing = [number for number in numbers if (id(folds), number) not in found]
+        fitted = Parallel(self.n_threads, require="sharedmem")(
+            delayed(Reference.fit)(
+                self.reference,
+                Samples(X[train], Y[train], weight[train]),
+                groups,
+                self.labels,
+                self.settings,
+                X[~train],
+            )
+            for train in (fold != number for number in missing)
+        )
+        found.update({(id(folds), number): one for number, one in zip(missing, fitted, strict=True)})
+        return [found[id(folds), number] for number in numbers]
+
+    def favours_boosting(self, trials: Sequence[Trial]) -> bool:
+        """Whether the other model is about as accurate as the best of trials: then there may be kinks or thresholds.
+
+        Where a linear model is the best, the other one must be better: else nothing speaks for a nonlinear model.
+        """
+        if self.reference is None:
+            return False
+        folds, numbers = self.folds[0], self.first_folds
+        predictions = np.zeros_like(folds.Y)
+        for number, reference in zip(numbers, self.references(folds, numbers), strict=True):
+            predictions[folds.fold == number] = reference.held_out
+        rivals = [one.on_rows(np.isin(folds.fold, numbers)) for one in trials]
+        trial = rivals[0]
+        if trial.loss is not None and trial.loss.link == "log" and not self.labels:
+            predictions = np.log(np.maximum(predictions, np.finfo(np.float64).tiny))
+        error = float((trial.loss_of(predictions[None]) @ trial.share)[0])
+        best = min(rivals, key=lambda one: float(one.errors.min()))
+        return error <= (1.0 if best.name == "linear" else self.settings.rough_error) * best.errors.min()
+
+    def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
+        """Return the targets that are tried with a dictionary; another model with some of many only, to save time."""
+        reproduces = DICTIONARIES[name].reproduces or len(self.bases) == 1
+        return [target for target in targets if target not in REFERENCES or reproduces]
+
+    # -- trials --------------------------------------------------------------------------------------------------------
+
+    def try_dictionaries(
+        self, wanted: Mapping[str, Sequence[str]], max_terms: int, folds: Folds, numbers: Numbers | None = None
+    ) -> Iterator[list[Trial]]:
+        """Cross-validate dictionaries for the targets of each, in some folds; yield the trials of each dictionary."""
+        numbers = np.unique(folds.fold).tolist() if numbers is None else numbers
+        tries: list[tuple[Basis, Folds, dict[int, list[Target]]]] = []
+        for name, targets in wanted.items():
+            some: dict[int, list[Target]] = {number: [] for number in numbers}
+            for target in targets:
+                other = target in REFERENCES
+                values: Sequence[Target] = self.references(folds, numbers) if other else [target] * len(numbers)
+                for number, value in zip(numbers, values, strict=True):
+                    some[number].append(value)
+            tries.append((self.bases[name], folds, some))
+        found = cross_validate(tries, min(max_terms, self.max_terms), self.fitting, self.n_threads)
+        for name, targets in wanted.items():
+            (paths,) = islice(found, 1)
+            self.after_step()
+            yield [
+                Trial(name, target, [path], folds.Y, folds.sample_weight, self.labels,
+                      loss=self.fitting.loss if target == "data" else None)
+                for target, path in zip(targets, paths, strict=True)
+            ]  # fmt: skip
+
+    def race(self, wanted: Mapping[str, Sequence[str]], max_terms: int, rivals: Sequence[Trial] = ()) -> list[Trial]:
+        """Cross-validate dictionaries for the first time; those that are clearly worse in the first folds are dropped.
+
+        Paths that have their smallest error early are not continued to `max_terms`. Trials are compared with each other
+        and with `rivals`; what is dropped is in `lost`.
+        """
+        (folds, *_), first, settings = self.folds, self.first_folds, self.settings
+        rest = [number for number in np.unique(folds.fold).tolist() if number not in first]
+        if not rest:
+            found = [trial for trials in self.try_dictionaries(wanted, max_terms, folds) for trial in trials]
+            return self.reported(found)
+        rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
+        for trials in self.try_dictionaries(wanted, short, folds, first):
+            for trial in trials:
+                longer = trial.on_rows(rows).improves(settings.growth_share)
+                started.append((self.extended(trial, max_terms) if longer else trial).on_rows(rows))
+        others = [one.on_rows(rows) for one in rivals]
+        kept = set(map(id, eliminate(started + others, settings.elimination_se, settings.simpler_se)))
+        self.lost.extend(self.reported([trial for trial in started if id(trial) not in kept]))
+        going = [trial for trial in started if id(trial) in kept]
+        found = []
+        for length in sorted({len(trial.losses) - 1 for trial in going}):
+            some = [trial for trial in going if len(trial.losses) - 1 == length]
+            names = dict.fromkeys(trial.name for trial in some)
+            wanted = {name: [trial.target for trial in some if trial.name == name] for name in names}
+            later = [trial for trials in self.try_dictionaries(wanted, length, folds, rest) for trial in trials]
+            for trial, other in zip(sorted(some, key=lambda t: list(names).index(t.name)), later, strict=True):
+                paths = trial.repeats[0].paths + other.repeats[0].paths
+                found.append(replace(other, repeats=[CrossValidatedPath(paths, length)]))
+        return self.reported(found)
+
+    def reported(self, trials: list[Trial]) -> list[Trial]:
+        """Report the smallest error of each trial, and return the trials."""
+        if self.report is not None:
+            for trial in trials:
+                k = int(trial.errors.argmin())
+                unit = "negative log-likelihood" if self.labels else "variance"
+                error = f"cross-validated error {trial.errors[k]:.4g} of the {unit} with {k} terms"
+                self.report(f"{trial.title}: {error}")
+        return trials
+
+    def repeat(self, trials: list[Trial], folds: list[Folds]) -> list[Trial]:
+        """Average trials with more repeats of cross-validation, on these folds."""
+        if not folds:
+            return trials
+        averaged = []
+        for name in dict.fromkeys(trial.name for trial in trials):
+            before = [trial for trial in trials if trial.name == name]
+            targets, lengths = [trial.target for trial in before], [len(trial.losses) - 1 for trial in before]
+            more: list[list[CrossValidatedPath]] = [[] for _ in before]
+            for one in folds:
+                (others,) = self.try_dictionaries({name: targets}, max(lengths), one)
+                for paths, other, length in zip(more, others, lengths, strict=True):
+                    paths.append(replace(other.repeats[0], max_terms=length))
+            averaged += [
+                replace(trial, repeats=trial.repeats + paths) for trial, paths in zip(before, more, strict=True)
+            ]
+        return self.reported(averaged)
+
+    def extended(self, trial: Trial, max_terms: int) -> Trial:
+        """Continue the paths of a trial to more terms."""
+        pairs, max_terms = zip(trial.repeats, self.folds, strict=False), min(max_terms, self.max_terms)
+        repeats = [extend(one, folds, max_terms, self.fitting, self.n_threads) for one, folds in pairs]
+        self.after_step()
+        return replace(trial, repeats=repeats)
+
+    def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
+        """Double paths until the chosen size is well below their length.
+
+        Those of other dictionaries grow with the best one if their errors are close, for ensembles.
+        """
+        share = self.settings.growth_share
+        while True:
+            place, size = choose(trials)
+            best = trials[place]
+            length = len(best.losses) - 1
+            if size < share * length or length >= self.max_terms:
+                return trials
+            kept, longer = [], []
+            for trial in trials:
+                close = trial.errors.min() <= self.settings.close_error * best.errors.min()
+                if trial is best or (trial.improves(share) and (close or trial.name == best.name)):
+                    longer.append(self.extended(trial, 2 * length))
+                else:
+                    kept.append(trial)
+            trials = kept + self.reported(longer)
+
+
+def try_first(search: Search, options: RecipeOptions, targets: list[str], length: int) -> list[Trial]:
+    """Cross-validate dictionaries and targets for the first time.
+
+    Hinges, steps and boosting as the target take most of the time. With "auto" they are tried only if there are enough
+    samples, and if boosting itself is about as accurate as the best of the others.
+    """
+
+    def trials_of(names: list[str], some: list[str], rivals: Sequence[Trial] = ()) -> list[Trial]:
+        wanted = {name: search.targets_of(name, some) for name in names}
+        wanted = {name: own for name, own in wanted.items() if own}
+        return search.race(wanted, length, rivals) if wanted else []
+
+    names, plain = list(search.bases), [target for target in targets if target not in REFERENCES]
+    if not isinstance(options.target, str) or not plain:
+        return trials_of(names, targets)
+    rough = [name for name in names if DICTIONARIES[name].rough and options.dictionary == "auto"]
+    others = [name for name in names if name not in rough]
+    if options.labels and options.loss is not None and {"data", "ridge"} <= set(plain):
+        # Paths of maximum likelihood take most of the time: the dictionary is chosen by ridge regression.
+        found = trials_of(others, ["ridge"])
+        best = min(found, key=lambda trial: float(trial.errors.min())).name
+        found += trials_of([name for name in others if name in ("linear", best)], ["data"], found)
+        targets = [target for target in targets if target != "data"]
+    else:
+        found = trials_of(others, plain)
+    enough = len(search.folds[0].X) >= search.settings.rough_rows
+    references = [target for target in targets if target in REFERENCES]
+    if enough and (rough or references) and search.favours_boosting(found):
+        found += trials_of(rough, targets, found)
+        found += trials_of(others, references, found)
+    return found

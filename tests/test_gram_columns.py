@@ -1,0 +1,171 @@
+"""Columns of G'G computed in passes for other terms: fewer passes, the same choices."""
+
+from __future__ import annotations
+
+import numpy as np
+import oracles
+import pytest
+import scipy.sparse as sp
+
+import termwise.design.files
+from termwise import RadialBasis, forward_path, memory_budget, open_rows
+from termwise.design import Dense, as_design
+from termwise.design.computed import ProductDesign
+from termwise.execution.local import local_blocks
+from termwise.selection import RULES
+from termwise.selection.engine import Settings, grow_path
+from termwise.selection.gram import GramCost
+
+CONTAINERS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "csc": sp.csc_array,
+    "float32": lambda G: G.astype(np.float32),
+    "blocks": np.asarray,
+}
+
+
+def correlated(n=150, p=40, seed=0):
+    """Autoregressive columns with means, and two outputs."""
+    rng = np.random.default_rng(seed)
+    G = rng.normal(size=(n, p))
+    for j in range(1, p):
+        G[:, j] += 0.8 * G[:, j - 1]
+    G += rng.normal(size=p)
+    return G, G[:, [3, 9]] @ [[1.0, 0.5], [-1.0, 0.5]] + rng.normal(size=(n, 2))
+
+
+def gaussians(n, p, width):
+    """A nearly singular dictionary."""
+    x = np.linspace(-2, 2, n)
+    return np.exp(-(((x[:, None] - np.linspace(-2, 2, p)) / width) ** 2)), np.sin(3 * x) + 0.1 * np.cos(40 * x)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_choices_do_not_depend_on_the_columns(rule, container, weighted, rng):
+    G, Y = correlated()
+    Y = np.sign(Y[:, 0] - Y[:, 0].mean()) if rule == "loo_error" else Y
+    options = {"rule": rule, "alpha": 1e-3, "max_terms": 10, "beta": 0.1}
+    options["sample_weight"] = rng.integers(0, 3, size=len(G)).astype(float) if weighted else None
+    options["block_rows"] = 40 if container == "blocks" else None
+    G = CONTAINERS[container](G)
+    plain = forward_path(G, Y, precompute=False, **options)
+    for columns in (1, 7):
+        path = forward_path(G, Y, precompute=columns, **options)
+        assert path.terms.tolist() == plain.terms.tolist()
+        tolerance = 1e-4 if container == "float32" else 1e-9
+        np.testing.assert_allclose(path.column("cost"), plain.column("cost"), rtol=tolerance)
+
+
+@pytest.mark.parametrize("penalty", ["weights", "orthogonal"])
+@pytest.mark.parametrize("rule", sorted(set(RULES) - {"loo_error"}))
+def test_ill_conditioned_choices_are_those_of_brute_force(rule, penalty):
+    """Products from G'G lose digits of columns that nearly depend on the chosen ones: these take a pass."""
+    for alpha in (0.0, 1e-6):
+        G, y = gaussians(40, 25, 0.7)
+        expected = oracles.forward(G, y, rule, alpha, 7, True, penalty)
+        for columns in (3, 24):
+            path = forward_path(
+                G, y, rule=rule, alpha=alpha, penalty=penalty, max_terms=7, precompute=columns, beta=1e-6
+            )
+            assert path.terms.tolist() == expected
+
+
+@pytest.mark.parametrize("options", [{"alpha": "reestimate"}, {"refine": "swap"}, {"include": [5, 30]}], ids=str)
+def test_columns_serve_every_model(options):
+    G, Y = correlated(seed=1)
+    paths = [forward_path(G, Y, rule="cost", max_terms=9, precompute=m, **options) for m in (False, 6)]
+    assert paths[0].terms.tolist() == paths[1].terms.tolist()
+    np.testing.assert_allclose(paths[0].coef(5)[0], paths[1].coef(5)[0], rtol=1e-7)
+
+
+def counted(G, y, rule, cost=None, **options):
+    """Terms of a path and the passes it took."""
+    rows = local_blocks(G, y[:, None], np.ones(len(y)), None, 40)
+    if cost is not None:
+        rows.gram_cost = cost
+    path = grow_path(rows, Settings(rule, 1e-6, **options), one_output=True)
+    return path.terms.tolist(), rows.passes
+
+
+def test_independent_columns_take_few_passes(rng):
+    """The limits are generous: it is five passes or six."""
+    G = rng.normal(size=(2000, 300))
+    for y in (rng.normal(size=2000), G[:, :15].sum(axis=1) + rng.normal(size=2000)):
+        for rule in ("cost", "loo"):
+            terms, passes = counted(G, y, rule, max_terms=30, precompute=False)
+            assert passes == 30
+            for precompute in ("auto", 15):
+                found, fewer = counted(G, y, rule, GramCost(15, 3.0), max_terms=30, precompute=precompute)
+                assert found == terms
+                assert fewer <= 8
+
+
+def test_columns_are_not_computed_where_they_are_not_used():
+    """In a Gaussian dictionary a term changes all preferences: plain passes, or all of G'G where that is less work."""
+    G, y = gaussians(1500, 400, 0.05)
+    vectors = []
+
+    class Counting(Dense):
+        def joint_products(self, u, chosen, weights):
+            vectors.append(1 + len(chosen))
+            return super().joint_products(u, chosen, weights)
+
+        def __getitem__(self, rows):
+            return self
+
+    for whole, most in ((np.inf, 24 + 2 * 15), (12.0, 2 * 16 + 2)):
+        vectors.clear()
+        terms, _ = counted(Counting(G), y, "cost", GramCost(15, 4.0, whole), max_terms=24, precompute="auto")
+        assert terms == counted(G, y, "cost", max_terms=24, precompute=False)[0]
+        assert sum(vectors) <= most
+
+
+def test_the_oldest_columns_are_overwritten(rng):
+    """With memory for eight columns, or for none."""
+    G, y = rng.normal(size=(80, 60)), rng.normal(size=80)
+    expected = forward_path(G, y, max_terms=30, precompute=False).terms.tolist()
+    assert forward_path(G, y, max_terms=30, precompute=1).terms.tolist() == expected
+    with memory_budget(1):
+        assert forward_path(G, y, max_terms=30, precompute=20).terms.tolist() == expected
+
+
+@pytest.mark.parametrize("rule", ["cost", "loo"])
+def test_few_passes_over_a_file(rule, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(termwise.design.files, "BLOCK_BYTES", 8 * 90 * 300)  # four blocks
+    G = rng.normal(size=(1200, 90))
+    y = G[:, :10].sum(axis=1) + rng.normal(size=1200)
+    np.save(tmp_path / "rows.npy", G)
+    passes = {}
+    for precompute in (False, 8, "auto"):
+        data = open_rows(tmp_path / "rows.npy")
+        path = forward_path(data, y, rule=rule, max_terms=24, precompute=precompute)
+        assert path.terms.tolist() == forward_path(G, y, rule=rule, max_terms=24, precompute=False).terms.tolist()
+        passes[precompute] = data.passes
+    assert passes[False] >= 25
+    assert passes[8] <= 12
+    assert passes["auto"] <= 6
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_designs_compute_columns_in_a_pass(weighted, rng):
+    X, u = rng.normal(size=(60, 3)), rng.normal(size=60)
+    weights = rng.uniform(1, 2, size=60) if weighted else None
+    S = rng.normal(size=(60, 4))
+    designs = [
+        as_design(S),
+        as_design(S.astype(np.float32)),
+        as_design(sp.csc_array(S)),
+        as_design(S).shifted(np.array([0.0, 2.0, 0.0, 0.0])),
+        RadialBasis(width=2.0).fit(X).design(X),
+        ProductDesign(S, np.array([0, 0, 1, 3]), np.array([1, 2, 3, 3])),
+    ]
+    for design in map(as_design, designs):
+        G = design.columns(slice(None))
+        chosen = np.array([3, 1])
+        right = np.column_stack([u, G[:, chosen] * (1 if weights is None else weights[:, None])])
+        tolerance = 1e-4 if design.dtype == np.float32 else 1e-10
+        np.testing.assert_allclose(design.joint_products(u, chosen, weights), right.T @ G, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(design.joint_products(u, chosen[:0], weights)[0], G.T @ u, rtol=0, atol=tolerance)
