@@ -491,7 +491,7 @@ def test_products_are_tried_where_they_can_be_afforded(rng):
     assert names[70] == ["linear", "additive", "hinges", "steps", "smooth", "relevant"]
 
 
-@pytest.mark.parametrize(("n", "repeats", "length"), [(60, 2, 10), (160, 2, 10), (800, 1, 20)])
+@pytest.mark.parametrize(("n", "repeats", "length"), [(60, 2, 10), (160, 2, 20), (800, 1, 20)])
 def test_few_samples_are_cross_validated_repeatedly_and_with_short_paths(n, repeats, length, rng, capsys):
     X = rng.normal(size=(n, 10))
     model = TermwiseRegressor(1, dictionary="additive", target="data", verbose=1).fit(X, X[:, 0])

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 CACHE_SHARE = 0.06  # of the size of G that cached directions may take
-CACHE_BYTES = 1 << 24  # that they may take whatever the size of G
+CACHE_BYTES = 1 << 25  # that they may take whatever the size of G
 CACHE_IDLE = 4  # steps after which a direction that was not needed is dropped
 TILE_ENTRIES = 1 << 17  # of directions that are processed at a time: they stay in a core's cache
 

@@ -1,14 +1,19 @@
 """Exact leave-one-out selection in one pass over the data: bound, tighten, verify.
 
-With `beta = c / den` and `w = 1 / leverage_gap^2` a candidate's leave-one-out error is
+With `beta = c / den`, `w = 1 / leverage_gap^2` and `u = w / leverage_gap` a candidate's leave-one-out error is
 
     e = sum ((r - beta v) / (leverage_gap - v^2 / den))^2
+      >= sum w (r - beta v)^2 + 2 / den sum u (r - beta v)^2 v^2                                  (bound 2)
       >= sum w r^2 - 2 beta (w r)'v + beta^2 min(w) v'v                                           (bound 1)
       >= sum w r^2 - 2 beta w0 r'v - 2 |beta| |(w - w0) r| |v| + beta^2 min(w) v'v,  any w0       (bound 0)
 
-because a term only shrinks the leverage gap, and by Cauchy-Schwarz. `v'v` and `r'v` are driver statistics, so bound 0
-is free. A few candidates are verified exactly for an incumbent; the survivors' bounds are tightened; the rest is
-verified in ascending order of its bound until the next bound exceeds the incumbent. Several outputs add up.
+because a term only shrinks the leverage gap, since `1 / (1 - x)^2 >= 1 + 2 x`, and by Cauchy-Schwarz. `v'v` and `r'v`
+are driver statistics, so bound 0 is free. It leaves candidates within a few noise variances of the best: beyond the
+signal these are many. Bound 2 differs from the error by the square of the leverage, and leaves one or two.
+
+A few candidates are verified exactly for an incumbent; the survivors' bounds are tightened, by bound 2 where directions
+are cached (see `directions`), else by bound 1; the rest is verified in ascending order of its bound until the next
+bound exceeds the incumbent. All bounds are differences from the error of the model so far. Several outputs add up.
 """
 
 from __future__ import annotations
@@ -146,7 +151,7 @@ class LooRule(Rule):
     def _many_survive(self, state: State) -> bool:
         """Whether a pass over the squares of G pays; what it bounds is weaker the more terms there are to a sample."""
         if self.cache is None or not self.cache.enabled:  # survivors are verified, which costs more than bound 2
-            return self.n_survivors > self.options.many_survivors * MANY_VERIFIED
+            return self.n_survivors > min(self.options.many_survivors, 1.0) * MANY_VERIFIED
         many = self.options.many_survivors * self.cache.capacity
         return self.n_survivors > many * (1 + (ROWS_PER_TERM * state.k / state.n_rows) ** 2)
 
@@ -160,7 +165,8 @@ class BoundNumbers(NamedTuple):
     alpha: Array  # (1,)
     two_w0: Array  # (1,)
     deviation: Array  # (3,) coefficients that make `4 |(w - w0) r|^2` of the sums over the rows
-    rounding: Array  # (q, 1) length of the targets times the relative error of products with G
+    lengths: Array  # (q, 1) of the targets
+    rounding: Array  # (1,) share of the lengths of both vectors by which products with G are off
 
 
 class LooBounds:
@@ -178,8 +184,9 @@ class LooBounds:
         w0 = moments.w0  # any is valid, and that of the moments last read needs no wait for the device
         deviation = np.array([4 * w0 * w0, -8 * w0, 4 * (1 + LOO_DEVIATION_ROUNDING)])
         centred = np.maximum(state.yy - np.sum(state.zy[: state.intercept] ** 2, axis=0), 0.0)
-        rounding = LOO_BOUND_ULPS * float(np.finfo(state.rows.dtype).eps) * np.sqrt(centred)[:, None]
-        numbers = BoundNumbers(np.array([state.alpha]), np.array([2 * w0]), deviation, rounding)
+        rounding = LOO_BOUND_ULPS * float(np.finfo(state.rows.dtype).eps)
+        alpha, two_w0, share = (np.array([number]) for number in (state.alpha, 2 * w0, rounding))
+        numbers = BoundNumbers(alpha, two_w0, deviation, centred[:, None] ** 0.5, share)
         count = min(count, state.rows.n_candidates)
         arrays = (count, state.eligible, state.sums, state.table)
         if block is None or extra is not None:
@@ -217,7 +224,11 @@ class LooBounds:
             self.values = put_at(self.values, alive, tight)
 
     def screen(self, best: float, cache: DirectionCache, threshold: int) -> None:
-        """Replace bound 0 by bound 2 for candidates that may be better than the best, unless they are few."""
+        """Replace bound 0 by bound 2 for candidates that may be better than the best, unless they are few.
+
+        Sums are of directions in float32, as shares of `|g|`: their products are off by a share of the lengths of both
+        vectors. `beta^2 sum u v^4`, which only adds to the error, is left out.
+        """
         alive = self._alive(best)
         if len(alive) > cache.capacity + len(self.values) // MANY_COLUMNS:
             self.tighten(best, cache.capacity)
@@ -235,7 +246,8 @@ class LooBounds:
             den, v = state.den[batch] * cache.scale[batch] ** 2, state.vv[batch] ** 0.5 * cache.scale[batch]
             skew = 2 * beta * skew
             own = energy - skew.sum(axis=0) - rounding / v * (energy + np.abs(skew).sum(axis=0))
-            first = state.moments.gap**-2 * size * size - 2 * (beta * along + rounding * np.abs(beta) * lengths)
+            first = state.moments.gap**-2 * (size * size - rounding * beta * beta)
+            first -= 2 * (beta * along + rounding * np.abs(beta) * lengths)
             values[batch] = np.maximum(values[batch], first.sum(axis=0) + 2 / den * np.maximum(own, 0.0))
 
     def _alive(self, best: float) -> Indices:
@@ -250,8 +262,9 @@ def bound_candidates(
     """Bound 0 of all candidates, less `sum w r^2`; then `beta`, `|beta| |v|` and den.
 
     Products with G are off by a share of the lengths of both vectors, `|g|` and at most `|y|`, whatever is left of them
-    beside the model. Bound 0 allows for that. It is a difference from `sum w r^2`, whose own rounding is that of
-    float64: rounding in float32 must stay below the change of the error by a term, which is 1/n of the error.
+    beside the model, and `beta^2 v'v` by a share of `beta^2 |g|^2`. Bound 0 allows for that. It is a difference from
+    `sum w r^2`, whose own rounding is that of float64: what a term changes is 1/n of that sum, less than its rounding
+    in float32.
 
     Last are the places of the smallest bounds, and these bounds with the statistics of the candidates there.
     """
@@ -263,7 +276,8 @@ def bound_candidates(
     size = xp.abs(beta) * at_least(table[2 * q + 1, :], 0.0) ** 0.5
     drop = numbers.two_w0 * beta
     losses = less_product(size * (w_min * size - slope[:, None]), drop, table[q : 2 * q, :])
-    losses = less_product(losses, xp.abs(drop) * numbers.rounding, table[2 * q + 3, :] ** 0.5)
+    g = table[2 * q + 3, :] ** 0.5
+    losses = less_product(losses, xp.abs(drop) * (numbers.rounding * g), numbers.lengths + xp.abs(beta) * g)
     bound = put(sum_outputs(losses), excluded, np.inf)
     places, least = smallest(bound, count)
     found = xp.concat([as_float64(places)[None, :], least[None, :], at(table, places, axis=1)])
