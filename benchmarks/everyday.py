@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def main() -> None:
             X, fresh = rng.uniform(size=(n, d)), rng.uniform(size=(FRESH, d))
             y, truth = (function(Z) + noise * rng.normal(size=len(Z)) for Z in (X, fresh))
             for method, model in {"TermwiseRegressor": TermwiseRegressor(), **peers()}.items():
-                timing = best_of(lambda model=model, X=X, y=y: model.fit(X, y), options.repeats if n < 10_000 else 1)
+                timing = best_of(partial(model.fit, X, y), options.repeats if n < 10_000 else 1)
                 error = float(np.mean((model.predict(fresh) - truth) ** 2) / truth.var())
                 terms = {"terms": model.n_terms_} if method == "TermwiseRegressor" else {}
                 emit(benchmark="everyday", size=size, n=n, d=d, function=name, method=method, **timing,
