@@ -861,7 +861,7 @@ def test_bench_prints_json_lines():
 def test_bench_refuses_an_unknown_name():
     result = invoke("bench", "nope")
     assert result.exit_code == 2
-    assert "must be 'all' or one of dask_scaling, forward, fresh, gpu, hagiwara," in words(result)
+    assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, hagiwara," in words(result)
     assert "hagiwara2011, hong, out_of_core, predict, recipe, ridge, streamed, tables, trust, got" in words(result)
 
 
