@@ -20,6 +20,7 @@ RowIndex = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
+FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities of GPUs for data centres
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
 
 
@@ -152,6 +153,11 @@ def put(x: Array, where: Array, number: float) -> Array:
     return xp.where(where, xp.asarray(number, dtype=x.dtype, device=array_api_compat.device(x)), x)
 
 
+def put_into(x: Array, where: Array, number: float) -> Array:
+    """`put`, in place if possible: for an array that nothing else needs."""
+    return x.masked_fill_(where, number) if array_api_compat.is_torch_array(x) else put(x, where, number)
+
+
 def put_at(x: Array, places: Array, values: Array) -> Array:
     """Assign values at some positions of the first axis of x, in place if possible; return x."""
     if isinstance(x, np.ndarray):
@@ -193,6 +199,14 @@ def take_off_product(x: Array, a: Array, b: Array) -> None:
         x -= a * b
 
 
+def take_off_matmul(x: Array, A: Array, B: Array) -> None:
+    """`x -= A @ B`, in place."""
+    if array_api_compat.is_torch_array(x):
+        x.addmm_(A, B, alpha=-1)
+    else:
+        x -= A @ B
+
+
 def contiguous(A: Array) -> Array:
     """A as a contiguous array, in row-major order if the library has memory layouts."""
     return np.ascontiguousarray(A) if isinstance(A, np.ndarray) else A
@@ -205,7 +219,8 @@ def at(x: Array, places: Any, axis: int = 0) -> Array:
     if isinstance(x, np.ndarray):
         return x[places] if axis == 0 else x[:, places]
     if array_api_compat.is_torch_array(x):  # the standard's take would synchronise to check for negative indices
-        return x.index_select(axis, from_host(places, x))
+        places = from_host(places, x)
+        return x.index_select(0, places) if axis == 0 else x[:, places]  # which is faster along rows
     return namespace(x).take(x, from_host(places, x), axis=axis)
 
 
@@ -223,7 +238,10 @@ def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
     if isinstance(A, np.ndarray) and A.dtype == np.float64:
         return np.einsum("ij,ij->j", A, A)
-    xp, total = namespace(A), zeros((A.shape[1],), A)
+    xp = namespace(A)
+    if array_api_compat.is_torch_array(A):
+        return xp.linalg.vector_norm(A, axis=0, dtype=xp.float64) ** 2  # without a copy in float64
+    total = zeros((A.shape[1],), A)
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
         total += np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else xp.sum(X * X, axis=0)
@@ -276,6 +294,15 @@ def free_on_device(x: Array) -> int | None:
     if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
         return int(namespace(x).cuda.mem_get_info(x.device)[0])
     return int(x.device.mem_info[0]) if array_api_compat.is_cupy_array(x) else None
+
+
+def has_fast_float64(x: Array) -> bool:
+    """Whether x is on a GPU that computes in float64 at half the rate of float32, as those of data centres do."""
+    if array_api_compat.is_torch_array(x) and x.is_cuda:
+        return namespace(x).cuda.get_device_capability(x.device) in FAST_FLOAT64
+    if array_api_compat.is_cupy_array(x):
+        return tuple(map(int, (x.device.compute_capability[:-1], x.device.compute_capability[-1]))) in FAST_FLOAT64
+    return False
 
 
 def running_sums(x: Array, axis: int) -> Array:

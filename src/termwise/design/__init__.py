@@ -9,6 +9,7 @@ all are one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
 FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
+GRAM_STRIPS = 4  # of columns of `G'G` on a device, which saves three eighths of the product ...
+MIN_STRIPED = 512  # ... from this many columns on
 
 
 class Design(ABC):
@@ -80,6 +83,10 @@ class Design(ABC):
                 G *= (weights[rows] ** 0.5)[:, None]
             total += G.T @ G
         return total
+
+    def gram_and_products(self, weights: Array | None, u: Array) -> tuple[Array, Array]:
+        """`G' diag(w) G` and `G' u`."""
+        return self.gram(weights), self.products(u)
 
     def _centred_sums(self, power: int, sums: Array, weights: Array, means: Array) -> Array:
         """Centre power sums: squares as a difference, fourth powers from above by the triangle inequality."""
@@ -168,8 +175,26 @@ class Dense(Design):
 
     def gram(self, weights: Array | None) -> Array:
         """`G' diag(w) G` by one product."""
+        if not isinstance(self.G, np.ndarray):
+            return self.gram_and_products(weights, zeros((self.shape[0], 0), self.G))[0]
         G = self.G if weights is None else self.G * as_type(weights**0.5, self.G.dtype)[:, None]
         return as_float64(G.T @ G)
+
+    def gram_and_products(self, weights: Array | None, u: Array) -> tuple[Array, Array]:
+        """`G' diag(w) G` and `G' u`; of other libraries in float64, of which the upper triangle is computed."""
+        if isinstance(self.G, np.ndarray):
+            return super().gram_and_products(weights, u)
+        xp, p = namespace(self.G), self.shape[1]
+        total, along = zeros((p, p), self.G), zeros((p, u.shape[1]), self.G)
+        edges = np.linspace(0, p, GRAM_STRIPS + 1).astype(int).tolist() if p >= MIN_STRIPED else [0, p]
+        strips = [slice(i, j) for i, j in pairwise(edges)]
+        for rows in row_blocks(*self.shape, self.G):
+            G = as_float64(self.G[rows, :])
+            along += G.T @ u[rows, :]
+            G = G if weights is None else G * (weights[rows] ** 0.5)[:, None]
+            for strip in strips:
+                total[strip, strip.start :] += G[:, strip].T @ G[:, strip.start :]
+        return xp.triu(total) + xp.triu(total, k=1).T, along
 
 
 class Sparse(Design):

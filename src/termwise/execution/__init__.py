@@ -23,7 +23,7 @@ from termwise.selection.engine import Callback, Settings, grow_path
 from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Rule
 
-MAX_RESERVE = 64  # columns of Z that memory is allocated for at first
+MAX_RESERVE = 128  # columns of Z that memory is allocated for at first
 
 
 def forward_path(
@@ -184,7 +184,7 @@ def select_terms_on_cluster(
 
 def _reserve(settings: Settings) -> int:
     """Columns of Z to allocate memory for."""
-    return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE) + 1)
+    return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE // 2) + 1)
 
 
 def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
@@ -204,8 +204,8 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray,
         check_consistent_length(np.empty(design.shape[0]), y)
     weights = check_counts(sample_weight, len(y))
     check_total(weights)
-    Y, used, design = as_columns(y), np.flatnonzero(weights), beyond_memory(design)
-    if len(used) < len(y):
+    Y, design = as_columns(y), beyond_memory(design)
+    if sample_weight is not None and len(used := np.flatnonzero(weights)) < len(y):
         rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
         design, Y, weights = rows, Y[used], weights[used]
     like = getattr(design, "like", design)

@@ -6,20 +6,26 @@ All graph capture is in this module. It decides
 - what that requires: arrays keep their address (`captured` is cleared when one was reallocated) and their shape
   (`fixed_shapes`; the memory of Z starts as zeros);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
-  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`).
+  update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
+- how far: for rule "loo", `STEPS_AHEAD` rounds of `selection.run_ahead`, each of which chooses and appends a term, are
+  replayed between two looks of the host, and as many are queued while it looks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import array_api_compat
 import numpy as np
+from numpy.typing import NDArray
 
 from termwise._arrays import Array, namespace
 from termwise.selection.blocks import Launcher
 
+STEPS_AHEAD = 8  # rounds, which take a few milliseconds: the host needs less to read and record them
 _WARMED_UP: set[Any] = set()  # functions, with shapes and dtypes, whose libraries are initialised
 
 
@@ -27,6 +33,11 @@ def launcher_for(like: Array) -> Launcher:
     """A launcher for arrays of this library and device."""
     captures = array_api_compat.is_torch_array(like) and like.is_cuda
     return CudaGraphs() if captures else Launcher()
+
+
+def steps_ahead_of(like: Array) -> int:
+    """How many rounds of `selection.run_ahead` the host lets a device run between two looks at the results."""
+    return STEPS_AHEAD if array_api_compat.is_torch_array(like) and like.is_cuda else 0
 
 
 class CudaGraphs(Launcher):
@@ -42,11 +53,38 @@ class CudaGraphs(Launcher):
         if key not in self.captured:
             kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
             signature = (function, *kinds, *shapes)
-            moved = any(graph.function is function for graph in self.captured.values())  # its arrays, and may again
+            options = [x for x in flat if isinstance(x, int)]
+            moved = (function, options) in [(g.function, g.options) for g in self.captured.values()]  # and may again
             warm_up = moved or signature not in _WARMED_UP
             self.captured[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
+            self.captured[key].options = options
             _WARMED_UP.add(signature)
         return self.captured[key](numbers)
+
+    def read(self, x: Array) -> Callable[[], NDArray]:
+        """Copy an array to pinned memory behind the launches so far; later ones need not wait for the host."""
+        xp = namespace(x)
+        host, copied = xp.empty(x.shape, dtype=x.dtype, pin_memory=True), xp.cuda.Event()
+        host.copy_(x, non_blocking=True)
+        copied.record()
+
+        def wait() -> NDArray:
+            copied.synchronize()
+            return host.numpy()
+
+        return wait
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage: to free another graph would invalidate a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class CapturedFunction:
@@ -71,13 +109,14 @@ class CapturedFunction:
         )
         self.numbers, self.sent = self.xp.empty_like(self._sent, device=like.device), self._sent.numpy()
         self.host = self._read.numpy() if read else None
+        self.options: list[int] = []  # arguments other than arrays
         self.graph: Any = None
         self.result: Any = None
 
     def __call__(self, numbers: tuple[Any, ...]) -> Any:
         """Replay the graph with these numbers."""
-        # indices travel bit by bit
-        np.concatenate([v.ravel().view(np.float64) for group in numbers for v in group], out=self.sent)
+        if numbers:  # indices travel bit by bit
+            np.concatenate([v.ravel().view(np.float64) for group in numbers for v in group], out=self.sent)
         if self.warm_up:
             self.warm_up, self.result = False, self._run()
         else:
@@ -85,7 +124,7 @@ class CapturedFunction:
                 cuda = self.xp.cuda
                 self.graph, stream, current = cuda.CUDAGraph(), cuda.Stream(), cuda.current_stream()
                 stream.wait_stream(current)
-                with cuda.stream(stream):
+                with cuda.stream(stream), without_collection():
                     self.graph.capture_begin()
                     self.result = self._run()
                     self.graph.capture_end()
@@ -98,7 +137,8 @@ class CapturedFunction:
 
     def _run(self) -> Any:
         """Copy the numbers to the device, call the function, and copy the last result back."""
-        self.numbers.copy_(self._sent, non_blocking=True)
+        if self.groups:
+            self.numbers.copy_(self._sent, non_blocking=True)
         groups, start = [], 0
         for kind, shapes in self.groups:
             parts = []

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, at, is_foreign, namespace
+from termwise._arrays import Array, at, has_fast_float64, is_foreign, namespace
 from termwise._memory import budget
 from termwise.design import Dense, Design
 from termwise.design.computed import KernelDesign
 from termwise.design.files import BlockReader, FileBlock, RowFile
-from termwise.execution.cuda_graphs import launcher_for
+from termwise.execution.cuda_graphs import launcher_for, steps_ahead_of
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
@@ -41,8 +41,9 @@ class LocalBlocks(Executor):
         self.caches_directions = not is_foreign(first.Y)
         self.min_work = HOST_WORK if self.caches_directions else DEVICE_WORK
         self.device_block = first if len(blocks) == 1 and not self.caches_directions else None
+        self.steps_ahead = 0 if self.device_block is None else steps_ahead_of(first.Y)
         self.launcher = first.launcher if self.device_block is not None else type(first.launcher)()
-        self.gram_cost = gram_cost(first.G, sum(self.lengths), foreign=not self.caches_directions, reader=reader)
+        self.gram_cost = gram_cost(first.G, sum(self.lengths), first.Y, reader)
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Iterator[Any]:
         """Call the function on one block after the other, as the results are consumed: there may be many."""
@@ -75,20 +76,23 @@ class LocalBlocks(Executor):
         return ModelRows(Z, Y, weights, weights**0.5)
 
 
-def gram_cost(G: Design, n: int, foreign: bool, reader: BlockReader | None) -> GramCost:
-    """What columns of `G'G` cost, as measured on two cores.
+def gram_cost(G: Design, n: int, Y: Array, reader: BlockReader | None) -> GramCost:
+    """What columns of `G'G` cost, as measured on two cores and on GPUs.
 
     A pass over a matrix beyond the caches is bound by memory: a product with sixteen vectors takes the time of three
     with one in float64 and four in float32, and the whole product that of p / 18. Evaluating radial functions or
     reading a file takes longer than the products: there 31 and 64 columns cost half a pass. On a device a pass is
-    launched as one graph.
+    launched as one graph, and the whole product, in float64, takes the time of p / 24 passes, where float64 is fast
+    that of p / 64, and of p / 40 in float32.
     """
     p = G.shape[1]
     fits, double = p <= min(n, MAX_GRAM_COLUMNS), G.dtype == np.float64
     if reader is not None:
         slots = min(64, len(reader.owners))
         return GramCost(slots, 1 + slots / 128, p / 128 if fits else np.inf)
-    if foreign:
+    if is_foreign(Y):
+        if fits and isinstance(G, Dense) and has_fast_float64(Y):
+            return GramCost(whole=p / 64 if double else p / 40)
         return GramCost(whole=p / 24 if fits and double else np.inf)
     if n < MIN_GRAM_ROWS or n * p < MIN_GRAM_ENTRIES:
         return GramCost(whole=p / 18 if fits and double and isinstance(G, Dense) else np.inf)

@@ -95,6 +95,11 @@ class Launcher:
         result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
 
+    def read(self, x: Array) -> Callable[[], NDArray]:
+        """Start to copy an array to the host, as it is now; the function that is returned waits for the copy."""
+        values = np.array(to_host(x))
+        return lambda: values
+
 
 class Executor(ABC):
     """Row blocks, wherever they live; the shape of the problem is known without calling them."""
@@ -105,6 +110,7 @@ class Executor(ABC):
     lengths: Sequence[int]  # rows of every block
     launcher: Launcher = Launcher()  # for functions of the driver's arrays
     device_block: RowBlock | None = None  # the only block, if it is on a device: then one launch may span both
+    steps_ahead: int = 0  # rounds of `run_ahead` between two looks of the host; 0: the host decides every step
     caches_directions: bool = True  # whether columns are expensive enough to cache those of runners-up
     min_work: int  # samples times candidates below which verifying fewer at a time would not be faster
     reader: BlockReader | None = None  # of a file, which can cache columns that may be needed soon
@@ -287,9 +293,11 @@ class RowBlock:
     def initial_products(self, gram: bool) -> PartialSums:
         """`|g|^2` and `G' [Z, r]` of the model without terms, and `G'G` if it is to be computed: one pass."""
         xp = namespace(self.Y)
-        G = self.gram() if gram else zeros((0, 0), self.Y)
-        squares = xp.linalg.diagonal(G) if gram else self.G.power_sums(2, self.weights)
-        return PartialSums((squares, self.products(xp.concat([self.Z, self.r], axis=1)), G))
+        u = self.scale(xp.concat([self.Z, self.r], axis=1))
+        if gram:
+            G, along = self.G.gram_and_products(self.weights, u)
+            return PartialSums((xp.linalg.diagonal(G), along, G))
+        return PartialSums((self.G.power_sums(2, self.weights), self.G.products(u), zeros((0, 0), self.Y)))
 
     def gram(self) -> Array:
         """`G'G` of the scaled columns."""
@@ -342,10 +350,10 @@ class RowBlock:
             return PartialSums((z[:0], sums))
         return PartialSums((self.G.joint_products(self.scale(z), fetched, self.weights), sums))
 
-    def reserve_column(self) -> None:
-        """Extend the memory of Z if it is full."""
-        if self.k == self.Zt.shape[0]:
-            more = zeros((max(MIN_RESERVE, self.k // 2), self.Zt.shape[1]), self.Y)
+    def reserve_column(self, count: int = 1) -> None:
+        """Extend the memory of Z if there is none for `count` more columns."""
+        if self.k + count > self.Zt.shape[0]:
+            more = zeros((max(MIN_RESERVE, count, self.k // 2), self.Zt.shape[1]), self.Y)
             self.Zt = namespace(more).concat([self.Zt, more])
             self.launcher.captured.clear()
 

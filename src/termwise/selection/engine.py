@@ -36,6 +36,7 @@ from termwise.selection.rules import (
     Rule,
     SseRule,
 )
+from termwise.selection.run_ahead import RunAhead
 from termwise.selection.state import State
 
 Callback = Callable[[SelectionPath], bool | None]
@@ -228,6 +229,9 @@ class PathBuilder:
         needed = settings.criterion == "tcr" and settings.patience is not None
         read = callback is not None and not is_foreign(state.s)
         self.defers_correlations = not (needed or read or reestimated)
+        plain = settings.refine is None and settings.constraints is None and not reestimated
+        if rows.steps_ahead and plain and isinstance(rule, LooRule) and p > 1:
+            state.run_ahead = RunAhead(state, self.limit, correlate=needed)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""

@@ -54,6 +54,7 @@ class GramColumns:
         self.cost = cost._replace(columns=min(cost.columns, p - 1, most // 2))
         self.max_terms = np.inf if max_terms is None else max_terms
         self.values: Array = None  # (capacity, p)
+        self.whole: Array = None  # all columns, in the order of the candidates, if they were computed at once
         self.slot = np.full(p, -1)  # row of every candidate's column, -1 if it is not stored
         self.owners = np.full(min(p, CAPACITY * self.cost.columns, most), -1)  # the candidate of every row
         self.next_row = 0
@@ -73,7 +74,8 @@ class GramColumns:
 
     def set_whole(self, values: Array) -> None:
         """Store all columns."""
-        self.values, self.slot = values, np.arange(len(self.slot))
+        self.values = self.whole = values
+        self.slot = np.arange(len(self.slot))
         self.owners = self.slot
 
     def count(self, j: int, scores: Array | None) -> None:

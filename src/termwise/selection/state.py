@@ -37,11 +37,13 @@ from termwise._arrays import (
     empty,
     fetch,
     from_host,
+    is_foreign,
     namespace,
     put,
     put_at,
     send,
     smallest,
+    take_off_matmul,
     to_host,
     zeros,
 )
@@ -51,6 +53,7 @@ from termwise._numerics import (
     DEPENDENT_COLUMN_FLOAT32,
     EQUAL_ENTRIES_ULPS,
     FEW_DIGITS,
+    FLOAT64,
     GRAM_SHARE,
     LEVERAGE_GAP_MIN,
     OFFSET_SHARE,
@@ -110,6 +113,20 @@ class CandidateStats(NamedTuple):
         return CandidateStats(*(part[..., places] for part in self))  # type: ignore[arg-type]
 
 
+class TakenTerm(NamedTuple):
+    """A term that a device appended ahead of the host, see `run_ahead`."""
+
+    candidate: int
+    score: float
+    verified: int
+    correlation: float | None  # see `State.correlations`
+    scales: Floats  # (2,) length and den
+    vv: float
+    c: Floats  # (q,)
+    sums: Floats  # over the rows, of the model with the term
+    amounts: Floats  # (k, ..) its part along Z
+
+
 class State:
     """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
 
@@ -118,6 +135,8 @@ class State:
     """
 
     prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
+    run_ahead: Any = None  # `run_ahead.RunAhead`, if a device takes terms ahead of the host
+    _taken: TakenTerm | None = None  # the newest term, if a device took it
 
     def __init__(
         self,
@@ -288,6 +307,10 @@ class State:
 
     def append(self, j: int) -> bool:
         """Append candidate j to the model; False, and nothing done, if it turns out to depend on the others."""
+        self._taken = None if self.run_ahead is None else self.run_ahead.hand_over(j)
+        if self._taken is not None:
+            self._append_taken(self._taken)
+            return True
         stats = self._fetched
         if stats is None or j not in stats.numbers:
             stats = self.fetch_candidates(np.array([j]))[0]
@@ -332,8 +355,12 @@ class State:
         return gram.owners[:0] if scores is None else gram.request(j, scores, n_terms)
 
     def _keeps_digits(self, one: CandidateStats, square: float) -> bool:
-        """Whether products of a new column of this squared length can be computed from `G'G` without losing digits."""
-        return bool(square >= GRAM_SHARE[self.rows.dtype] * one.raw)
+        """Whether products of a new column of this squared length can be computed from `G'G` without losing digits.
+
+        On a device all of `G'G` is in float64, whatever the type of G.
+        """
+        double = self.gram.whole is not None and is_foreign(self.s)
+        return bool(square >= GRAM_SHARE[FLOAT64 if double else self.rows.dtype] * one.raw)
 
     def _append(
         self, one: CandidateStats, column: Floats, below: Floats, direct: bool, fetched: Indices | None
@@ -369,20 +396,42 @@ class State:
         self._fetched = self.scores = None
         self._extend_factors(column, below, c, vv, new.scales, self.alpha)
 
+    def _append_taken(self, term: TakenTerm) -> None:
+        """Append a term to the factors; the rows and the statistics of all candidates have it already."""
+        column, block = term.amounts[: self.k], self.rows.device_block
+        self._extend_factors(column, -self.B @ column, term.c, term.vv, term.scales, self.alpha)
+        self.set_moments(term.sums)
+        assert block is not None
+        block.k += 1
+        self.rows.passes += self.gram.whole is None
+        self._fetched = self.scores = None
+        self.chosen.append(term.candidate)
+
+    @property
+    def candidates(self) -> CandidateArrays:
+        """Arrays as long as the candidates; t comes from a pass over the data unless there is all of `G'G`."""
+        whole = self.gram.whole
+        return CandidateArrays(self._t if whole is None else whole, self.eligible, self._table)
+
+    def reserve_terms(self, count: int) -> None:
+        """Extend the memory of T, if it is for fewer than `count` columns of the model."""
+        rows = self._table.shape[0] - 2 * self.q - FIXED_ROWS
+        if rows < count:
+            more = zeros((max(T_RESERVE, count - rows, rows), self._table.shape[1]), self._table)
+            self._set_table(namespace(more).concat([self._table, more]))
+            self.rows.launcher.captured.clear()
+
     def _change(self, one: CandidateStats, column: Floats, b: Floats, length: float) -> StatisticsChange:
         """Coefficients of `update`: changes linear in t, in `z'v = t + b'B T`, in t^2 and in `t z'v`.
 
         Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
         """
         k, q, place = self.k, self.q, 2 * self.q + FIXED_ROWS + self.k
-        if place == self._table.shape[0]:
-            more = zeros((max(T_RESERVE, k), self._table.shape[1]), self._table)
-            self._set_table(namespace(more).concat([self._table, more]))
-            self.rows.launcher.captured.clear()
+        self.reserve_terms(k + 1)
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
         width = self.table.shape[0] - 2 * q - FIXED_ROWS
-        mix, change = np.zeros((3, max(width, k + 1))), np.zeros((2 * q + 2, 4))
-        mix[:2, k], mix[1, :k], mix[2, :k] = 1, b @ self.B, column
+        mix, change = np.zeros((2, width)), np.zeros((2 * q + 2, 4))
+        mix[0, :k], mix[1, :k] = column, b @ self.B
         change[:q, 0], change[2 * q, 2] = zy, 1
         if self.orthogonal:
             change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
@@ -414,9 +463,13 @@ class State:
         Before a term a candidate had the residual square `s + sum of t^2` over this term and those after it, of which
         the first `t^2` lies along the new z.
         """
-        xp, T = namespace(self.s), self.T[self.k - n_newest : self.k, :]
-        t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest))), self.s)
-        before = self.s + as_type(later, t2.dtype) @ t2
+        if self._taken is not None and self._taken.correlation is not None and n_newest == 1:
+            return np.array([self._taken.correlation])
+        ahead = 0 if self.run_ahead is None else self.run_ahead.finish(self)  # terms that a device has taken since
+        first = 2 * self.q + FIXED_ROWS + self.k - n_newest
+        xp, T = namespace(self.s), self._table[first : first + n_newest + ahead, :]
+        t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest + ahead))), self.s)
+        before, t2 = self.s + as_type(later, t2.dtype) @ t2, t2[:n_newest, :]
         chosen = from_host(np.array(self.chosen[-n_newest:]), self.s)[:, None]
         numbers = from_host(np.arange(t2.shape[1]), self.s)[None, :]
         others = (before > self._table[2 * self.q + 4, :]) & (numbers != chosen)
@@ -535,7 +588,7 @@ class StatisticsChange(NamedTuple):
 
     places: Array  # (3,) row of the table for t, row of the candidate's column of `G'G`, candidate
     length: Array  # (1,)
-    mix: Array  # (3, k + 1) coefficients of T for t, for `z'v`, and of the candidate's part along Z
+    mix: Array  # (2, k) coefficients of T: the candidate's part along Z, and for `z'v - t`
     change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
 
 
@@ -548,15 +601,19 @@ def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColum
     sums[...] = found.values
 
 
-def update(arrays: CandidateArrays, numbers: StatisticsChange) -> None:
-    """Append a row to T and update the statistics; `length t + T'column` is the candidate's column of `G'G`."""
+def update(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
+    """Append a row t to T, update the statistics and return t.
+
+    Unless a pass has computed it, `length t + T'column` is the candidate's column of `G'G`.
+    """
     source, eligible, table = arrays
-    first, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
-    T = table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + first, :]
+    width, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
     place, row, j = numbers.places[:1], numbers.places[1:2], numbers.places[2:]
-    t = source[0, :] if source.shape[0] == 1 else (at(source, row)[0, :] - numbers.mix[2, :] @ T) / numbers.length
+    linear = numbers.mix @ table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + width, :]
+    t = source[0, :] if source.shape[0] == 1 else (at(source, row)[0, :] - linear[0, :]) / numbers.length
     put_at(table, place, t[None, :])
-    linear = numbers.mix[:2, :] @ T
-    table[: 2 * q + 2, :] -= numbers.change @ namespace(t).concat([linear, linear * t])
+    linear = namespace(t).stack([t, t + linear[1, :]])
+    take_off_matmul(table[: 2 * q + 2, :], numbers.change, namespace(t).concat([linear, linear * t]))
     put_at(eligible, j, False)
     eligible &= table[2 * q + 1, :] > table[2 * q + 4, :]
+    return t
