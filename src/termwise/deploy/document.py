@@ -1,4 +1,4 @@
-"""Model files: one JSON document of plain data, written atomically and validated when it is read.
+"""Model files: one JSON document of plain data, validated when it is read.
 
 A `Record` is a frozen dataclass of arrays and scalars whose fields declare, in the annotations of their types, their
 form in the document. Errors name the place of an invalid value in the document.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache, partial
@@ -218,21 +217,6 @@ def to_json(value: Any, indent: str = "") -> str:
     if isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
         return "[\n" + ",\n".join(inner + to_json(one, inner) for one in value) + f"\n{indent}]"
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
-
-
-def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
-    """Write a file under a temporary name beside it and rename that: readers see the old file or the new one."""
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)  # present only after an error
 
 
 def read_document(path: str | os.PathLike) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from termwise._checks import check_bool, check_choice, check_number
+from termwise._files import write_file
 from termwise.basis.encoder import is_frame
 from termwise.deploy import document, latex, sql, symbolic
 from termwise.deploy.freeze import freeze
@@ -440,7 +441,7 @@ class Predictor:
         path : str or path
             Where to; `.json` is a good ending.
         """
-        document.write_atomically(path, document.to_json(self.to_dict()) + "\n")
+        write_file(path, document.to_json(self.to_dict()) + "\n")
 
     def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
@@ -484,7 +485,7 @@ class Predictor:
         if source is None:
             self.save(path)
         else:
-            document.write_atomically(path, source(self._exported, **options))
+            write_file(path, source(self._exported, **options))
 
     @cached_property
     def _exported(self) -> Program:

@@ -13,7 +13,7 @@ import numpy as np
 
 from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
-from termwise.deploy.document import write_atomically
+from termwise._files import write_file
 from termwise.deploy.predictor import Predictor
 from termwise.explain.diagnostics import MAX_ROWS, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
@@ -152,7 +152,7 @@ def write_report(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['diabetes.html']
     """
-    write_atomically(path, render(model, X=X, y=y, title=title))
+    write_file(path, render(model, X=X, y=y, title=title))
 
 
 # -- predictors and other samples --------------------------------------------------------------------------------------
