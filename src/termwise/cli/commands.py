@@ -52,9 +52,11 @@ class SavedModel:
         self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
-        self.target: str = command.get("target") or facts.get("model", {}).get("target") or ""
+        program = self.predictor._program  # whether it is a series is a matter of the model, not of its metadata
+        self.lags: int = 0 if program.lags is None else max(1, program.lags.longest)
+        named = command.get("target") or facts.get("model", {}).get("target") or ""
+        self.target: str = program.series or named if self.lags else named
         self.time: str | None = command.get("time")
-        self.lags: int = command.get("lags") or 0
         self.missing: list[str] = command.get("missing") or []
         classes = self.predictor.classes
         self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
@@ -127,9 +129,9 @@ class SavedModel:
         """
         found: dict[str, Any] = {}
         for effect in (self.predictor.facts or {}).get("effects", []):
-            name, values = effect["inputs"][0], effect["values"][0]
+            name, values = effect["inputs"][0], [one for one in effect["values"][0] if not isinstance(one, str)]
             used = name in self.predictor.used_inputs and name in table.columns and not self.lags
-            if len(effect["inputs"]) == 1 and used and table.columns[name].kind == "number":
+            if len(effect["inputs"]) == 1 and used and values and table.columns[name].kind == "number":
                 margin = RANGE_ROUNDING * max(abs(values[0]), abs(values[-1]))
                 column = table.columns[name].values
                 rows = (column < values[0] - margin) | (column > values[-1] + margin)

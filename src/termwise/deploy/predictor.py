@@ -21,6 +21,7 @@ from termwise._checks import check_bool, check_choice, check_number
 from termwise._files import write_file
 from termwise.basis.encoder import is_frame
 from termwise.deploy import document, latex, sql, symbolic
+from termwise.deploy.facts import check_facts
 from termwise.deploy.freeze import freeze
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import Input
@@ -386,9 +387,10 @@ class Predictor:
         Parameters
         ----------
         facts : dict or None
-            Plain data: strings, finite numbers, booleans, None, and lists and dicts of these.
+            Plain data: strings, finite numbers, booleans, None, and lists and dicts of these. Entries with the names
+            of `termwise.diagnostics.facts` must have their form.
         """
-        return replace(self, facts=None if facts is None else _plain_copy(facts, "facts"))
+        return replace(self, facts=None if facts is None else check_facts(facts))
 
     def with_fill(self, fill: Mapping[str, Any]) -> Predictor:
         """Return a copy that replaces missing values of its inputs.
@@ -422,13 +424,9 @@ class Predictor:
             parts["folds"] = [one.to_plain() for one in self._program.folds]
         if self.link != "identity":
             parts["link"] = self.link
-        return {
-            "format": document.FORMAT,
-            "version": self._program.version,  # the lowest that can express it, for older releases to read
-            "termwise": version("termwise"),
-            "predictor": {**document.to_plain(self._program.schema), **parts},
-            "facts": self.facts,
-        }
+        head = {"format": document.FORMAT, "version": document.VERSION, "termwise": version("termwise")}
+        rest = {"predictor": {**document.to_plain(self._program.schema), **parts}, "facts": self.facts}
+        return {**head, "checksum": document.checksum(head | rest), **rest}
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a JSON file.
@@ -441,7 +439,7 @@ class Predictor:
         path : str or path
             Where to; `.json` is a good ending.
         """
-        write_file(path, document.to_json(self.to_dict()) + "\n")
+        write_file(path, document.to_bytes(self.to_dict()))
 
     def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
@@ -592,8 +590,8 @@ class Predictor:
 def load_predictor(path: str | os.PathLike) -> Predictor:
     """Read a model that `Predictor.save` wrote.
 
-    The file is data: nothing in it is executed, and everything is validated. Errors name the file, the place in it and
-    the remedy.
+    The file is data: nothing in it is executed, and everything is validated. A file that was altered has another
+    content than its checksum and is refused. Errors name the file, the place in it and the remedy.
 
     Parameters
     ----------
@@ -618,27 +616,13 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
     """
     data = document.read_document(path)
     try:
-        document.read_dict(data, "the document", ["format", "version", "termwise", "predictor", "facts"])
-        document.read(str, data["termwise"], "termwise", {})
-        facts = None if data["facts"] is None else _plain_copy(data["facts"], "facts")
+        document.check_document(data)
+        facts = None if data["facts"] is None else check_facts(data["facts"])
         return Predictor(Program.from_plain(data["predictor"], "predictor"), facts)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} is no valid model: {error}. The file was damaged or changed by hand: save the model again."
         ) from None
-
-
-def _plain_copy(value: Any, place: str) -> Any:
-    """Return a copy of plain data, or raise with the place of an invalid value."""
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise document.invalid(place, "a dict with strings as keys", list(value))
-        return {key: _plain_copy(one, f"{place}.{key}") for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_copy(one, f"{place}[{i}]") for i, one in enumerate(value)]
-    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
-        return value
-    raise document.invalid(place, "a string, a finite number, true, false, null, or a list or dict of these", value)
 
 
 def _dtype(X: Any) -> Any:
