@@ -525,8 +525,8 @@ def test_models_too_large_to_be_read_are_not_saved(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_names_that_are_no_text_survive_their_file(tmp_path):
-    predictor = BasisRidge().fit(pd.DataFrame(X, columns=["a\ud800", "\n", "", "b"]), y).predictor_
+def test_strings_that_are_no_text_survive_their_file(tmp_path):
+    predictor = BasisRidge().fit(X, y).predictor_.with_facts({"a\ud800": ["\n", "\udfff\\", ""]})
     predictor.save(tmp_path / "model.json")
     assert load_predictor(tmp_path / "model.json") == predictor
 
@@ -539,9 +539,7 @@ def test_an_altered_file_is_refused_whatever_its_layout(tmp_path):
     path.write_text(json.dumps(data, sort_keys=True), encoding="utf-8")
     assert load_predictor(path) == predictor
     data["predictor"]["linear"]["intercept"][0] += 1e-9
-    message = (
-        r"model\.json is no valid model: checksum must be that of the rest of the document, got 'sha256:[0-9a-f]{48}"
-    )
+    message = r"model\.json is no valid model: checksum must be that of the rest of the document, got 'sha256:[0-9a-f]+"
     for version in (4, 3, 1):
         path.write_text(json.dumps(data | {"version": version}), encoding="utf-8")
         with pytest.raises(ValueError, match=message if version == 4 else "must have no entry but .*, got 'checksum'"):

@@ -211,6 +211,7 @@ def fit(
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Report to write, too.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of folds and held-out rows.")] = 0,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
+    no_samples: Annotated[bool, typer.Option("--no-samples", help="Store no observed targets in MODEL.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
@@ -243,7 +244,8 @@ def fit(
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
                          tuple(category or ()), tuple(missing or ()), time, impute,
-                         None if no_hold_out else hold_out, not no_hold_out, report, out, force, str(loss))  # fmt: skip
+                         None if no_hold_out else hold_out, not no_hold_out, report, out, force, str(loss),
+                         not no_samples)  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 

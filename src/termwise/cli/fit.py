@@ -23,6 +23,7 @@ from termwise._files import is_special, same_file, write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.tables import read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
+from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
 from termwise.explain.summary import size_lines
@@ -70,11 +71,12 @@ class FitOptions:
     out: Path | None = None
     force: bool = False
     loss: str = "auto"
+    samples: bool = True
 
     @property
     def command(self) -> str:
-        """The command line that repeats the fit."""
-        words = ["termwise", "fit", str(self.data), "--target", self.target]
+        """The command line that repeats the fit; of files it has the names without the folders."""
+        words = ["termwise", "fit", self.data.name, "--target", self.target]
         for option in fields(self)[2:12]:
             value = getattr(self, option.name)
             if value != option.default:
@@ -84,7 +86,7 @@ class FitOptions:
         words += ["--impute"] * self.impute
         words += [] if self.hold_out is None else ["--hold-out", f"{self.hold_out:g}"]
         words += [] if self.score else ["--no-hold-out"]
-        words += [] if self.out is None else ["-o", str(self.out)]
+        words += [] if self.out is None else ["-o", self.out.name]
         return shlex.join(words)
 
 
@@ -116,7 +118,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
     facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
     facts["command"] |= {"missing": list(options.missing)} if options.missing else {}
-    predictor = tw.Predictor.from_estimator(model).with_facts(facts)
+    predictor = tw.Predictor.from_estimator(model).with_facts(stored_facts(facts, options.samples))
     predictor = predictor.with_fill(fill) if options.impute else predictor
     print_fit(facts, console)
     if options.out is None:

@@ -131,7 +131,7 @@ FACTS: dict[str, Spec] = {
     "selection_frequency": maybe(maps(float)),
     "fit": maybe(entries({"loo": maybe(list)}, observed=list, fitted=list)),
     "confusion": maybe(square),
-    "reliability": maybe(lists(entries(predicted=lists(number), observed=lists(number), **{"class": str}))),
+    "reliability": maybe(lists(entries(None, predicted=lists(number), observed=lists(number), **{"class": str}))),
     "penalty": maybe(maps(list)),
     "error_name": maybe(str),
     "command": maybe(entries({"time": maybe(str), "lags": whole, "missing": words}, target=maybe(str))),

@@ -55,7 +55,7 @@ def _has_intervals(predictor: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictor:
-    """A fitted model without its data: the parameters needed to predict, and nothing else.
+    """A fitted model without its table of data: the parameters needed to predict.
 
     Every fitted estimator has one, `estimator.predictor_`; `from_estimator` makes one of a pipeline too. It holds the
     selected terms only, can be saved as one JSON file of plain data, and exported to Python, C, ONNX, SQL, SymPy

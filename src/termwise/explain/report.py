@@ -255,7 +255,8 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     averages = facts["effects"] and facts["effects"][0].get("kind") == "average"
     interactions = any(len(effect["inputs"]) == 2 for effect in facts["effects"])
     effects = "Partial dependence" if averages else "Main effects and interactions" if interactions else "Main effects"
-    residuals = facts["fit"] and facts["model"]["n_terms"]  # those of a mean are of no interest
+    fit = facts["fit"] and facts["fit"]["observed"] and all(isinstance(one, list) for one in facts["fit"]["observed"])
+    residuals = fit and facts["model"]["n_terms"]  # those of a mean are of no interest
     headings = {
         "quality": (facts["scores"].get("held_out") and "Held-out performance and baselines")
         or (
