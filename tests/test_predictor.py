@@ -826,8 +826,8 @@ ERRORS = [
      r"TableEncoder must be the first step of a pipeline if it has categories, dates or missing values, got it later"),
     ("lags of lags", nested, ValueError, r"estimator must have one step of lags at most, and none beside others"),
     ("categories of dates", odd_categories, TypeError,
-     r"categories of when must be strings, numbers or booleans to be stored in a file, got Timestamp\(.*\) of type "
-     r"Timestamp: convert them with astype\(str\) before the fit\."),
+     r"categories of when must be strings, finite numbers or booleans to be stored in a file, got Timestamp\(.*\) of "
+     r"type Timestamp: convert them with astype\(str\) before the fit\."),
     ("two inputs of a name", same_names, ValueError, r"inputs must have different names to be stored, got a more than"),
     ("too few columns", lambda: predictor_of().predict(X[:, :2]), ValueError,
      r"X must have 4 columns, got shape \(60, 2\): give x0, x1, x2, x3, in this order\."),

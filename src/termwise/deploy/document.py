@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -95,10 +96,10 @@ def read_scalars(value: Any, place: str, sizes: Sizes) -> list[Any]:
 def plain_scalar(value: Any, what: str) -> Any:
     """Return a label or a category as a string, a number or a boolean, which a file can hold."""
     value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise TypeError(
-        f"{what} must be strings, numbers or booleans to be stored in a file, got {value!r} of type "
+        f"{what} must be strings, finite numbers or booleans to be stored in a file, got {value!r} of type "
         f"{type(value).__name__}: convert them with astype(str) before the fit."
     )
 
