@@ -41,6 +41,7 @@ from termwise import (
     SmoothBasis,
     TermwiseClassifier,
     load_predictor,
+    report,
 )
 from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
@@ -241,6 +242,25 @@ def test_files_of_the_first_version_predict_the_same(name, tmp_path):
                 for folder, file in ((MODEL_FILES, f"{name}.json"), (tmp_path, "m.json")))  # fmt: skip
     new, old = ([line for line in lines if not line.startswith(HEAD)] for lines in (new, old))
     assert new == old
+
+
+LATER_FILES = Path(__file__).parent / "data" / "models_v3"  # with fold models, missing values and facts
+LATER = json.loads((LATER_FILES / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_files_of_the_third_version_predict_the_same(name):
+    predictor, expected = load_predictor(LATER_FILES / f"{name}.json"), LATER[name]
+    table = pd.DataFrame(expected["X"])
+    for method in {"predict", "linear_predictor", "predict_proba"} & set(expected):
+        found = getattr(predictor, method)(table)
+        if found.dtype.kind == "f":
+            np.testing.assert_allclose(found, expected[method], rtol=1e-12, atol=1e-12)
+        else:
+            assert found.tolist() == expected[method]
+    if "interval" in expected:
+        np.testing.assert_allclose(predictor.predict_interval(table), expected["interval"], rtol=1e-9)
+    assert "Terms and weights" in report.render(predictor)
 
 
 def test_a_kernel_of_ones_own_cannot_be_kept(monkeypatch):
