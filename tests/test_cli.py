@@ -185,6 +185,37 @@ def test_missing_values(folder, tmp_path):
     assert len(result.stdout.split()) == 121
 
 
+def test_a_model_file_has_few_data(folder, tmp_path):
+    path = tmp_path / "m.json"
+    options = "fit", folder / "table.csv", "-t", "y", "--drop", "label", "--method", "ridge", "-f", "-o", path
+    assert invoke(*options).exit_code == 0
+    facts = load_predictor(path).facts
+    assert facts["reproduce"] == "termwise fit table.csv --target y --method ridge --drop label -o m.json"
+    assert list(facts["fit"]) == ["observed", "fitted", "loo"]
+    assert facts["fit"]["fitted"][0] == sorted(facts["fit"]["fitted"][0])
+    assert sorted(facts["fit"]["observed"][0]) == sorted(pd.read_csv(folder / "table.csv")["y"])
+    assert str(folder) not in path.read_text()
+    assert invoke("report", path, "-o", tmp_path / "r.html").exit_code == 0
+    assert 'id="fit-plots"' in (tmp_path / "r.html").read_text()
+    assert invoke(*options, "--no-samples").exit_code == 0
+    assert "fit" not in load_predictor(path).facts
+    assert invoke("report", path, "-o", tmp_path / "r.html").exit_code == 0
+    assert 'id="fit-plots"' not in (tmp_path / "r.html").read_text()
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a\x1b[2J", "b\x9b31m"])
+    table.assign(y=table.sum(axis=1)).to_csv(tmp_path / "t.csv", index=False)
+    fit = invoke("fit", tmp_path / "t.csv", "-t", "y", "--method", "forward", "-o", tmp_path / "m.json")
+    table.iloc[:, :1].to_csv(tmp_path / "new.csv", index=False)
+    missing = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
+    assert (fit.exit_code, missing.exit_code) == (0, 1)
+    assert r"a\x1b[2J" in fit.output
+    assert r"b\x9b31m" in missing.output
+    assert not any(text in fit.output + missing.output for text in ("\x1b[2J", "\x9b"))
+
+
 def test_existing_model_is_replaced_only_with_force(folder, tmp_path):
     path = tmp_path / "m.json"
     path.write_text("precious")

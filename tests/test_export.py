@@ -263,6 +263,30 @@ def test_numbers_beyond_float32_are_refused():
         graph.source(predictor._program, "float32")
 
 
+@needs_gcc
+def test_trigraphs_and_long_labels_in_c(tmp_path):
+    table = pd.DataFrame(X[:, :2], columns=["why???/", "??/*/"])
+    labels = np.where(y > y.mean(), "a" * 5000 + "\"'\\é", "b??/")
+    predictor = ForwardClassifier(max_terms=2, criterion=None).fit(table, labels).predictor_
+    library = compiled([c.source(predictor._program)], tmp_path, "long", ["-Wtrigraphs", "-Woverlength-strings"])
+    names = (ctypes.c_char_p * 2).in_dll(library, "model_classes")
+    assert [name.decode() for name in names] == predictor.classes
+
+
+def test_a_column_without_a_name_beside_categories_in_onnx():
+    pytest.importorskip("onnx")
+    table = FRAME.rename(columns={"kind": "x0", "speed": ""})[["", "x0"]]
+    predictor = BasisRidge(TableEncoder()).fit(table, y).predictor_
+    answers = run_onnx(graph.source(predictor._program), table.rename(columns={"": "x1"}), np.float64)
+    np.testing.assert_allclose(np.ravel(answers["prediction"]), predictor.predict(table), rtol=1e-12)
+
+
+def test_categories_that_are_not_finite_cannot_be_exported():
+    table = pd.DataFrame({"size": pd.Categorical([1.0, np.inf] * 30), "a": X[:, 0]})
+    with pytest.raises(TypeError, match=r"categories of size must be strings, finite numbers or booleans .* got inf"):
+        _ = BasisRidge(TableEncoder()).fit(table, y).predictor_
+
+
 def test_columns_may_be_called_like_outputs_of_onnx():
     pytest.importorskip("onnx")
     table = FRAME.rename(columns={"kind": "label", "speed": "scores", "load": "constant_0", "heat": "sub_3"})

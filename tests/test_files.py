@@ -290,6 +290,24 @@ def saved(path, array):
     return path
 
 
+def feather(path):
+    pyarrow, feather, _ = arrow()
+    feather.write_feather(pyarrow.table({"a": [1.0, 2.0]}), str(path))
+    return path
+
+
+def truncated(path, length=-9):
+    path.write_bytes(path.read_bytes()[:length])
+    return path
+
+
+def changed(path):
+    """Return rows of a file that was written again meanwhile."""
+    rows = open_rows(saved(path, np.zeros((4, 3))))
+    saved(path, np.ones((5, 3)))
+    return rows
+
+
 ERRORS = [
     (lambda p: open_rows(p / "rows.csv"), ValueError,
      r"path must end with one of \.npy, .*, got 'rows\.csv': write such"),
@@ -312,6 +330,12 @@ ERRORS = [
      r"y is not in r\.npy: name it as the target of open_rows, or read it from elsewhere\."),
     (lambda p: forward_path(open_rows(cut_short(p / "r.npy")), np.arange(10.0)), ValueError,
      r"r\.npy must be as long as its header says, got 5 bytes too few: save it again\."),
+    (lambda p: open_rows(truncated(text(p / "t.parquet"))), ValueError,
+     r"t\.parquet cannot be read \(.*\): it is truncated or damaged; write it again\."),
+    (lambda p: open_rows(truncated(feather(p / "t.feather"))), ValueError, r"t\.feather cannot be read \("),
+    (lambda p: open_rows(truncated(saved(p / "r.npy", np.zeros((4, 3))), 40)), ValueError, r"r\.npy cannot be read \("),
+    (lambda p: changed(p / "r.npy").load(), ValueError,
+     r"r\.npy must stay as it is while it is in use, got another size or time of change: open it again with open_rows"),
     (lambda p: BasisRidge().fit(open_rows(saved(p / "r.npy", np.zeros((4, 3)))), np.arange(4.0)), TypeError,
      r"X must be an array for BasisRidge, got rows of r\.npy: ForwardRegressor and ForwardClassifier work from files"),
     (lambda p: ForwardRegressor(RadialBasis()).fit(open_rows(saved(p / "r.npy", np.zeros((4, 3)))), np.arange(4.0)),

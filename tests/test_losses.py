@@ -409,7 +409,7 @@ def test_intervals_of_counts(rng, tmp_path):
     model.predictor_.save(tmp_path / "counts.json")
     frozen = load_predictor(tmp_path / "counts.json")
     assert frozen.link == "log"
-    assert frozen.to_dict()["version"] == 3
+    assert frozen.to_dict()["version"] == 4
     np.testing.assert_allclose(frozen.predict(X), model.predict(X), rtol=1e-12)
     np.testing.assert_allclose(frozen.predict_interval(X[200:], normalised=True), (lower, upper), rtol=1e-9)
 

@@ -191,7 +191,7 @@ def test_predictors_read_what_the_estimator_reads(model, tmp_path):
     predictor.save(tmp_path / "model.json")
     loaded = load_predictor(tmp_path / "model.json")
     assert loaded == predictor
-    assert predictor.to_dict()["version"] == 3
+    assert predictor.to_dict()["version"] == 4
     np.testing.assert_array_equal(loaded.predict(new_rows()), predictor.predict(new_rows()))
     np.testing.assert_array_equal(loaded.predict(pl.from_pandas(new_rows())), predictor.predict(new_rows()))
     lists = new_rows().astype({"sold": str}).astype(object).replace("NaT", None).to_numpy().tolist()

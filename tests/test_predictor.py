@@ -41,6 +41,7 @@ from termwise import (
     SmoothBasis,
     TermwiseClassifier,
     load_predictor,
+    report,
 )
 from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
@@ -222,6 +223,7 @@ def test_narrow_takes_only_the_inputs_in_use():
 
 
 MODEL_FILES = Path(__file__).parent / "data" / "models_v1"  # written by termwise 0.1
+HEAD = ('  "termwise":', '  "version":', '  "checksum":')
 EXPECTED = json.loads((MODEL_FILES / "expected.json").read_text(encoding="utf-8"))
 
 
@@ -238,7 +240,27 @@ def test_files_of_the_first_version_predict_the_same(name, tmp_path):
     predictor.save(tmp_path / "m.json")
     old, new = ((folder / file).read_text(encoding="utf-8").splitlines()
                 for folder, file in ((MODEL_FILES, f"{name}.json"), (tmp_path, "m.json")))  # fmt: skip
-    assert [line for line in new if '"termwise":' not in line] == [line for line in old if '"termwise":' not in line]
+    new, old = ([line for line in lines if not line.startswith(HEAD)] for lines in (new, old))
+    assert new == old
+
+
+LATER_FILES = Path(__file__).parent / "data" / "models_v3"  # with fold models, missing values and facts
+LATER = json.loads((LATER_FILES / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_files_of_the_third_version_predict_the_same(name):
+    predictor, expected = load_predictor(LATER_FILES / f"{name}.json"), LATER[name]
+    table = pd.DataFrame(expected["X"])
+    for method in {"predict", "linear_predictor", "predict_proba"} & set(expected):
+        found = getattr(predictor, method)(table)
+        if found.dtype.kind == "f":
+            np.testing.assert_allclose(found, expected[method], rtol=1e-12, atol=1e-12)
+        else:
+            assert found.tolist() == expected[method]
+    if "interval" in expected:
+        np.testing.assert_allclose(predictor.predict_interval(table), expected["interval"], rtol=1e-9)
+    assert "Terms and weights" in report.render(predictor)
 
 
 def test_a_kernel_of_ones_own_cannot_be_kept(monkeypatch):
@@ -373,8 +395,8 @@ def test_the_file_is_readable_plain_json(tmp_path):
     case.predictor.save(path)
     text = path.read_text(encoding="utf-8")
     data = json.loads(text)
-    assert list(data) == ["format", "version", "termwise", "predictor", "facts"]
-    assert (data["format"], data["version"], data["termwise"]) == ("termwise-model", 3, termwise.__version__)
+    assert list(data) == ["format", "version", "termwise", "checksum", "predictor", "facts"]
+    assert (data["format"], data["version"], data["termwise"]) == ("termwise-model", 4, termwise.__version__)
     assert '"categories": ["u", "v", "w"]' in text
     assert not any("[" in line and "]" not in line and any(c.isdigit() for c in line) for line in text.splitlines())
 
@@ -456,7 +478,7 @@ def saved(model, tmp_path, change=None):
     data = json.loads(path.read_text(encoding="utf-8"))
     if change is not None:
         change(data)
-    path.write_text(json.dumps(data), encoding="utf-8")
+    path.write_text(json.dumps(data | {"checksum": document.checksum(data)}), encoding="utf-8")
     return path
 
 
@@ -475,8 +497,8 @@ def saved(model, tmp_path, change=None):
         (b'{"format": "termwise-model"}', "version must be a whole number >= 1, got None"),
         (b'{"format": "termwise-model", "version": true}', "version must be a whole number >= 1, got True"),
         (
-            b'{"format": "termwise-model", "version": 4, "termwise": "9.1"}',
-            r"was written by a newer termwise \(9\.1\), in version 4 of the format; this one reads version 3: upgrade "
+            b'{"format": "termwise-model", "version": 5, "termwise": "9.1"}',
+            r"was written by a newer termwise \(9\.1\), in version 5 of the format; this one reads version 4: upgrade "
             r"with pip install --upgrade termwise\.",
         ),
         (
@@ -508,8 +530,43 @@ def test_files_of_absurd_size_are_refused(tmp_path, monkeypatch):
     path = saved(BasisRidge().fit(X, y), tmp_path)
     monkeypatch.setattr(document, "MAX_BYTES", 100)
     with pytest.raises(
-        ValueError, match=r"must be a model file of less than 0 MiB, got 0 MiB: this is some other file, or"
+        ValueError, match=r"must be a model file of at most 0 MiB and 5,000,000 values, got more: this is some other"
     ):
+        load_predictor(path)
+
+
+def test_models_too_large_to_be_read_are_not_saved(tmp_path, monkeypatch):
+    predictor = BasisRidge().fit(X, y).predictor_
+    monkeypatch.setattr(document, "MAX_VALUES", 10)
+    with pytest.raises(
+        ValueError, match=r"a model must have at most 10 values and 128 MiB to be saved, got \d+ and 0: "
+    ):
+        predictor.save(tmp_path / "model.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_strings_that_are_no_text_survive_their_file(tmp_path):
+    predictor = BasisRidge().fit(X, y).predictor_.with_facts({"a\ud800": ["\n", "\udfff\\", ""]})
+    predictor.save(tmp_path / "model.json")
+    assert load_predictor(tmp_path / "model.json") == predictor
+
+
+def test_an_altered_file_is_refused_whatever_its_layout(tmp_path):
+    path = tmp_path / "model.json"
+    predictor = BasisRidge().fit(X, y).predictor_
+    predictor.save(path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(data, sort_keys=True), encoding="utf-8")
+    assert load_predictor(path) == predictor
+    data["predictor"]["linear"]["intercept"][0] += 1e-9
+    message = r"model\.json is no valid model: checksum must be that of the rest of the document, got 'sha256:[0-9a-f]+"
+    for version in (4, 3, 1):
+        path.write_text(json.dumps(data | {"version": version}), encoding="utf-8")
+        with pytest.raises(ValueError, match=message if version == 4 else "must have no entry but .*, got 'checksum'"):
+            load_predictor(path)
+    del data["checksum"]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(ValueError, match="the document must have an entry 'checksum', got only format, version"):
         load_predictor(path)
 
 
@@ -540,7 +597,20 @@ STEP = ("predictor", "steps", 0)
 DAMAGES = [
     (put("termwise", 1), r"termwise must be a string, got 1"),
     (put("predictor", "link", "tan"), r"predictor\.link must be one of identity, log, sorted, got 'tan'"),
-    (put("more", 1), r"the document must have no entry but format, version, termwise, predictor, facts, got 'more'"),
+    (put("more", 1), r"the document must have no entry but format, version, .*, predictor, facts, got 'more'"),
+    (put("facts", 5), r"facts must be an object, or null, got 5"),
+    (put("facts", {"effects": 5}), r"facts\.effects must be a list, got 5"),
+    (put("facts", {"effects": [{"inputs": []}]}), r"facts\.effects\[0\] must have an entry 'values', got only inputs"),
+    (put("facts", {"trials": [{"name": "a", "error": []}]}), r"error must be a list of 1 or more, got \[\]"),
+    (
+        put("facts", {"command": {"target": None, "lags": 0.5}}),
+        r"facts\.command\.lags must be a whole number, got 0\.5",
+    ),
+    (put("facts", {"versions": "1"}), r"facts\.versions must be an object, got '1'"),
+    (
+        put("facts", {"confusion": {"classes": ["a", "b"], "counts": [[1, 2]]}}),
+        r"facts\.confusion\.counts must be 2 rows of 2 numbers, got \[\[1, 2\]\]",
+    ),
     (put("predictor", []), r"predictor must be an object with inputs, columns, categories"),
     (put("predictor", "inputs", {}), r"predictor\.inputs must be a list, got \{\}"),
     (put("predictor", "inputs", []), r"predictor\.inputs must be one or more inputs of different names, got \[\]"),
@@ -682,7 +752,7 @@ def test_no_change_of_a_file_does_harm(tmp_path, name, data):
     path = data.draw(st.sampled_from([p for p in places(document_) if p and p[0] == "predictor"]))
     put(*path, data.draw(junk))(document_)
     file = tmp_path / "m.json"
-    file.write_text(json.dumps(document_), encoding="utf-8")
+    file.write_text(json.dumps(document_ | {"checksum": document.checksum(document_)}), encoding="utf-8")
     try:
         predictor = load_predictor(file)
     except ValueError:
@@ -776,8 +846,8 @@ ERRORS = [
      r"TableEncoder must be the first step of a pipeline if it has categories, dates or missing values, got it later"),
     ("lags of lags", nested, ValueError, r"estimator must have one step of lags at most, and none beside others"),
     ("categories of dates", odd_categories, TypeError,
-     r"categories of when must be strings, numbers or booleans to be stored in a file, got Timestamp\(.*\) of type "
-     r"Timestamp: convert them with astype\(str\) before the fit\."),
+     r"categories of when must be strings, finite numbers or booleans to be stored in a file, got Timestamp\(.*\) of "
+     r"type Timestamp: convert them with astype\(str\) before the fit\."),
     ("two inputs of a name", same_names, ValueError, r"inputs must have different names to be stored, got a more than"),
     ("too few columns", lambda: predictor_of().predict(X[:, :2]), ValueError,
      r"X must have 4 columns, got shape \(60, 2\): give x0, x1, x2, x3, in this order\."),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from termwise import memory_budget
 from termwise.cli.tables import read_table
 from termwise.cli.task import fill_values, make_task, select_inputs
 from termwise.deploy.inputs import Input
@@ -146,6 +147,26 @@ def test_short_rows_have_missing_values(written):
     assert table.columns["b"].missing.tolist() == [True, False]
 
 
+@pytest.mark.parametrize("name", ["[mg/L]", "<LOD>", "<5 um", "{dose}", "[1]", "<b c>"])
+def test_names_may_begin_with_brackets(written, name):
+    assert list(written(f"{name},b\n1,2\n3,4\n").columns) == [name, "b"]
+
+
+def test_a_gzipped_file_larger_than_the_memory_is_refused(written):
+    with (
+        memory_budget(2**20),
+        pytest.raises(ValueError, match=r"must have at most 0 MiB when decompressed, for the memory that is free, got"),
+    ):
+        written(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))
+
+
+def buffer_of(save, *arrays, **named):
+    """Return what a function of NumPy writes."""
+    file = io.BytesIO()
+    save(file, *arrays, **named)
+    return file.getvalue()
+
+
 # (name, content, message)
 BAD = [
     ("empty", "", r"is empty: it must hold a table, a header in its first line and a row in each other\."),
@@ -158,6 +179,13 @@ BAD = [
     ("a quotation mark too few", 'a,b\n1,"u\n2,3\n', r"has a quotation mark in line 2 that is never closed: close or"),
     ("web page", "<html></html>", r"looks like JSON, XML or a web page, not like a table: save the table as CSV"),
     ("JSON", '[{"a": 1}]', r"looks like JSON, XML or a web page, not like a table"),
+    ("a list", "[1, 2, 3]", r"looks like JSON"),
+    ("an object", '{ "a": 1 }', r"looks like JSON"),
+    ("lists", "[\n  [1, 2],\n [3, 4]]", r"looks like JSON"),
+    ("XML", '<?xml version="1.0"?><a/>', r"looks like JSON, XML"),
+    ("a tag", '<data rows="2">\n<row/></data>', r"looks like JSON, XML"),
+    ("half an NPZ", buffer_of(np.savez_compressed, a=np.arange(500.0))[:-300], r"looks like an Excel workbook"),
+    ("half an NPY", buffer_of(np.save, np.arange(500.0))[:-300], r"cannot be read as arrays of numbers or strings"),
     ("Excel", b"\xd0\xcf\x11\xe0rest", r"looks like an Excel workbook or a ZIP archive, not like a table: save"),
     ("ZIP", b"PK\x03\x04rest", r"looks like an Excel workbook or a ZIP archive, not like a table: save"),
     ("bytes", b"a\x00\x01b\x02", r"is not text \(it holds zero bytes\): save the table"),

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from unicodedata import category
 
 import typer
 
@@ -44,6 +45,14 @@ Small = Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick
 # -- output and errors -------------------------------------------------------------------------------------------------
 
 
+def printable(text: str) -> str:
+    """Return a text in which control characters, such as those of a column's name, are escaped and move no cursor."""
+    return "".join(
+        char if category(char) not in ("Cc", "Cs") or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
 class UsageError(ValueError):
     """Options that are invalid, or invalid together."""
 
@@ -62,7 +71,7 @@ def handle_errors(command: Callable[..., dict[str, Any] | None]) -> Callable[...
         except BrokenPipeError:
             raise  # typer exits silently
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            typer.secho(f"termwise: {str(error) or type(error).__name__}", fg="red", err=True)
+            typer.secho(f"termwise: {printable(str(error)) or type(error).__name__}", fg="red", err=True)
             raise typer.Exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE) from None
         except KeyboardInterrupt:
             typer.secho("termwise: interrupted; no partly written file is left", fg="yellow", err=True)
@@ -86,18 +95,20 @@ class Console:
 
     def print(self, text: str, style: str | None = None) -> None:
         """Print a line without markup."""
-        self.output.print(text, style=style, markup=False)
+        self.output.print(printable(text), style=style, markup=False)
 
     def print_table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table, the first column aligned to the left, the others to the right."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        table = Table(title=printable(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD)
         for j, name in enumerate(header):
-            table.add_column(name, justify="right" if j else "left", min_width=36 if j == 0 and len(header) > 3 else 0)
+            table.add_column(
+                printable(name), justify="right" if j else "left", min_width=36 if j == 0 and len(header) > 3 else 0
+            )
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(printable, row))
         self.output.print(table, markup=False)
 
     def print_notes(self, notes: Sequence[str]) -> None:
@@ -116,7 +127,7 @@ class Console:
             warnings.catch_warnings(record=notes is not None) as caught,
             Progress(*columns, console=self.errors, transient=True, disable=disable) as bar,
         ):
-            task = bar.add_task(title, total=None, steps="")
+            task = bar.add_task(printable(title), total=None, steps="")
             estimator = estimator[-1] if hasattr(estimator, "steps") else estimator
             if hasattr(estimator, "set_callbacks"):  # scikit-learn 1.9 and newer
                 estimator.set_callbacks(StepCounter(lambda count: bar.update(task, steps=f"{count} steps")))
@@ -211,6 +222,7 @@ def fit(
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Report to write, too.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of folds and held-out rows.")] = 0,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
+    no_samples: Annotated[bool, typer.Option("--no-samples", help="Store no observed targets in MODEL.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
@@ -243,7 +255,8 @@ def fit(
     terms = int(size) if size is not None and size.isdecimal() else size
     options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
                          tuple(category or ()), tuple(missing or ()), time, impute,
-                         None if no_hold_out else hold_out, not no_hold_out, report, out, force, str(loss))  # fmt: skip
+                         None if no_hold_out else hold_out, not no_hold_out, report, out, force, str(loss),
+                         not no_samples)  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 

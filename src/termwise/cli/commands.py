@@ -16,11 +16,11 @@ from sklearn.metrics import r2_score
 
 import termwise as tw
 from termwise._checks import import_optional
+from termwise._files import write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
-from termwise.deploy.document import write_atomically
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -52,9 +52,11 @@ class SavedModel:
         self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
-        self.target: str = command.get("target") or facts.get("model", {}).get("target") or ""
+        program = self.predictor._program  # whether it is a series is a matter of the model, not of its metadata
+        self.lags: int = 0 if program.lags is None else max(1, program.lags.longest)
+        named = command.get("target") or facts.get("model", {}).get("target") or ""
+        self.target: str = program.series or named if self.lags else named
         self.time: str | None = command.get("time")
-        self.lags: int = command.get("lags") or 0
         self.missing: list[str] = command.get("missing") or []
         classes = self.predictor.classes
         self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
@@ -127,9 +129,9 @@ class SavedModel:
         """
         found: dict[str, Any] = {}
         for effect in (self.predictor.facts or {}).get("effects", []):
-            name, values = effect["inputs"][0], effect["values"][0]
+            name, values = effect["inputs"][0], [one for one in effect["values"][0] if not isinstance(one, str)]
             used = name in self.predictor.used_inputs and name in table.columns and not self.lags
-            if len(effect["inputs"]) == 1 and used and table.columns[name].kind == "number":
+            if len(effect["inputs"]) == 1 and used and values and table.columns[name].kind == "number":
                 margin = RANGE_ROUNDING * max(abs(values[0]), abs(values[-1]))
                 column = table.columns[name].values
                 rows = (column < values[0] - margin) | (column > values[-1] + margin)
@@ -186,7 +188,7 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
             columns |= {"outside range": names_by_row(outside, table.n_rows),
                         "unseen levels": names_by_row(unseen, table.n_rows)}  # fmt: skip
     if out is not None:
-        write_atomically(out, serialise(columns, out.suffix))
+        write_file(out, serialise(columns, out.suffix))
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
@@ -223,7 +225,7 @@ def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...]
     columns["base"] = found.base[output]
     columns |= {f"effect of {name}": found.values[rows, j, output] for j, name in enumerate(found.effects)}
     if out is not None:
-        write_atomically(out, serialise(columns, out.suffix))
+        write_file(out, serialise(columns, out.suffix))
     what = "score of the class" if classes else "prediction"
     console.print(f"{what} = base + the sum of the effects, for {counted(table.n_rows, 'row')}"
                   + ("" if out is None else f", in {out}"))  # fmt: skip
@@ -312,7 +314,7 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     X, y = (None, None) if data is None else saved.samples(saved.read(data))
     with console.step("writing the report"):
         page = tw.report.render(saved.predictor, X=X, y=y)
-    write_atomically(out, page)
+    write_file(out, page)
     console.print(f"report: {out}", style="bold")
     return {"command": "report", "model": str(model), "report": str(out), "rows": None if y is None else len(y)}
 
@@ -334,8 +336,8 @@ def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:
     model, report, source = folder / "model.json", folder / "report.html", folder / "model.c"
     X, y = make_friedman1(N_FIT + N_NEW, 10, noise=1.0, random_state=0)
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(1, 11)]).round(4).assign(y=y.round(3))
-    table.iloc[:N_FIT].to_csv(measured, index=False)
-    table.iloc[N_FIT:].to_csv(new, index=False)
+    write_file(measured, table.iloc[:N_FIT].to_csv(index=False))
+    write_file(new, table.iloc[N_FIT:].to_csv(index=False))
     console.print(DEMO_TEXT)
 
     def announce(command: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 import time
@@ -18,10 +19,11 @@ from sklearn.preprocessing import StandardScaler
 
 import termwise as tw
 from termwise._checks import import_optional
+from termwise._files import is_special, same_file, write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.tables import read_table
 from termwise.cli.task import Task, count_past, counted, fill_values, find_column, make_task, time_order
-from termwise.deploy.document import write_atomically
+from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
 from termwise.explain.summary import size_lines
@@ -69,11 +71,12 @@ class FitOptions:
     out: Path | None = None
     force: bool = False
     loss: str = "auto"
+    samples: bool = True
 
     @property
     def command(self) -> str:
-        """The command line that repeats the fit."""
-        words = ["termwise", "fit", str(self.data), "--target", self.target]
+        """The command line that repeats the fit; of files it has the names without the folders."""
+        words = ["termwise", "fit", self.data.name, "--target", self.target]
         for option in fields(self)[2:12]:
             value = getattr(self, option.name)
             if value != option.default:
@@ -83,7 +86,7 @@ class FitOptions:
         words += ["--impute"] * self.impute
         words += [] if self.hold_out is None else ["--hold-out", f"{self.hold_out:g}"]
         words += [] if self.score else ["--no-hold-out"]
-        words += [] if self.out is None else ["-o", str(self.out)]
+        words += [] if self.out is None else ["-o", self.out.name]
         return shlex.join(words)
 
 
@@ -115,7 +118,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
     facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
     facts["command"] |= {"missing": list(options.missing)} if options.missing else {}
-    predictor = tw.Predictor.from_estimator(model).with_facts(facts)
+    predictor = tw.Predictor.from_estimator(model).with_facts(stored_facts(facts, options.samples))
     predictor = predictor.with_fill(fill) if options.impute else predictor
     print_fit(facts, console)
     if options.out is None:
@@ -125,7 +128,7 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         console.print(f"model: {options.out}", style="bold")
     if options.report is not None:
         page = tw.report.render(predictor, title=f"{options.target} from {options.data.name}")
-        write_atomically(options.report, page)
+        write_file(options.report, page)
         console.print(f"report: {options.report}", style="bold")
     return {
         "command": "fit", "model": None if options.out is None else str(options.out),
@@ -141,13 +144,15 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
 
 def check_output(path: Path, inputs: list[Path]) -> None:
     """Raise before the work if the result could not be written, or would replace an input."""
-    folder = path.absolute().parent
+    folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise ValueError(f"{path} must be a file to write, got a folder: add a name.")
     if not folder.is_dir():
         raise ValueError(f"{path} must be in a folder that exists, got {folder}: create it first.")
-    if any(path.exists() and each.exists() and path.samefile(each) for each in inputs):
+    if any(same_file(path, each) for each in inputs):
         raise ValueError(f"{path} is an input: give another name with -o.")
+    if is_special(path) and os.access(path, os.W_OK):  # a device or a pipe
+        return
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
@@ -161,7 +166,10 @@ def load_task(options: FitOptions) -> Task:
     """Return inputs and target; those of a time series sorted, with the target as the first of the inputs."""
     for path in filter(None, (options.out, options.report)):
         check_output(path, [options.data])
-    if options.out is not None and options.out.exists() and not options.force:
+    if options.out is not None and options.report is not None and same_file(options.out, options.report):
+        raise UsageError(f"-o and --report must be different files, got {options.report} twice: rename one of them.")
+    exists = options.out is not None and options.out.exists() and not is_special(options.out)
+    if exists and not options.force:
         raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
     table = read_table(options.data, options.category, expected=[options.target], missing=options.missing)
     for name in options.category:

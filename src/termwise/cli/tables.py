@@ -24,9 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._checks import import_optional
+from termwise._memory import budget
 
 pd = import_optional("pandas", "cli", "The command line")
 
+MEMORY_PER_BYTE = 8  # of a text: its bytes, its characters, a copy of these, and the table
 SAMPLE_CHARS = 65_536  # beginning of a file from which the dialect is detected,
 SAMPLE_LINES = 10  # extended to these lines where they are longer,
 SAMPLE_ROWS = 500  # up to so many records
@@ -49,6 +51,10 @@ PATTERN = r"[-+]?(?:(?:[1-9]\d{,2}(?:[%s]\d{3})+|\d+)(?:[%s]\d*)?|[%s]\d+)(?:[eE
 NUMBER = {mark: re.compile(PATTERN % (other + GROUPING, mark, mark)) for mark, other in (".,", ",.")}
 PLAIN = {".": str.maketrans("", "", "," + GROUPING), ",": str.maketrans(",", ".", "." + GROUPING)}
 SIGN = re.compile(r"^([-+]?)[%$€£¥]\s?|\s?[%$€£¥]$")  # of per cent or a currency, before or after a number
+# JSON, XML or HTML: a bracket before a value, a declaration, or a tag that no delimiter follows. Names of columns may
+# begin with a bracket too, such as `[mg/L]` and `<LOD>`.
+JSON = r'[\[{]\s*(?:["\[{}\]]|-?\d+(?![\w.]*\])|$)'
+MARKUP = re.compile(JSON + r"|<(?:[?!]|/?[a-z][\w:.-]*(?:\s[^<>]*)?>(?!\s*[,;|\t]))", re.IGNORECASE)
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 YEAR = r"\d\d(?:\d\d)?"
 DAY = rf"\d{{4}}([-/.])\d\d?\1\d\d?|\d\d?([-/.])\d\d?\2{YEAR}|(\d\d?[. -]*{MONTH}|{MONTH} *\d\d?)[., -]+{YEAR}"
@@ -161,7 +167,7 @@ def read_bytes(path: Path) -> bytes:
         raise ValueError(f"{path} does not exist: check the name, and the folder it is in.")
     try:
         raw = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
+        raw = decompress(raw, path) if raw.startswith(b"\x1f\x8b") else raw
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror or error}): check the file and its rights.") from None
     except (EOFError, zlib.error) as error:
@@ -169,6 +175,17 @@ def read_bytes(path: Path) -> bytes:
     if not raw.strip():
         raise ValueError(f"{path} is empty: it must hold a table, a header in its first line and a row in each other.")
     return raw
+
+
+def decompress(raw: bytes, path: Path) -> bytes:
+    """Return the content of a gzipped file, unless it would not fit into memory."""
+    limit = budget() // MEMORY_PER_BYTE
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"{path} must have at most {limit >> 20} MiB when decompressed, for the memory that is free, "
+                         "got more: read a part of it, or convert it to Parquet.")  # fmt: skip
+    return content
 
 
 def unique_names(labels: Iterable[Any]) -> tuple[list[str], list[str]]:
@@ -242,7 +259,7 @@ def decode(raw: bytes, path: Path) -> tuple[str, str]:
     if "\0" in text:
         raise ValueError(f"{path} is not text (it holds zero bytes): {REMEDY}.")
     text = text.removeprefix("\ufeff")
-    if text[:SAMPLE_CHARS].lstrip().startswith(("<", "{", "[")):
+    if MARKUP.match(text[:SAMPLE_CHARS].lstrip()):
         raise ValueError(f"{path} looks like JSON, XML or a web page, not like a table: {REMEDY}.")
     return text, encoding
 
@@ -376,7 +393,7 @@ def read_arrays(raw: bytes, path: Path) -> Any:
         content = np.load(io.BytesIO(raw), allow_pickle=False)
         arrays = {"x": content} if isinstance(content, np.ndarray) else {key: content[key] for key in content.files}
         frames = [pd.DataFrame(array) for array in arrays.values()]
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as arrays of numbers or strings ({error}): save vectors and matrices, "
                          "not Python objects.") from None  # fmt: skip
     if len(set(map(len, frames))) != 1:

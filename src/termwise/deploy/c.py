@@ -29,6 +29,7 @@ from termwise.deploy.program import (
 )
 
 LINE_LENGTH = 116
+MAX_STRING = 4095  # characters of a string literal that every C99 compiler accepts
 LINKS = {  # statements that change the @q outputs y
     "log": ["for (int k = 0; k < @q; ++k) y[k] = $exp(y[k]);"],
     "sorted": [  # by insertion
@@ -315,8 +316,10 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
     m, names = len(labels.classes), []
     for label in labels.classes:
         text = label if isinstance(label, str) else json.dumps(label)
-        plain = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?$' else f"\\{b:03o}" for b in text.encode())
-        names.append(f'"{plain}"')
+        encoded = text.encode(errors="replace")
+        plain = [chr(b) if 32 <= b < 127 and chr(b) not in "\"'\\?$" else f"\\{b:03o}" for b in encoded]
+        array = "".join(f"'{one}', " for one in plain)  # longer strings are not portable
+        names.append(f'"{"".join(plain)}"' if len(plain) <= MAX_STRING else f"(const char[]){{{array}0}}")
     start = [f"$real y[{q}];", f"const int status = {c.name}_outputs(x, y);", "if (status) return status;"]
     choice = ["*label = y[0] >= 0;"]
     if q > 1:
@@ -369,6 +372,6 @@ def _comment(program: Program, heads: list[str]) -> str:
     text = "/*\n"
     for line in lines:  # none of which may end the comment or begin one in it
         line = "".join(char if char.isprintable() else " " for char in line)
-        line = line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+        line = re.sub(r"\?(?=\?)", "? ", line.replace("*/", "* /").replace("/*", "/ *"))  # nor a trigraph
         text += f" * {line}".rstrip() + "\n"
     return text + " */\n"

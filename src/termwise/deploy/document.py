@@ -1,4 +1,4 @@
-"""Model files: one JSON document of plain data, written atomically and validated when it is read.
+"""Model files: one JSON document of plain data, validated when it is read.
 
 A `Record` is a frozen dataclass of arrays and scalars whose fields declare, in the annotations of their types, their
 form in the document. Errors name the place of an invalid value in the document.
@@ -6,14 +6,14 @@ form in the document. Errors name the place of an invalid value in the document.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import chain
-from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 Sizes = dict[str, int]  # lengths of axes by name
 
 FORMAT = "termwise-model"
-VERSION = 3  # 2 adds models of folds; 3 links, missing values, unseen categories and dates
-MAX_BYTES = 1 << 30  # a larger file is no small model
+VERSION = 4  # 2 adds models of folds; 3 links, missing values, unseen categories and dates; 4 a checksum
+CHECKED = 4  # the first version with a checksum
+MAX_BYTES = 128 << 20  # a larger file is no small model
+MAX_VALUES = 5_000_000  # nor is one of more values; in memory each takes up to 100 bytes
 MAX_INTEGER = 2**31 - 1  # larger numbers are no index, lag or power of any model
 MAX_FLOAT = float(np.finfo(np.float64).max)
 MAX_SHOWN = 60  # characters of an invalid value in an error
@@ -41,15 +43,17 @@ def invalid(place: str, requirement: str, value: Any) -> ValueError:
     return ValueError(f"{place} must be {requirement}, got {shown}")
 
 
-def read_dict(value: Any, place: str, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a dict that has all required keys, perhaps optional ones, and no others."""
+def read_dict(
+    value: Any, place: str, required: Iterable[str], optional: Iterable[str] = (), others: bool = False
+) -> dict[str, Any]:
+    """Return a dict that has all required keys, perhaps optional ones, and no others unless these are allowed."""
     required, optional = list(required), list(optional)
     if not isinstance(value, dict):
-        raise invalid(place, f"an object with {', '.join(required)}", value)
+        raise invalid(place, f"an object with {', '.join(required)}" if required else "an object", value)
     for key in required:
         if key not in value:
             raise ValueError(f"{place} must have an entry {key!r}, got only {', '.join(map(str, value)) or 'none'}")
-    for key in value:
+    for key in () if others else value:
         if key not in required and key not in optional:
             raise ValueError(f"{place} must have no entry but {', '.join(required + optional)}, got {key!r}")
     return value
@@ -92,10 +96,10 @@ def read_scalars(value: Any, place: str, sizes: Sizes) -> list[Any]:
 def plain_scalar(value: Any, what: str) -> Any:
     """Return a label or a category as a string, a number or a boolean, which a file can hold."""
     value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise TypeError(
-        f"{what} must be strings, numbers or booleans to be stored in a file, got {value!r} of type "
+        f"{what} must be strings, finite numbers or booleans to be stored in a file, got {value!r} of type "
         f"{type(value).__name__}: convert them with astype(str) before the fit."
     )
 
@@ -119,23 +123,25 @@ class Values:
 
     def __call__(self, value: Any, place: str, sizes: Sizes) -> Any:
         """Return the values of nested lists; axes of unknown length get that of the first list."""
-        level = [(value, place)]
-        for name in self.axes:
+        level = [value]
+        for depth, name in enumerate(self.axes):
             if level:
-                sizes.setdefault(name, len(level[0][0]) if isinstance(level[0][0], list) else -1)
+                sizes.setdefault(name, len(level[0]) if isinstance(level[0], list) else -1)
             sizes.setdefault(name, 0)
-            for one, at in level:
+            for i, one in enumerate(level):
                 if not isinstance(one, list) or len(one) != sizes[name]:
                     count = f"{sizes[name]} {name}" if sizes[name] >= 0 else name
+                    at = self._place(i, place, depth, sizes)
                     raise invalid(at, f"a list of {count}", len(one) if isinstance(one, list) else one)
-            level = [(inner, f"{at}[{i}]") for one, at in level for i, inner in enumerate(one)]
-        for one, at in level:
-            read(str if self.kind is str else float, one, at, sizes)
-            if self.kind is int and not (isinstance(one, int) and abs(one) <= MAX_INTEGER):
-                raise invalid(at, f"a whole number up to {MAX_INTEGER}", one)
+            level = list(chain.from_iterable(level))
+        wrong = next((i for i, one in enumerate(level) if not self._is_valid(one)), None)
+        if wrong is not None:  # the place of a value is written out only then: there may be millions
+            at = self._place(wrong, place, len(self.axes), sizes)
+            read(str if self.kind is str else float, level[wrong], at, sizes)
+            raise invalid(at, f"a whole number up to {MAX_INTEGER}", level[wrong])
         if self.kind is str:
-            return tuple(one for one, _ in level)
-        array: NDArray = np.array([one for one, _ in level], dtype=np.intp if self.kind is int else np.float64)
+            return tuple(level)
+        array: NDArray = np.array(level, dtype=np.intp if self.kind is int else np.float64)
         if self.positive and np.any(array <= 0):
             raise invalid(place, "greater than zero", array[array <= 0][0].item())
         if self.nonzero and np.any(array == 0):
@@ -145,6 +151,19 @@ class Values:
         if self.kind is int and outside.size:
             raise invalid(place, f"whole numbers from {self.low} to {high - 1}", outside[0].item())
         return array.reshape([sizes[name] for name in self.axes])
+
+    def _is_valid(self, one: Any) -> bool:
+        """Whether a single value is of the kind declared."""
+        if self.kind is str:
+            return isinstance(one, str)
+        if type(one) not in (int, float) or not -MAX_FLOAT <= one <= MAX_FLOAT:
+            return False
+        return self.kind is float or (type(one) is int and abs(one) <= MAX_INTEGER)
+
+    def _place(self, number: int, place: str, depth: int, sizes: Sizes) -> str:
+        """Return the place of a value, given its number among all on a level of the nested lists."""
+        indices = np.unravel_index(number, [sizes[name] for name in self.axes[:depth]])
+        return place + "".join(f"[{i}]" for i in indices)
 
 
 Reals, Integers, Strings = Values, partial(Values, kind=int), partial(Values, kind=str)
@@ -220,33 +239,40 @@ def to_json(value: Any, indent: str = "") -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
-def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
-    """Write a file under a temporary name beside it and rename that: readers see the old file or the new one."""
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)  # present only after an error
+def checksum(document: dict[str, Any]) -> str:
+    """Return the SHA-256 of a document without its checksum, in the one form that does not depend on its layout."""
+    rest = {key: value for key, value in document.items() if key != "checksum"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
+
+
+def to_bytes(document: dict[str, Any]) -> bytes:
+    """Return the content of a file, or raise if it could not be read again."""
+    content = (to_json(document) + "\n").encode(errors="backslashreplace")  # of lone surrogates JSON has such escapes
+    if len(content) > MAX_BYTES or count_values(content) > MAX_VALUES:
+        raise ValueError(
+            f"a model must have at most {MAX_VALUES:,} values and {MAX_BYTES >> 20} MiB to be saved, got "
+            f"{count_values(content):,} and {len(content) >> 20}: fit one of fewer terms, or use pickle."
+        )
+    return content
+
+
+def count_values(content: bytes) -> int:
+    """Return an upper bound of the number of values in a JSON document, without reading it."""
+    return 1 + sum(content.count(mark) for mark in (b",", b"[", b"{"))
 
 
 def read_document(path: str | os.PathLike) -> dict[str, Any]:
     """Return a JSON document that declares itself a model of a supported version; errors name the file and a remedy."""
-    size = os.stat(path).st_size
-    if size > MAX_BYTES:
+    with open(path, "rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES or count_values(content) > MAX_VALUES:
         raise ValueError(
-            f"{path} must be a model file of less than {MAX_BYTES >> 20} MiB, got {size >> 20} MiB: this is some "
-            "other file, or a model that is not small."
+            f"{path} must be a model file of at most {MAX_BYTES >> 20} MiB and {MAX_VALUES:,} values, got more: this "
+            "is some other file, or a model that is not small."
         )
     try:
-        document = json.loads(
-            Path(path).read_bytes().decode(), object_pairs_hook=_distinct_keys, parse_constant=_reject_constant
-        )
+        document = json.loads(content.decode(), object_pairs_hook=_distinct_keys, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} must be a JSON document written by Predictor.save, but could not be read ({error}): it is another "
@@ -266,6 +292,15 @@ def read_document(path: str | os.PathLike) -> dict[str, Any]:
             f"this one reads version {VERSION}: upgrade with pip install --upgrade termwise."
         )
     return document
+
+
+def check_document(document: dict[str, Any]) -> None:
+    """Raise unless a document has the entries of its version and, from the fourth on, the content of its checksum."""
+    checked = ["checksum"] * (document["version"] >= CHECKED)
+    read_dict(document, "the document", ["format", "version", "termwise", *checked, "predictor", "facts"])
+    read(str, document["termwise"], "termwise", {})
+    if checked and document["checksum"] != checksum(document):
+        raise invalid("checksum", "that of the rest of the document", document["checksum"])
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from termwise._checks import check_bool, check_choice
+from termwise._files import write_file
 from termwise.deploy import document, latex, sql, symbolic
 from termwise.deploy.program import Program
 
@@ -46,13 +47,9 @@ class Exports:
             parts["folds"] = [one.to_plain() for one in self._program.folds]
         if self.link != "identity":
             parts["link"] = self.link
-        return {
-            "format": document.FORMAT,
-            "version": self._program.version,  # the lowest that can express it, for older releases to read
-            "termwise": version("termwise"),
-            "predictor": {**document.to_plain(self._program.schema), **parts},
-            "facts": self.facts,
-        }
+        head = {"format": document.FORMAT, "version": document.VERSION, "termwise": version("termwise")}
+        rest = {"predictor": {**document.to_plain(self._program.schema), **parts}, "facts": self.facts}
+        return {**head, "checksum": document.checksum(head | rest), **rest}
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a JSON file.
@@ -65,7 +62,7 @@ class Exports:
         path : str or path
             Where to; `.json` is a good ending.
         """
-        document.write_atomically(path, document.to_json(self.to_dict()) + "\n")
+        write_file(path, document.to_bytes(self.to_dict()))
 
     def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
@@ -109,7 +106,7 @@ class Exports:
         if source is None:
             self.save(path)
         else:
-            document.write_atomically(path, source(self._exported, **options))
+            write_file(path, source(self._exported, **options))
 
     @cached_property
     def _exported(self) -> Program:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,11 @@ def source(program: Program, dtype: str = "float64") -> bytes:
     """Return a model of ONNX, serialised.
 
     Its input is `X`, a table of numbers of shape (n, d), or, where there are categories, one input of shape (n, 1) per
-    column, by its name: numbers, strings, whole numbers or booleans. Its outputs are `prediction`; of a classifier
-    `label`, `probabilities` where the estimator has them, and `scores`, in the shapes that `predict`, `predict_proba`
-    and `decision_function` return; an underscore is added where a column has that name. A missing string is empty, an
-    unknown category is none of the known ones. Radial terms need memory for rows x centres x inputs numbers: split
-    large tables.
+    column, by its name: numbers, strings, whole numbers or booleans; one without a name is called `x0`, `x1` or so. Its
+    outputs are `prediction`; of a classifier `label`, `probabilities` where the estimator has them, and `scores`, in
+    the shapes that `predict`, `predict_proba` and `decision_function` return; an underscore is added where a column has
+    that name. A missing string is empty, an unknown category is none of the known ones. Radial terms need memory for
+    rows x centres x inputs numbers: split large tables.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ def source(program: Program, dtype: str = "float64") -> bytes:
     check_choice("dtype", dtype, ["float64", "float32"], remedy="the first is as exact as termwise itself")
     onnx = import_optional("onnx", "onnx", "Writing ONNX")
     helper, schema, linear = onnx.helper, program.schema, program.linear
-    columns = [one.name for one in schema.inputs]
+    given = [one.name for one in schema.inputs]
+    columns = [name or next(new for i in count(j) if (new := f"x{i}") not in given) for j, name in enumerate(given)]
 
     def free_name(name: str) -> str:
         while name in columns:

@@ -17,6 +17,7 @@ from termwise._checks import check_bool, check_choice, check_number
 from termwise.basis.encoder import is_frame
 from termwise.deploy import document
 from termwise.deploy.exports import Exports
+from termwise.deploy.facts import check_facts
 from termwise.deploy.freeze import freeze
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import Input
@@ -39,7 +40,7 @@ def _has_intervals(predictor: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictor(Exports):
-    """A fitted model without its data: the parameters needed to predict, and nothing else.
+    """A fitted model without its table of data: the parameters needed to predict.
 
     Every fitted estimator has one, `estimator.predictor_`; `from_estimator` makes one of a pipeline too. It holds the
     selected terms only, can be saved as one JSON file of plain data, and exported to Python, C, ONNX, SQL, SymPy
@@ -430,9 +431,10 @@ class Predictor(Exports):
         Parameters
         ----------
         facts : dict or None
-            Plain data: strings, finite numbers, booleans, None, and lists and dicts of these.
+            Plain data: strings, finite numbers, booleans, None, and lists and dicts of these. Entries with the names
+            of `termwise.diagnostics.facts` must have their form.
         """
-        return replace(self, facts=None if facts is None else _plain_copy(facts, "facts"))
+        return replace(self, facts=None if facts is None else check_facts(facts))
 
     def with_fill(self, fill: Mapping[str, Any]) -> Predictor:
         """Return a copy that replaces missing values of its inputs.
@@ -460,8 +462,8 @@ class Predictor(Exports):
 def load_predictor(path: str | os.PathLike) -> Predictor:
     """Read a model that `Predictor.save` wrote.
 
-    The file is data: nothing in it is executed, and everything is validated. Errors name the file, the place in it and
-    the remedy.
+    The file is data: nothing in it is executed, and everything is validated. A file that was altered has another
+    content than its checksum and is refused. Errors name the file, the place in it and the remedy.
 
     Parameters
     ----------
@@ -486,27 +488,13 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
     """
     data = document.read_document(path)
     try:
-        document.read_dict(data, "the document", ["format", "version", "termwise", "predictor", "facts"])
-        document.read(str, data["termwise"], "termwise", {})
-        facts = None if data["facts"] is None else _plain_copy(data["facts"], "facts")
+        document.check_document(data)
+        facts = None if data["facts"] is None else check_facts(data["facts"])
         return Predictor(Program.from_plain(data["predictor"], "predictor"), facts)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} is no valid model: {error}. The file was damaged or changed by hand: save the model again."
         ) from None
-
-
-def _plain_copy(value: Any, place: str) -> Any:
-    """Return a copy of plain data, or raise with the place of an invalid value."""
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise document.invalid(place, "a dict with strings as keys", list(value))
-        return {key: _plain_copy(one, f"{place}.{key}") for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_copy(one, f"{place}[{i}]") for i, one in enumerate(value)]
-    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value)):
-        return value
-    raise document.invalid(place, "a string, a finite number, true, false, null, or a list or dict of these", value)
 
 
 def _dtype(X: Any) -> Any:

@@ -537,12 +537,6 @@ class Program:
         ends = cv_plus(center, outputs, fold, residuals, weights, coverage, side, scales)
         return np.maximum(ends, 0.0) if self.link == "log" else ends
 
-    @property
-    def version(self) -> int:
-        """The first version of the format of model files that can express the model."""
-        newer = any(one.missing or one.unseen is not None or one.kind == "date" for one in self.schema.inputs)
-        return 3 if newer or self.link != "identity" else 2 if self.folds else 1
-
     def with_fill(self, fill: Mapping[str, Any]) -> Program:
         """Return the same model with replacements of missing values of some inputs."""
         folds = tuple(replace(one, program=one.program.with_fill(fill)) for one in self.folds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,22 @@ from termwise.design import EVERY, Dense
 
 BLOCK_BYTES = 1 << 24  # 16 MiB: hides the latency of a disk, and still fits into the processor's caches once read
 Indices = NDArray[np.intp]
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Name the file in errors of the libraries that read it."""
+    try:
+        yield
+    except (ValueError, OSError, EOFError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{name} cannot be read ({reason}): it is truncated or damaged; write it again.") from None
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Return what changes with a file: its size and the time of its last change."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 class RowFile(ABC):
@@ -65,6 +82,8 @@ class RowFile(ABC):
     _target: Any = None
     _y: NDArray | None = None
     _used: NDArray[np.bool_] | None = None
+    path: Path
+    _state: tuple[int, int] | None = None  # of the file when it was opened
 
     @abstractmethod
     def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
@@ -128,6 +147,11 @@ class RowFile(ABC):
 
     def _read(self, columns: Indices, n_buffers: int) -> Iterator[NDArray]:
         """Read the selected rows in order, block by block, into buffers in turn: one pass."""
+        if self._state is not None and _state_of(self.path) != self._state:
+            raise ValueError(
+                f"{self.name} must stay as it is while it is in use, got another size or time of change: open it again "
+                "with open_rows, and fit again."
+            )
         shape, first = (self.block_rows, len(columns)), 0
         buffers = [np.empty(shape, self.dtype, self._order) for _ in range(n_buffers)]  # type: ignore[call-overload]
         for block in self._scan(columns, shape[0], buffers):
@@ -140,7 +164,8 @@ class NpyRows(RowFile):
 
     def __init__(self, path: Path, columns: Any, target: Any) -> None:
         self.name, self.path = path.name, path
-        with open(path, "rb") as file:
+        self._state = _state_of(path)
+        with open(path, "rb") as file, _readable(self.name):
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, self.stored = read(file)
@@ -209,7 +234,9 @@ class ArrowRows(RowFile):
         self.arrow = import_optional("pyarrow", "parquet", purpose)
         self.parquet = import_optional("pyarrow.parquet", "parquet", purpose) if path.suffix == ".parquet" else None
         self.name, self.path = path.name, path
-        schema, count = self._open()
+        self._state = _state_of(path)
+        with _readable(self.name):
+            schema, count = self._open()
         self.fields = {field.name: number for number, field in enumerate(schema)}
         targets = [] if target is None else [target] if isinstance(target, str) else list(target)
         names = list(self.fields) if columns is None else list(columns)
@@ -258,7 +285,12 @@ class ArrowRows(RowFile):
         order = list(self.fields)
         names = [order[j] for j in columns]
         turn = filled = 0
-        for batch in self._batches(names, rows):
+        batches = self._batches(names, rows)
+        while True:
+            with _readable(self.name):
+                batch = next(batches, None)
+            if batch is None:
+                break
             while batch.num_rows:
                 part = batch.slice(0, rows - filled)
                 out = buffers[turn % len(buffers)]

@@ -46,6 +46,7 @@ __all__ = ["contributions", "cross_validated_comparison", "effects_table", "fact
 
 MAX_TERMS = 500  # listed with their weights
 MAX_ROWS = 1000  # samples whose observed and predicted values are listed
+MAX_STORED = 300  # of these in a file
 MAX_COLUMNS = 12  # named in a note
 MEAN_ROWS, MEAN_DIGITS = 5000, 9  # samples over which terms are averaged, and digits of the means
 PENALTY_FLOPS = 1e9  # above which criteria along the penalty are left out
@@ -167,6 +168,22 @@ def facts(
         how = "held-out" if found["scores"]["held_out"] else "out-of-fold"
         found["confusion"] = {**quoted["confusion"], "how": how}
     return found
+
+
+def stored_facts(facts: dict[str, Any], samples: bool = True) -> dict[str, Any]:
+    """Return diagnostics for a file that is given away: with few observed values, or none, and no row numbers.
+
+    Observed values of a regression are drawn in reports; they are in the order of the predictions, from which no row
+    can be told. Those of classes are in the confusion matrix.
+    """
+    fit, rest = facts.get("fit"), {key: value for key, value in facts.items() if key != "fit"}
+    if not samples or not fit or facts["model"]["classes"] is not None:
+        return rest
+    order = np.argsort(fit["fitted"][0], kind="stable")
+    order = order[evenly(len(order), MAX_STORED)].tolist()
+    lists = {key: fit[key] for key in ("observed", "fitted", "loo")}
+    thin = {key: None if one is None else [[row[i] for i in order] for row in one] for key, one in lists.items()}
+    return rest | {"fit": thin}
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------

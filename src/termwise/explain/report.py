@@ -13,7 +13,8 @@ import numpy as np
 
 from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
-from termwise.deploy.document import write_atomically
+from termwise._files import write_file
+from termwise.deploy.facts import check_facts
 from termwise.deploy.predictor import Predictor
 from termwise.explain.diagnostics import MAX_ROWS, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
@@ -83,8 +84,9 @@ def render(
             f"facts must be what termwise.diagnostics.facts collects, got a dict without {', '.join(missing)}: "
             "leave it out to have them collected."
         )
-    elif X is not None and y is not None:
-        data = scores_on_data(model, X, y)
+    else:
+        check_facts(facts)
+        data = scores_on_data(model, X, y) if X is not None and y is not None else None
     folder = files("termwise.explain") / "page"
     parts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *SCRIPTS)}
     strict = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
@@ -92,27 +94,34 @@ def render(
     all_keys = dict.fromkeys(OPTIONAL) | facts
     terms = counted(facts["model"]["n_terms"], "term")
     page_title = f"{facts['model']['target']} in {terms}" if facts["model"]["target"] else f"A model of {terms}"
-    return strict.from_string(parts["page.html"]).render(
-        title=title or page_title,
-        facts=all_keys,
-        data=data,
-        sections=sections(all_keys, data),
-        headline=headline(facts["model"]),
-        cards=cards(facts),
-        bars=bars(facts),
-        importance=importance_table(facts),
-        shares=shares_table(facts),
-        triples=any(len(group["inputs"]) > 2 for group in facts.get("groups") or []),
-        grouped=is_grouped(facts),
-        larger=size_lines(facts["model"].get("larger_sizes") or []),
-        trials=trials_table(facts),
-        notes=notes(facts),
-        metrics=METRICS,
-        quoted=quoted_score(facts["scores"]),
-        css=markup(parts["page.css"]),
-        js=markup('(() => {\n"use strict";\n' + "".join(parts[name] for name in SCRIPTS) + "})();"),
-        facts_json=markup(safe_json({"facts": facts, "data": data, "names": NAMES})),
-    )
+    content = {
+        "title": title or page_title,
+        "facts": all_keys,
+        "data": data,
+        "sections": sections(all_keys, data),
+        "headline": headline(facts["model"]),
+        "cards": cards(facts),
+        "bars": bars(facts),
+        "importance": importance_table(facts),
+        "shares": shares_table(facts),
+        "triples": any(len(group["inputs"]) > 2 for group in facts.get("groups") or []),
+        "grouped": is_grouped(facts),
+        "larger": size_lines(facts["model"].get("larger_sizes") or []),
+        "trials": trials_table(facts),
+        "notes": notes(facts),
+        "metrics": METRICS,
+        "quoted": quoted_score(facts["scores"]),
+        "css": markup(parts["page.css"]),
+        "js": markup('(() => {\n"use strict";\n' + "".join(parts[name] for name in SCRIPTS) + "})();"),
+        "facts_json": markup(safe_json({"facts": facts, "data": data, "names": NAMES})),
+    }
+    try:
+        return strict.from_string(parts["page.html"]).render(content)
+    except jinja2.UndefinedError as error:
+        raise ValueError(
+            f"facts must be what termwise.diagnostics.facts collects, got others ({error}): leave them out to have "
+            "them collected."
+        ) from None
 
 
 def safe_json(value: Any) -> str:
@@ -152,7 +161,7 @@ def write_report(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['diabetes.html']
     """
-    write_atomically(path, render(model, X=X, y=y, title=title))
+    write_file(path, render(model, X=X, y=y, title=title))
 
 
 # -- predictors and other samples --------------------------------------------------------------------------------------
@@ -246,7 +255,8 @@ def sections(facts: Metadata, data: Metadata | None) -> dict[str, str]:
     averages = facts["effects"] and facts["effects"][0].get("kind") == "average"
     interactions = any(len(effect["inputs"]) == 2 for effect in facts["effects"])
     effects = "Partial dependence" if averages else "Main effects and interactions" if interactions else "Main effects"
-    residuals = facts["fit"] and facts["model"]["n_terms"]  # those of a mean are of no interest
+    fit = facts["fit"] and facts["fit"]["observed"] and all(isinstance(one, list) for one in facts["fit"]["observed"])
+    residuals = fit and facts["model"]["n_terms"]  # those of a mean are of no interest
     headings = {
         "quality": (facts["scores"].get("held_out") and "Held-out performance and baselines")
         or (
@@ -271,7 +281,7 @@ def headline(model: Metadata) -> str:
     """Description of the model in one sentence."""
     target = f"the classes of {model['target'] or 'y'}" if model["classes"] else model["target"] or "y"
     text = f"{model['class']}: {target} from {counted(model['d'], 'input')} by {counted(model['n_terms'], 'term')}"
-    if model["n_candidates"] is None:
+    if model["n_candidates"] is None or model["dictionary"] is None:
         return f"{text}."
     names = {name: dictionary.description for name, dictionary in DICTIONARIES.items()}
     names["columns"] = "columns of the table"
@@ -336,7 +346,7 @@ def importance_table(facts: Metadata) -> list[dict[str, str]]:
     return [
         {
             "input": name,
-            "width": f"{100 * total / max(totals.values()):.2f}",
+            "width": f"{100 * total / (max(totals.values()) or 1.0):.2f}",
             "value": short(total, 3),
             "frequency": per_cent(frequency[name]) if name in frequency else "",
         }
@@ -377,7 +387,8 @@ def trials_table(facts: Metadata) -> dict[str, Any] | None:
     if facts.get("trials"):
         rows = []
         for trial in facts["trials"]:
-            error, size = min((error, size) for size, error in enumerate(trial["error"]) if error is not None)
+            errors = [(error, size) for size, error in enumerate(trial["error"]) if error is not None]
+            error, size = min(errors, default=(math.inf, 0))
             chosen = "chosen" if trial["name"] == facts["model"].get("trial") else ""
             rows.append([trial["name"], f"{error:.3f}", str(size), chosen])
         return {"head": ["dictionary", "least error", "terms", ""], "rows": sorted(rows, key=lambda row: row[1])}

@@ -197,7 +197,7 @@ function scatter(holder, width, { title, xs, ys, x, y, end, how, name, rows }) {
     tooltip.hidden = true;
     if (away[best] > 28) return;
     points[best].classList.add("near");
-    showTooltip(event, `sample ${rows[best]}`, [[how, format(xs[best])], [name, format(ys[best])]]);
+    showTooltip(event, rows ? `sample ${rows[best]}` : "", [[how, format(xs[best])], [name, format(ys[best])]]);
   }, clear);
 }
 

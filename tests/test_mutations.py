@@ -1,0 +1,71 @@
+"""Altered model files: refused in a sentence, or a model that works; no other exceptions, no silent change."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from mutations import BYTES, replace_value
+from typer.testing import CliRunner
+
+from termwise import TermwiseRegressor, diagnostics, load_predictor, report
+from termwise.cli import app
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(RNG.normal(size=(40, 2)), columns=["a", "b"]).assign(kind=RNG.choice(["u", "v"], 40))
+TARGET = pd.Series(TABLE.a + (TABLE.kind == "u"), name="y")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    model = TermwiseRegressor(dictionary="linear", random_state=0).fit(TABLE, TARGET)
+    path = tmp_path_factory.mktemp("mutations") / "model.json"
+    model.predictor_.with_facts(diagnostics.facts(model, TABLE, TARGET)).save(path)
+    return path
+
+
+@pytest.mark.parametrize("change", BYTES)
+def test_bytes(file, tmp_path, change):
+    content, rng, path = file.read_bytes(), np.random.default_rng(0), tmp_path / "m.json"
+    original = load_predictor(file)
+    for _ in range(40):
+        path.write_bytes(change(content, rng))
+        try:
+            loaded = load_predictor(path)
+        except ValueError as error:
+            assert "m.json" in str(error)  # noqa: PT017
+        else:  # a space, or the like
+            assert loaded == original
+
+
+@pytest.mark.parametrize("inside", [("predictor",), ("facts",)], ids=["predictor", "facts"])
+def test_values_with_a_checksum_of_their_own(file, tmp_path, inside):
+    document, rng, path = json.loads(file.read_text(encoding="utf-8")), np.random.default_rng(0), tmp_path / "m.json"
+    n_loaded = 0
+    for _ in range(120):
+        path.write_text(json.dumps(replace_value(document, rng, inside)), encoding="utf-8")
+        try:
+            loaded = load_predictor(path)
+            n_loaded += 1
+            report.render(loaded)
+            with np.errstate(all="ignore"):
+                loaded.predict(TABLE)
+            diagnostics.contributions(loaded, TABLE)
+        except ValueError as error:
+            assert "must" in str(error) or "cannot" in str(error), error  # noqa: PT017
+    assert 0 < n_loaded < 120
+
+
+def test_facts_do_not_choose_how_to_predict(file, tmp_path):
+    """Metadata that call a model of independent rows a series change no prediction."""
+    predictor = load_predictor(file)
+    TABLE.assign(y=TARGET).to_csv(tmp_path / "t.csv", index=False)
+    outputs = []
+    for lags in (0, 3):
+        command = {"target": "y", "time": None, "lags": lags}
+        predictor.with_facts({**predictor.facts, "command": command}).save(tmp_path / "m.json")
+        result = CliRunner().invoke(app, ["predict", str(tmp_path / "m.json"), str(tmp_path / "t.csv"), "--json"])
+        outputs.append(json.loads(result.stdout)["prediction"])
+    assert outputs[0] == outputs[1] == predictor.predict(TABLE).tolist()
