@@ -30,6 +30,12 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # -- arrays and validation ---------------------------------------------------------------------------------------------
 
+# Range of the largest magnitude of a column and of the targets. Standard errors of squared errors are sums of fourth
+# powers, of residuals divided by leverage gaps down to 1e-10 and times weights: up to 1e240 * 1e30, within float64.
+LARGEST_MAGNITUDE = 1e50
+SMALLEST_MAGNITUDE = 1e-50  # likewise 1e-200 for fourth powers, and a range of 1e100 for weights of terms
+LARGEST_SAMPLE_WEIGHT = 1e30  # times the fourth power above; beyond 2^53, repetitions are no whole numbers any more
+
 # -- design matrices ---------------------------------------------------------------------------------------------------
 
 # Share of a column's square that a difference of sums must leave: to keep twelve digits, of float32's seven five.

@@ -32,6 +32,9 @@ from termwise._checks import (
     check_bool,
     check_counts,
     check_foreign,
+    check_labels,
+    check_magnitudes,
+    check_numeric,
     check_table,
     check_targets,
     check_total,
@@ -150,7 +153,7 @@ def read(
         )
     labels = None
     if classify:
-        y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
+        y = check_labels(y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         labels = Labels(np.unique(y))
@@ -159,10 +162,15 @@ def read(
     fresh = clone(estimator) if reset else estimator
     X = check_inputs(fresh, X, basis, reset=reset)
     y = check_targets(y)
+    names = getattr(fresh, "feature_names_in_", None)
+    if basis is None and not isinstance(X, RowFile):
+        check_magnitudes("X", X, names, tiny=reset)
+    if reset:
+        check_magnitudes("y", y)
     if not is_foreign(X) or X.shape[0] != len(y):
         check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
     weights = check_counts(sample_weight, len(y))
-    return Data(X, y, weights, fresh.n_features_in_, getattr(fresh, "feature_names_in_", None), labels)
+    return Data(X, y, weights, fresh.n_features_in_, names, labels)
 
 
 def check_request(estimator: Any, basis: Any, y: Any) -> None:
@@ -202,7 +210,7 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
         capable = basis is None or getattr(basis, "any_library", False) or get_config()["array_api_dispatch"]
         X = X if estimator.any_library and capable else to_host(X)
     if basis is not None:
-        X = check_table(X)
+        X = X if isinstance(X, RowFile) else check_table(X)
         if reset and isinstance(X, RowFile):
             raise TypeError(
                 f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where the "
@@ -217,6 +225,8 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
         plain = plain and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_")
         if plain and np.isfinite(X).all():  # skips what validate_data would repeat for every prediction
             return X
+        X = check_table(X)
+        check_numeric(X)
         return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     return X
@@ -335,7 +345,7 @@ def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> An
     name = "X" if basis is None else f"The design matrix of {type(basis).__name__}"
     if is_foreign(G):
         return check_foreign(name, G, min_samples)
-    return check_array(
+    G = check_array(
         G,
         accept_sparse=["csr", "csc"],
         dtype=FLOATS,
@@ -343,3 +353,5 @@ def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> An
         input_name=name,
         estimator=estimator,
     )
+    check_magnitudes(name, G, tiny=False)
+    return G

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
-from termwise._checks import check_choice, check_foreign, check_number
+from termwise._checks import check_choice, check_foreign, check_magnitudes, check_number, check_numeric
 from termwise._numerics import RATE_TIE
 from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
@@ -258,7 +258,9 @@ def choose_width(model: PrefilterClassifier, data: Data, after_step: Callable[[]
     if is_foreign(data.X):
         X = as_float64(check_foreign("X", data.X, min_samples=2))
     else:
+        check_numeric(data.X)
         X = check_array(data.X, dtype=np.float64, ensure_min_samples=2, estimator=model, input_name="X")
+        check_magnitudes("X", X, data.input_names)
     samples, X, weights = at(X, used), at(X, some), data.weights[some]
     Y = from_host(as_columns(data.y)[some], X)
     bases = gaussians_of_all_widths(samples)
