@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
+from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 from termwise import (
@@ -25,6 +26,7 @@ from termwise import (
     forward_path,
 )
 from termwise.cli import app
+from termwise.design.computed import blas_threads, one_thread
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))
@@ -185,3 +187,13 @@ def test_extreme_targets_of_the_command_line(tmp_path):
     )
     assert result.exit_code != 0
     assert "y must have columns of zeros or with a largest magnitude" in " ".join(result.stderr.split())
+
+
+def test_overlapping_limits_of_threads_are_restored():
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_thread(), one_thread()
+        for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
+            step()
+            assert blas_threads() == 1
+        second.__exit__(None, None, None)
+        assert blas_threads() == 2
