@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
@@ -197,3 +198,47 @@ def test_overlapping_limits_of_threads_are_restored():
             assert blas_threads() == 1
         second.__exit__(None, None, None)
         assert blas_threads() == 2
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-12])
+@pytest.mark.parametrize("model", [OnlineRidge(), ForwardRegressor(criterion=None, rule="sse")], ids=lambda m: str(m))
+def test_leave_one_out_of_a_sample_with_leverage_one(model, alpha):
+    table, others = np.column_stack([X, np.arange(40) == 4]), np.arange(40) != 4
+    model = model.set_params(alpha=alpha)
+    expected = y[4] - model.fit(table[others], y[others]).predict(table[4:5])[0]
+    assert model.fit(table, y).loo_residuals_[4] == pytest.approx(expected, rel=1e-9)
+
+
+def test_leave_one_out_of_an_exact_fit():
+    table, few = rng.normal(size=(6, 9)), y[:6]
+    model = OnlineRidge(alpha=0.0).fit(table, few)
+    for i in range(6):
+        others = np.arange(6) != i
+        expected = few[i] - OnlineRidge(alpha=0.0).fit(table[others], few[others]).predict(table[i : i + 1])[0]
+        assert model.loo_residuals_[i] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", [OnlineRidge(alpha=0.0), ForwardRegressor(alpha=0.0, criterion=None)], ids=str)
+def test_columns_of_very_different_scales(model):
+    scales = np.array([1e-8, 1.0, 1e8])
+    expected = model.fit(X, y).loo_residuals_, model.predict(X, return_std=True)[1]
+    found = model.fit(X * scales, y).loo_residuals_, model.predict(X * scales, return_std=True)[1]
+    assert np.allclose(found[0], expected[0], rtol=1e-9)
+    assert np.allclose(found[1], expected[1], rtol=1e-9)
+
+
+def test_huber_loss_of_tiny_targets():
+    tiny = 1e-8 * rng.normal(size=(4, 6))
+    model = ForwardRegressor(loss="huber").fit(tiny, tiny[:, 0] + 1e-9 * rng.normal(size=4))
+    assert np.isfinite(model.predict(tiny)).all()
+    assert np.isfinite(model.path_.to_frame()["loo"]).all()
+
+
+def test_local_ridge_stops_in_time():
+    wide = rng.normal(size=(5, 400))
+    model = LocalRidge(max_seconds=1e-4)
+    with pytest.warns(ConvergenceWarning, match=r"LocalRidge stopped after max_seconds=0\.0001 with GCV still falling"):
+        model.fit(wide, y[:5])
+    assert np.isfinite(model.predict(wide)).all()
+    with pytest.raises(ValueError, match="max_seconds must be a finite number > 0, got 0: None sets no limit"):
+        model.set_params(max_seconds=0).fit(wide, y[:5])

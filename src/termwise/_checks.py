@@ -248,8 +248,9 @@ def check_labels(y: Any) -> NDArray:
     if y.dtype == object and not all(isinstance(one, str) for one in y):
         types = sorted({type(one).__name__ for one in y})
         raise ValueError(
-            f"y must hold labels that are all strings or all numbers, got {', '.join(types)} as objects: drop samples "
-            "without a label, and convert the others with astype(str) or astype(int)."
+            "Unknown label type: y must hold labels that are all strings or all numbers, got "
+            f"{', '.join(types)} as objects: drop samples without a label, and convert the others with astype(str) or "
+            "astype(int)."
         )
     return y
 

@@ -65,6 +65,7 @@ LEVERAGE_GAP_MIN = 1e-10  # of 1: a smaller leverage gap is rounding, and the sa
 FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual is no estimate of the noise
 EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
 RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
+COLUMN_SPREAD_MAX = 1e6  # of column lengths: beyond, columns are scaled to length one, or small ones lose their digits
 GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
 PAIR_EIGENVALUE_MIN = 1e-3  # of the largest: products of splines in directions with fewer samples extrapolate wildly
 TRUNCATED_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are dropped where any penalty suppresses them
