@@ -242,3 +242,12 @@ def test_local_ridge_stops_in_time():
     assert np.isfinite(model.predict(wide)).all()
     with pytest.raises(ValueError, match="max_seconds must be a finite number > 0, got 0: None sets no limit"):
         model.set_params(max_seconds=0).fit(wide, y[:5])
+
+
+def test_relative_weights_for_a_given_penalty():
+    weights = rng.uniform(size=40) / 40
+    model = BasisRidge(alpha=0.01).fit(X, y, sample_weight=weights)
+    assert np.allclose(model.coef_, BasisRidge(alpha=1.0).fit(X, y, sample_weight=100 * weights).coef_)
+    assert np.isfinite(model.predict(X, return_std=True)).all()
+    with pytest.raises(ValueError, match="sample_weight must add up to at least 2 samples"):
+        BasisRidge().fit(X, y, sample_weight=weights)

@@ -252,8 +252,13 @@ def _check_file(estimator: Any, X: RowFile, reset: bool) -> RowFile:
     return X
 
 
-def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> DesignData:
-    """Fit the basis to the samples with positive weight and evaluate it on all of them."""
+def fit_design(
+    estimator: Any, basis: Any, data: Data, min_samples: int = 2, *, relative_weights: bool = False
+) -> DesignData:
+    """Fit the basis to the samples with positive weight and evaluate it on all of them.
+
+    With `relative_weights`, where no criterion chooses anything, the weights may add up to less than two samples.
+    """
     X, rows = data.X, data.used
     everything = len(rows) == len(data.weights)
     fitted = None
@@ -273,7 +278,7 @@ def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> 
         G = design_matrix(fitted, X) if estimator.streams and own is None else fitted.transform(X)
         G = G if own is None else put_at(G, rows, own)
     G = check_design(estimator, basis, G, min_samples)
-    if min_samples > 1:
+    if min_samples > 1 and not relative_weights:
         check_total(data.weights)
     return design_data(G, fitted, data)
 
