@@ -251,3 +251,13 @@ def test_relative_weights_for_a_given_penalty():
     assert np.isfinite(model.predict(X, return_std=True)).all()
     with pytest.raises(ValueError, match="sample_weight must add up to at least 2 samples"):
         BasisRidge().fit(X, y, sample_weight=weights)
+
+
+def test_prefilter_of_many_classes_stores_active_directions_only(monkeypatch):
+    classes = np.arange(40) % 4
+    expected = PrefilterClassifier().fit(X, classes)
+    monkeypatch.setattr("termwise.estimators.prefilter.MAX_STORED", 0)
+    found = PrefilterClassifier().fit(X, classes)
+    assert np.allclose(found.decision_function(X), expected.decision_function(X))
+    assert found.sign_violations_ == expected.sign_violations_
+    assert np.allclose(found.loo_residuals_, expected.loo_residuals_)
