@@ -261,3 +261,12 @@ def test_prefilter_of_many_classes_stores_active_directions_only(monkeypatch):
     assert np.allclose(found.decision_function(X), expected.decision_function(X))
     assert found.sign_violations_ == expected.sign_violations_
     assert np.allclose(found.loo_residuals_, expected.loo_residuals_)
+
+
+def test_negligible_weights_are_zero():
+    weights = np.where(np.arange(40) < 5, 1e-300, 1.0)
+    for model in (ForwardRegressor(), BasisRidge(alpha=1.0), LocalRidge(), OnlineRidge()):
+        found = model.fit(X, y, sample_weight=weights).loo_residuals_
+        assert np.allclose(found, model.fit(X, y, sample_weight=weights > 0.5).loo_residuals_)
+    with pytest.raises(ValueError, match="sample_weight must add up to at least 1e-30 samples, got"):
+        BasisRidge(alpha=1.0).fit(X, y, sample_weight=1e-200 * some)

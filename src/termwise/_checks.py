@@ -17,7 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 
 from termwise._arrays import is_foreign, namespace, precision, to_host
-from termwise._numerics import LARGEST_MAGNITUDE, LARGEST_SAMPLE_WEIGHT, SMALLEST_MAGNITUDE, NumericalWarning
+from termwise._numerics import (
+    LARGEST_MAGNITUDE,
+    LARGEST_SAMPLE_WEIGHT,
+    SMALLEST_MAGNITUDE,
+    SMALLEST_SAMPLE_WEIGHT,
+    NumericalWarning,
+)
 
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
 FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
@@ -256,10 +262,11 @@ def check_labels(y: Any) -> NDArray:
 
 
 def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Return frequency weights of `n` rows, ones if None; at least one must be positive."""
+    """Return frequency weights of `n` rows, ones if None; at least one is positive, and negligible ones are zero."""
     counts = read_counts(sample_weight, n)
     check_some(counts)
-    return counts
+    least = SMALLEST_SAMPLE_WEIGHT * counts.max()
+    return counts if counts.min() >= least else np.where(counts < least, 0.0, counts)
 
 
 def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
@@ -296,11 +303,11 @@ def check_some(counts: NDArray[np.float64]) -> None:
         raise ValueError("sample_weight must not be zero for all samples: give some a positive weight.")
 
 
-def check_total(counts: NDArray[np.float64]) -> None:
-    """Raise unless the weights add up to at least two samples."""
-    if counts.sum() < 2 - 1e-9:
+def check_total(counts: NDArray[np.float64], least: float = 2.0) -> None:
+    """Raise unless the weights add up to at least so many samples."""
+    if counts.sum() < least * (1 - 1e-9):
         raise ValueError(
-            f"sample_weight must add up to at least 2 samples, got {counts.sum():g}: weights mean repetitions; "
+            f"sample_weight must add up to at least {least:g} samples, got {counts.sum():g}: weights mean repetitions; "
             "scale relative weights so that they average one."
         )
 

@@ -34,6 +34,9 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # powers, of residuals divided by leverage gaps down to 1e-10 and times weights: up to 1e240 * 1e30, within float64.
 LARGEST_MAGNITUDE = 1e50
 SMALLEST_MAGNITUDE = 1e-50  # likewise 1e-200 for fourth powers, and a range of 1e100 for weights of terms
+# Of the largest weight, below which weights are zero: such samples change no digit, but their squares vanish. Also
+# the least sum of weights that need not be repetitions.
+SMALLEST_SAMPLE_WEIGHT = 1e-30
 LARGEST_SAMPLE_WEIGHT = 1e30  # times the fourth power above; beyond 2^53, repetitions are no whole numbers any more
 
 # -- design matrices ---------------------------------------------------------------------------------------------------

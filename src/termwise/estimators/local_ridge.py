@@ -133,7 +133,7 @@ class Dual:
 
 
 def sweep(
-    form: Primal | Dual, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray, end: float
+    form: Primal | Dual, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray, end: float = np.inf
 ) -> tuple[float, float]:
     """Optimise every penalty once, in place; return the sse and the freedom reached.
 
