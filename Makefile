@@ -10,13 +10,16 @@ PYTEST_FLAGS := -n 2 --dist loadgroup
 FLOOR_TESTS := sklearn forward ridge local_ridge thresholding evidence prefilter online search losses recipe \
 	basis anova smooth missing levels table tables predictor dask array_api plots cli
 
-.PHONY: help demo test test-all test-floor lint types docs bench clean
+FUZZ ?= --seconds 60
+
+.PHONY: help demo test test-all test-floor fuzz lint types docs bench clean
 
 help:
 	@echo "make demo        fit, predict, export and report on a data set of scikit-learn"
 	@echo "make test        run the fast tests, under four minutes on two cores"
 	@echo "make test-all    run every test, also those marked slow"
 	@echo "make test-floor  run what depends on versions on the oldest supported scikit-learn, SciPy and NumPy"
+	@echo "make fuzz        fit random problems for a minute; FUZZ='--seconds 600 --start 5000' resumes a longer run"
 	@echo "make lint types  ruff and import-linter, mypy"
 	@echo "make docs        build the documentation in docs/_build/html and run every example"
 	@echo "make bench       run every benchmark, one JSON object per line"
@@ -49,6 +52,9 @@ test-all: $(VENV)/.ready
 
 test-floor: $(FLOOR_VENV)/.ready
 	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest $(PYTEST_FLAGS) -m "not slow" $(FLOOR_TESTS:%=tests/test_%.py) $(ARGS)
+
+fuzz: $(VENV)/.ready
+	$(PYTEST) $(BIN)/python tests/fuzz.py $(FUZZ)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

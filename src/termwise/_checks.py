@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
 
-from termwise._arrays import is_foreign, namespace, to_host
-from termwise._numerics import NumericalWarning
+from termwise._arrays import is_foreign, namespace, precision, to_host
+from termwise._numerics import (
+    LARGEST_MAGNITUDE,
+    LARGEST_SAMPLE_WEIGHT,
+    SMALLEST_MAGNITUDE,
+    SMALLEST_SAMPLE_WEIGHT,
+    NumericalWarning,
+)
+
+NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
+FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
 
 
 def check_number(
@@ -90,15 +102,118 @@ def is_dask(*objects: Any) -> bool:
     return any(hasattr(data, "__dask_graph__") for data in objects)
 
 
+def is_frame(X: Any) -> bool:
+    """Whether X has named columns that may differ in type."""
+    return hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
 def check_table(X: Any) -> Any:
-    """Return X, lists as an array; raise if it is a vector where a table is needed."""
-    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    """Return a table of which rows can be taken: lists as an array, Arrow tables as a frame, sparse matrices as CSR."""
+    X = check_container("X", np.asarray(X) if isinstance(X, list | tuple) else X)
+    if sp.issparse(X) and X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    if is_frame(X):
+        check_names(X.columns)
     if getattr(X, "ndim", 2) == 1:
         raise ValueError(
             f"X must be a table of shape (n, d), got a vector of length {len(X)}. Reshape your data: X.reshape(-1, 1) "
             "if it has a single input, X.reshape(1, -1) if it is a single sample."
         )
     return X
+
+
+def check_container(name: str, values: Any) -> Any:
+    """Raise for a dict and for masked entries; return a masked array without any as an ordinary one."""
+    if isinstance(values, Mapping) and not sp.issparse(values):  # those by keys are both
+        raise TypeError(
+            f"{name} must be an array or a frame, got a {type(values).__name__}: make it one with pandas.DataFrame."
+        )
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    count = np.ma.count_masked(values)
+    if count:
+        raise ValueError(
+            f"{name} must not have masked entries, got {count}: drop their rows, or fill in other values with its "
+            "method filled, such as NaN in X where missing values are accepted."
+        )
+    return np.asarray(values)
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Raise unless all names of columns differ."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            "X must have columns of different names, a category's being column=category, got "
+            f"{', '.join(map(str, repeated))} more than once: rename all but one."
+        )
+
+
+def check_numeric(X: Any) -> None:
+    """Raise if columns of a data frame hold something else than numbers; strings of digits are numbers."""
+    for name in X.columns if is_frame(X) else ():
+        column = X[name]
+        if NUMERIC_DTYPE.match(str(column.dtype)):
+            continue
+        try:
+            np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"X must hold numbers, got {column.dtype} in column {name!r} ({error}): encode it, with TableEncoder "
+                "for example, or drop it."
+            ) from None
+
+
+def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True) -> None:
+    """Raise if the largest magnitude of a column is outside the range in which no fourth power over- or underflows.
+
+    Columns of zeros are allowed, NaN is ignored, and float32 has a smaller range. Without `tiny`, for chunks of the
+    rows and for functions that vanish on the data, small magnitudes are allowed, too.
+    """
+    if precision(X.dtype) == np.float32 or 0 in X.shape:
+        return
+    X = X if X.ndim == 2 else X[:, None]
+    few = _extreme_columns(X, tiny)
+    if not len(few):
+        return
+    if sp.issparse(X):
+        magnitudes = np.asarray(abs(X).max(axis=0).todense()).ravel()[few]
+    elif isinstance(X, np.ndarray):
+        part = X if len(few) == X.shape[1] else X[:, few]
+        magnitudes = np.maximum(np.fmax.reduce(part, axis=0), -np.fmin.reduce(part, axis=0))
+    else:
+        xp = namespace(X)
+        magnitudes = np.maximum(to_host(xp.max(X, axis=0)), -to_host(xp.min(X, axis=0)))
+    bad = magnitudes > LARGEST_MAGNITUDE
+    if tiny:
+        bad |= (magnitudes > 0) & (magnitudes < SMALLEST_MAGNITUDE)
+    if bad.any():
+        j = np.flatnonzero(bad)[0]
+        column = f"column {few[j]}" if names is None else f"column {names[few[j]]!r}"
+        raise ValueError(
+            f"{name} must have columns of zeros or with a largest magnitude between {SMALLEST_MAGNITUDE:g} and "
+            f"{LARGEST_MAGNITUDE:g}, got {magnitudes[j]:g} in {column}: change its unit, or divide it by its standard "
+            "deviation."
+        )
+
+
+def _extreme_columns(X: Any, tiny: bool) -> NDArray[np.intp]:
+    """Return columns that may have an extreme magnitude: none of most tables, after one pass of BLAS over them."""
+    everything = np.arange(X.shape[1])
+    values = X.data if sp.issparse(X) else X
+    if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
+        return everything
+    flat = values.ravel(order="K")
+    with np.errstate(over="ignore"):
+        if not np.vdot(flat, flat) <= LARGEST_MAGNITUDE**2:
+            return everything
+    if not tiny:
+        return everything[:0]
+    if sp.issparse(X):
+        return everything if (np.abs(flat) < SMALLEST_MAGNITUDE).any() else everything[:0]
+    return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= SMALLEST_MAGNITUDE).any(axis=0))
 
 
 def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
@@ -124,32 +239,52 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
         X = xp.astype(X, xp.float32)
     if not bool(xp.isfinite(xp.sum(X))) and not bool(xp.all(xp.isfinite(X))):  # a finite sum has finite terms
         raise ValueError(f"{name} must be finite, got NaN or infinity: impute or drop the rows in question.")
+    check_magnitudes(name, X, tiny=False)
     return X
 
 
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64, as a NumPy array whatever their library."""
-    y = to_host(y) if is_foreign(y) else y
+    y = to_host(y) if is_foreign(y) else check_container("y", y)
     shape = np.asarray(y).shape
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
     if not (plain and np.isfinite(y).all()):  # a short path for online models, which validate one number at a time
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_magnitudes("y", y, tiny=False)
+    return y
+
+
+def check_labels(y: Any) -> NDArray:
+    """Return labels of classes, strings or numbers, as an array of shape (n,)."""
+    y = to_host(y) if is_foreign(y) else check_container("y", y)
+    if isinstance(y, list | tuple) and any(isinstance(one, str) for one in y):
+        y = np.array(y, dtype=object)  # instead of strings of its numbers
+    y = column_or_1d(y, warn=True)
+    if y.dtype == object and not all(isinstance(one, str) for one in y):
+        types = sorted({type(one).__name__ for one in y})
+        raise ValueError(
+            "Unknown label type: y must hold labels that are all strings or all numbers, got "
+            f"{', '.join(types)} as objects: drop samples without a label, and convert the others with astype(str) or "
+            "astype(int)."
+        )
     return y
 
 
 def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Return frequency weights of `n` rows, ones if None; at least one must be positive."""
+    """Return frequency weights of `n` rows, ones if None; at least one is positive, and negligible ones are zero."""
     counts = read_counts(sample_weight, n)
     check_some(counts)
-    return counts
+    least = SMALLEST_SAMPLE_WEIGHT * counts.max()
+    return counts if counts.min() >= least else np.where(counts < least, 0.0, counts)
 
 
 def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     """Return frequency weights of `n` rows, which may be a chunk of the data, ones if None."""
     if sample_weight is None:
         return np.ones(n)
+    sample_weight = check_container("sample_weight", sample_weight)
     try:
         counts = np.asarray(to_host(sample_weight), dtype=np.float64)
     except (TypeError, ValueError):
@@ -165,6 +300,11 @@ def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
         raise ValueError(
             f"sample_weight must be finite and >= 0, got {worst}: a weight is the number of repetitions of a sample."
         )
+    if counts.max(initial=0) > LARGEST_SAMPLE_WEIGHT:
+        raise ValueError(
+            f"sample_weight must be at most {LARGEST_SAMPLE_WEIGHT:g}, got {counts.max():g}: scale the weights so that "
+            "they average one."
+        )
     return counts
 
 
@@ -174,11 +314,11 @@ def check_some(counts: NDArray[np.float64]) -> None:
         raise ValueError("sample_weight must not be zero for all samples: give some a positive weight.")
 
 
-def check_total(counts: NDArray[np.float64]) -> None:
-    """Raise unless the weights add up to at least two samples."""
-    if counts.sum() < 2 - 1e-9:
+def check_total(counts: NDArray[np.float64], least: float = 2.0) -> None:
+    """Raise unless the weights add up to at least so many samples."""
+    if counts.sum() < least * (1 - 1e-9):
         raise ValueError(
-            f"sample_weight must add up to at least 2 samples, got {counts.sum():g}: weights mean repetitions; "
+            f"sample_weight must add up to at least {least:g} samples, got {counts.sum():g}: weights mean repetitions; "
             "scale relative weights so that they average one."
         )
 

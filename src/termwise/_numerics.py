@@ -30,6 +30,15 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # -- arrays and validation ---------------------------------------------------------------------------------------------
 
+# Range of the largest magnitude of a column and of the targets. Standard errors of squared errors are sums of fourth
+# powers, of residuals divided by leverage gaps down to 1e-10 and times weights: up to 1e240 * 1e30, within float64.
+LARGEST_MAGNITUDE = 1e50
+SMALLEST_MAGNITUDE = 1e-50  # likewise 1e-200 for fourth powers, and a range of 1e100 for weights of terms
+# Of the largest weight, below which weights are zero: such samples change no digit, but their squares vanish. Also
+# the least sum of weights that need not be repetitions.
+SMALLEST_SAMPLE_WEIGHT = 1e-30
+LARGEST_SAMPLE_WEIGHT = 1e30  # times the fourth power above; beyond 2^53, repetitions are no whole numbers any more
+
 # -- design matrices ---------------------------------------------------------------------------------------------------
 
 # Share of a column's square that a difference of sums must leave: to keep twelve digits, of float32's seven five.
@@ -63,6 +72,7 @@ LEVERAGE_GAP_MIN = 1e-10  # of 1: a smaller leverage gap is rounding, and the sa
 FREEDOM_MIN = 1e-8  # of n: with fewer residual degrees of freedom the residual is no estimate of the noise
 EXACT_ROW = 1e-13  # of the largest target: a row whose gap and residual are both smaller is fitted exactly
 RESOLVED_RATIO = 1e-10  # of the largest singular value: below, singular values are rounding of G
+COLUMN_SPREAD_MAX = 1e6  # of column lengths: beyond, columns are scaled to length one, or small ones lose their digits
 GRAM_EIGENVALUE_MIN = 1e-6  # of the largest: down to this ratio forming G'G keeps ten digits
 PAIR_EIGENVALUE_MIN = 1e-3  # of the largest: products of splines in directions with fewer samples extrapolate wildly
 TRUNCATED_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are dropped where any penalty suppresses them

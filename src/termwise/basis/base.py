@@ -30,7 +30,14 @@ from termwise._arrays import (
     namespace,
     to_host,
 )
-from termwise._checks import check_foreign, check_indices, is_plain_table
+from termwise._checks import (
+    check_foreign,
+    check_indices,
+    check_magnitudes,
+    check_numeric,
+    check_table,
+    is_plain_table,
+)
 from termwise.basis.encoder import TableEncoder, missing_columns
 from termwise.basis.expressions import evaluate, variable, z
 
@@ -137,8 +144,12 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         X = to_host(X) if is_foreign(X) else X
         if not reset and is_plain_table(self, X) and all_finite(X):
             return X
+        X = check_table(X)
+        check_numeric(X)
         finite = "allow-nan" if self.allows_missing else True
         X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite)
+        if reset:
+            check_magnitudes("X", X, getattr(self, "feature_names_in_", None))
         if self.allows_missing:
             missing = np.isnan(X).any(axis=0) if has_missing(X) else np.zeros(X.shape[1], dtype=bool)
             if reset:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_choice, check_magnitudes, check_names, check_number, check_table, is_frame
 from termwise.basis.dates import DATE_PARTS, as_days, date_part, is_date
 
 Floats = NDArray[np.float64]
@@ -211,9 +211,10 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             keys, missing = super().get_feature_names_out(), np.isnan(table).any(axis=0).tolist()
             encodings = [_number(str(key), some) for key, some in zip(keys, missing, strict=True)]
         values = self._read(table, encodings)
+        check_magnitudes("X", values, [one.name for one in encodings])
         if self.new_missing == "mean":
             encodings = [one.with_fill(column) for one, column in zip(encodings, values.T, strict=True)]
-        _check_names(name for one in encodings for name in one.names(one.name))
+        check_names(name for one in encodings for name in one.names(one.name))
         self.encodings_ = encodings
         self.categories_ = {one.name: list(one.categories) for one in encodings if one.kind == "category"}
         return self
@@ -371,8 +372,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _validate(self, X: Any, reset: bool) -> Any:
         """Return a valid array, or the columns of a valid frame by name, `x0`, `x1`, ... where names are no strings."""
+        X = check_table(X)
         if is_frame(X):
-            _check_names(X.columns)
             if 0 in X.shape:
                 raise ValueError(f"X must have at least one row and one column, got shape {X.shape}: give some data.")
             validate_data(self, X, skip_check_array=True, reset=reset)
@@ -417,11 +418,6 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "fill them, or fit with rows in which they are missing."
             )
         return values
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X has named columns that may differ in type."""
-    return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
 def is_missing(column: Any) -> NDArray[np.bool_]:
@@ -499,13 +495,3 @@ def _check_numbers(columns: dict[str, Any], encodings: list[ColumnEncoding]) -> 
                 f"X must hold {kind}s where it did in fit, got something else in {listing(others)}: give {kind}s, or "
                 "fit again."
             )
-
-
-def _check_names(names: Iterable[Any]) -> None:
-    """Raise unless all names of columns differ."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"X must have columns of different names, a category's being column=category, got {listing(repeated)} more "
-            "than once: rename all but one."
-        )

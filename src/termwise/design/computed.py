@@ -55,7 +55,6 @@ Indices = NDArray[np.intp]
 
 TILE_SIDE = 512  # 2 MiB, which a core's caches hold, and enough work to hide the overhead of a call
 DEVICE_TILE_SIDE = 8192  # on a device, whose memory is fast and where launches are expensive
-THREAD_LIMIT_LOCK = Lock()
 GRAM_PANEL = 64  # rows of a symmetric matrix: fewer skip more of one half of it, more are faster for BLAS
 SECOND_FACTORS_SHARE = 0.5  # of the columns, up to which gathering the second factors saves more than it costs
 
@@ -198,14 +197,43 @@ def _blas_libraries() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+class OneThread:
+    """Limits BLAS to one thread while at least one block of code asks for it.
+
+    The limit is that of the process. Blocks of several threads overlap, so that they are counted: the first sets the
+    limit and the last restores what was before, whatever the order in which they end.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.count = Lock(), 0
+        self.limit: Any = None
+
+    def enter(self) -> None:
+        """Begin a block."""
+        with self.lock:
+            if not self.count:
+                self.limit = _blas_libraries().limit(limits=1)
+            self.count += 1
+
+    def leave(self) -> None:
+        """End a block."""
+        with self.lock:
+            self.count -= 1
+            if not self.count:
+                self.limit.restore_original_limits()
+
+
+ONE_THREAD = OneThread()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread; other threads wait, since limits that overlap would not be restored correctly."""
-    if blas_threads() == 1:
+    """Limit BLAS to one thread, also where several threads do so at the same time."""
+    ONE_THREAD.enter()
+    try:
         yield
-        return
-    with THREAD_LIMIT_LOCK, _blas_libraries().limit(limits=1):
-        yield
+    finally:
+        ONE_THREAD.leave()
 
 
 def blas_threads() -> int:

@@ -33,6 +33,9 @@ from termwise._checks import (
     check_bool,
     check_counts,
     check_foreign,
+    check_labels,
+    check_magnitudes,
+    check_numeric,
     check_table,
     check_targets,
     check_total,
@@ -40,6 +43,7 @@ from termwise._checks import (
     is_plain_table,
     warn_unresolved,
 )
+from termwise._numerics import SMALLEST_SAMPLE_WEIGHT
 from termwise.basis.base import cross_fits, design_matrix, expect_missing, fit_design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
@@ -152,7 +156,7 @@ def read(
         )
     labels = None
     if classify:
-        y = column_or_1d(to_host(y) if is_foreign(y) else y, warn=True)
+        y = check_labels(y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         labels = Labels(np.unique(y))
@@ -161,10 +165,15 @@ def read(
     fresh = clone(estimator) if reset else estimator
     X = check_inputs(fresh, X, basis, reset=reset)
     y = check_targets(y)
+    names = getattr(fresh, "feature_names_in_", None)
+    if basis is None and not isinstance(X, RowFile):
+        check_magnitudes("X", X, names, tiny=reset)
+    if reset:
+        check_magnitudes("y", y)
     if not is_foreign(X) or X.shape[0] != len(y):
         check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
     weights = check_counts(sample_weight, len(y))
-    return Data(X, y, weights, fresh.n_features_in_, getattr(fresh, "feature_names_in_", None), labels)
+    return Data(X, y, weights, fresh.n_features_in_, names, labels)
 
 
 def check_request(estimator: Any, basis: Any, y: Any) -> None:
@@ -206,7 +215,7 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
     if basis is not None:
         if not reset and is_plain_table(estimator, X):
             return X
-        X = check_table(X)
+        X = X if isinstance(X, RowFile) else check_table(X)
         if reset and isinstance(X, RowFile):
             raise TypeError(
                 f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where the "
@@ -219,6 +228,8 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
     else:
         if not reset and is_plain_table(estimator, X) and all_finite(X):
             return X
+        X = check_table(X)
+        check_numeric(X)
         return validate_data(estimator, X, accept_sparse=["csr", "csc"], dtype=FLOATS, reset=reset)
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     return X
@@ -244,8 +255,13 @@ def _check_file(estimator: Any, X: RowFile, reset: bool) -> RowFile:
     return X
 
 
-def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> DesignData:
-    """Fit the basis to the samples with positive weight and evaluate it on all of them."""
+def fit_design(
+    estimator: Any, basis: Any, data: Data, min_samples: int = 2, *, relative_weights: bool = False
+) -> DesignData:
+    """Fit the basis to the samples with positive weight and evaluate it on all of them.
+
+    With `relative_weights`, where no criterion chooses anything, the weights may add up to less than two samples.
+    """
     X, rows = data.X, data.used
     everything = len(rows) == len(data.weights)
     fitted = None
@@ -266,7 +282,7 @@ def fit_design(estimator: Any, basis: Any, data: Data, min_samples: int = 2) -> 
         G = G if own is None else put_at(G, rows, own)
     G = check_design(estimator, basis, G, min_samples)
     if min_samples > 1:
-        check_total(data.weights)
+        check_total(data.weights, SMALLEST_SAMPLE_WEIGHT if relative_weights else 2.0)
     return design_data(G, fitted, data)
 
 
@@ -338,13 +354,14 @@ def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> An
     if is_foreign(G):
         return check_foreign(name, G, min_samples)
     valid = type(G) is np.ndarray and G.ndim == 2 and G.size and G.dtype in FLOATS and len(G) >= min_samples
-    if valid and all_finite(G):  # skips what takes longer than the prediction of a single row
-        return G
-    return check_array(
-        G,
-        accept_sparse=["csr", "csc"],
-        dtype=FLOATS,
-        ensure_min_samples=min_samples,
-        input_name=name,
-        estimator=estimator,
-    )
+    if not (valid and all_finite(G)):  # which takes longer than the prediction of a single row
+        G = check_array(
+            G,
+            accept_sparse=["csr", "csc"],
+            dtype=FLOATS,
+            ensure_min_samples=min_samples,
+            input_name=name,
+            estimator=estimator,
+        )
+    check_magnitudes(name, G, tiny=False)
+    return G

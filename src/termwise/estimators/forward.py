@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import assert_all_finite, check_random_state, column_or_1d
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify, is_foreign
-from termwise._checks import check_choice, check_indices, check_number, check_targets, is_dask
+from termwise._checks import check_choice, check_indices, check_labels, check_number, check_targets, is_dask
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
@@ -268,7 +268,7 @@ def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any]
 
 def distinct_labels(y: Any) -> NDArray:
     """Return the distinct labels of a chunk."""
-    y = column_or_1d(y)
+    y = check_labels(y)
     assert_all_finite(y, input_name="y")
     if len(y):
         check_classification_targets(y)

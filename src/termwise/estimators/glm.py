@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 
 from termwise._arrays import as_columns, from_host, is_foreign, to_host
-from termwise._checks import check_choice, check_counts, check_indices, check_number, check_targets, is_dask
+from termwise._checks import (
+    check_choice,
+    check_counts,
+    check_indices,
+    check_labels,
+    check_number,
+    check_targets,
+    is_dask,
+)
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators.constraints import find_constraints
@@ -122,7 +130,7 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
             f"class_weight must be None for Dask data, got {class_weight!r}: multiply sample_weight by the weights of "
             "the classes instead."
         )
-    y = column_or_1d(to_host(y) if is_foreign(y) else y)
+    y = check_labels(y)
     assert_all_finite(y, input_name="y")
     weights = check_counts(sample_weight, len(y))
     classes = np.unique(y)

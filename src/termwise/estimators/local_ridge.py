@@ -18,6 +18,7 @@ stay primal until at most m terms are left.
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from typing import Any, Self
@@ -132,16 +133,19 @@ class Dual:
 
 
 def sweep(
-    form: Primal | Dual, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray
+    form: Primal | Dual, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray, end: float = np.inf
 ) -> tuple[float, float]:
     """Optimise every penalty once, in place; return the sse and the freedom reached.
 
-    `outside` is the squared error outside the span of all terms and `freedom` the degrees of freedom without terms.
+    `outside` is the squared error outside the span of all terms and `freedom` the degrees of freedom without terms. At
+    the time `end` the remaining penalties are left as they are.
     """
     r, dof = form.residual(Y)
     freedom -= dof
     norms = np.einsum("ij,ij->j", G, G)
     for j in range(G.shape[1]):
+        if time.perf_counter() >= end:
+            break
         v = form.remove(j)
         s, vv, vy = G[:, j] @ v, v @ v, v @ Y
         if np.isfinite(alphas[j]):
@@ -191,6 +195,9 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         `selection_frequency_`, at the cost of one more fit per fold. 10 is a good number; samples are then shuffled
         with a fixed seed, those with equal inputs in the same fold. A splitter or an iterable of (train, test) indices
         as in scikit-learn's `cv` must leave out each sample once at most.
+    max_seconds : float or None, default=None
+        Stop the sweeps after this time, with a ConvergenceWarning; the penalties reached are kept. A sweep from many
+        small penalties takes time proportional to the cube of the number of terms.
 
     Attributes
     ----------
@@ -247,6 +254,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         *,
         max_sweeps: int | None = None,
         selection_cv: Any = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.basis = basis
         self.alpha = alpha
@@ -256,6 +264,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         self.fit_intercept = fit_intercept
         self.max_sweeps = max_sweeps
         self.selection_cv = selection_cv
+        self.max_seconds = max_seconds
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -274,6 +283,8 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_number("tol", self.tol, low=0, remedy="1e-4 stops when GCV has converged to four digits")
         max_iter = self.max_iter if self.max_sweeps is None else self.max_sweeps
         check_number("max_iter", max_iter, low=1, integer=True, remedy="allow at least one sweep")
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
         check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
@@ -281,7 +292,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, start = initial_penalties(spectrum, self.alpha, self.subset)
-        alphas, path = sweep_to_convergence(spectrum, start, self.tol, max_iter)
+        alphas, path = sweep_to_convergence(spectrum, start, self.tol, max_iter, self.max_seconds)
         chosen = np.flatnonzero(np.isfinite(alphas))
         solution = solve_penalised(problem, chosen, alphas[chosen])
         problem = replace(problem, G_mean=problem.G_mean[chosen])
@@ -324,7 +335,7 @@ def initial_penalties(spectrum: Spectrum, alpha: Any, subset: ArrayLike | None) 
 
 
 def sweep_to_convergence(
-    spectrum: Spectrum, alphas: NDArray[np.float64], tol: float, max_iter: int
+    spectrum: Spectrum, alphas: NDArray[np.float64], tol: float, max_iter: int, max_seconds: float | None
 ) -> tuple[NDArray[np.float64], list[float]]:
     """Sweep until the relative decrease of GCV is less than `tol`; return the penalties and GCV after each sweep."""
     problem = spectrum.problem
@@ -339,17 +350,24 @@ def sweep_to_convergence(
     largest, q = spectrum.mu.max(initial=0.0), Y.shape[1]
     r, dof = Primal(G, alphas).residual(Y)
     path = [float(gcv(outside + np.sum(r * r), n - freedom + dof, n))]
-    converged = False
-    while not converged and len(path) <= max_iter:
+    converged, end = False, np.inf if max_seconds is None else time.perf_counter() + max_seconds
+    while not converged and len(path) <= max_iter and time.perf_counter() < end:
         before = alphas.copy()
-        sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas)
+        sse, left = sweep(choose_form(G, alphas, largest), G, Y, outside, freedom, alphas, end)
         value = float(gcv(sse, n - left, n))
         if value > path[-1]:  # only by rounding: return the penalties of the sweep before
             alphas, converged = before, True
         else:
-            converged = path[-1] - value <= tol * path[-1]
+            converged = path[-1] - value <= tol * path[-1] and time.perf_counter() < end
             path.append(value)
-    if not converged:
+    if not converged and time.perf_counter() >= end:
+        warnings.warn(
+            f"LocalRidge stopped after max_seconds={max_seconds:g} with GCV still falling: allow more time, or give "
+            "fewer terms.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    elif not converged:
         warnings.warn(
             f"LocalRidge stopped after max_iter={max_iter} sweeps with GCV still falling by "
             f"{1 - path[-1] / path[-2]:.1e} a sweep: allow more sweeps or a larger tol.",

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
-from termwise._checks import check_choice, check_foreign, check_number
+from termwise._checks import check_choice, check_foreign, check_magnitudes, check_number, check_numeric
 from termwise._numerics import RATE_TIE
 from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
@@ -22,7 +22,7 @@ from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess
-from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
+from termwise.linalg.filtered_signal import MAX_STORED, FilteredSignal, Prefilter, singular_vectors
 from termwise.linalg.least_squares import WeightedRows, measure, pose, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.selection.engine import Settings
@@ -258,7 +258,9 @@ def choose_width(model: PrefilterClassifier, data: Data, after_step: Callable[[]
     if is_foreign(data.X):
         X = as_float64(check_foreign("X", data.X, min_samples=2))
     else:
+        check_numeric(data.X)
         X = check_array(data.X, dtype=np.float64, ensure_min_samples=2, estimator=model, input_name="X")
+        check_magnitudes("X", X, data.input_names)
     samples, X, weights = at(X, used), at(X, some), data.weights[some]
     Y = from_host(as_columns(data.y)[some], X)
     bases = gaussians_of_all_widths(samples)
@@ -306,8 +308,13 @@ def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Float
     """Stage one on a design matrix: threshold the labels' coefficients along its singular vectors."""
     problem = pose(G, Y, weights, model.fit_intercept)
     U = singular_vectors(problem.G, model.tol)
-    filters = [Prefilter(U, problem, j) for j in range(Y.shape[1])]
-    found = np.array([find_penalties(model, one) for one in filters])
+    filters, found = [], np.empty((Y.shape[1], 2))
+    for j in range(Y.shape[1]):
+        one = Prefilter(U, problem, j)
+        found[j] = find_penalties(model, one)
+        if 8 * U.shape[0] * U.shape[1] * Y.shape[1] > MAX_STORED:
+            one.store_active(found[j, 0])
+        filters.append(one)
     return FilteredSignal(filters, found[:, 0], found[:, 1], Y, problem.rows.sample_weight)
 
 
@@ -394,7 +401,7 @@ def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool)
     training = path.training()
     scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[1:, ...]
     xp = namespace(scores)
-    squares = xp.mean((stage.labels - scores) ** 2, axis=2)
+    squares = xp.stack([xp.mean((stage.labels - scores[k, ...]) ** 2, axis=1) for k in range(scores.shape[0])])
     best = squares[int(xp.argmin(squares @ share)), :]
     difference, spread, rates = fetch(*excess(squares, best, share, n), stage.rates(scores))
     rates = np.where(difference > spread + RATE_TIE, np.inf, rates)

@@ -139,7 +139,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         """
         check_alpha(self.alpha)
         data = read(self, X, y, sample_weight, basis=self.basis)
-        design = fit_design(self, self.basis, data)
+        design = fit_design(self, self.basis, data, relative_weights=not isinstance(self.alpha, str))
         problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)

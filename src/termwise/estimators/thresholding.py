@@ -133,8 +133,9 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
     """Least squares on orthogonal components, hard-thresholded.
 
     Orthogonalises the columns of the design matrix independently of the targets, and compares the coefficient of each
-    component with the universal threshold of pure noise. There is nothing to tune: the defaults are Hagiwara's OHTED2,
-    the other settings of `method` and `keep` are OHTED, OHTGS2 and OHTGS.
+    component with the universal threshold of pure noise. There is nothing to tune. With
+    `stable="all"` the defaults of `method` and `keep` are Hagiwara's OHTED2, their other settings OHTED, OHTGS2 and
+    OHTGS; the default `stable="auto"` tests fewer components where these take many degrees of freedom.
 
     Parameters
     ----------

@@ -13,8 +13,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, at, from_host, is_foreign
-from termwise._checks import check_counts, check_foreign, check_targets, check_total, is_dask, warn_unresolved
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision
+from termwise._checks import (
+    check_container,
+    check_counts,
+    check_foreign,
+    check_magnitudes,
+    check_targets,
+    check_total,
+    is_dask,
+    warn_unresolved,
+)
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, split_chunks
@@ -196,10 +205,13 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray,
         design = check_foreign("G", G, min_samples=2)
     else:
         G = np.zeros(G.shape) if deferred else G
+        G = check_container("G", G)
         design = check_array(
             G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
         )
+        check_magnitudes("G", design)
     y = check_targets(y)
+    check_magnitudes("y", y)
     if len(y) != design.shape[0]:
         check_consistent_length(np.empty(design.shape[0]), y)
     weights = check_counts(sample_weight, len(y))

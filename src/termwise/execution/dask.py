@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import as_columns, evenly, row_blocks
-from termwise._checks import check_some, check_targets, check_total, import_optional, is_dask, read_counts
+from termwise._checks import (
+    check_magnitudes,
+    check_some,
+    check_targets,
+    check_total,
+    import_optional,
+    is_dask,
+    read_counts,
+)
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.gram import GramCost
 from termwise.selection.path import CondensedRows
@@ -195,6 +203,7 @@ def read_block(X: Any, y: Any, weights: Any, reader: ChunkReader) -> WorkerBlock
         input_name=reader.input_name if basis is None else f"The design matrix of {type(basis).__name__}",
         estimator=reader.estimator,
     )
+    check_magnitudes(reader.input_name, G, tiny=False)
     G, y, used = sp.csc_array(G) if sp.issparse(G) else G, reader.targets(y), sample_weight > 0
     if not used.any():
         return WorkerBlocks([], ChunkSummary(len(used)))

@@ -59,6 +59,7 @@ Floats = NDArray[np.float64]
 
 INTERIOR_SHARE = 1e-3  # distance of t from the upper end of its segment, as a share of it: safe from rounding
 MAX_VIOLATIONS = 1 / 3  # share of the samples for which (34) may fail
+MAX_STORED = 1 << 28  # bytes of the ordered directions of all outputs that are stored beyond the search for t
 CHUNK, DEVICE_CHUNK = 1 << 17, 1 << 24  # entries of an array in the sweep, which holds ten at a time
 
 
@@ -97,11 +98,20 @@ class Prefilter:
         self.sample_weight, self.n, self.single = rows.sample_weight, rows.n, rows.single
         self.g, self.size, self.sign = g[order], np.abs(g[order]), np.sign(g[order])  # on the host, which chooses t
         self.lower = np.append(self.size[1:], 0.0)  # lower ends of the intervals, |g_m+1|
-        self.V = at(U, order, axis=1) / root[:, None]  # rows of single samples
+        self.U, self.root, self.order = U, root, order
+        self.V = self.all_directions()
         self.mean = float(problem.Y_mean[output])
         self.y = namespace(U).sign(problem.Y[:, output] / root + self.mean)
         self.h0 = rows.intercept / self.n
         self._valid: dict[int, bool] = {}  # results of `sign_condition_holds`
+
+    def all_directions(self) -> Array:
+        """Singular vectors in the order of `|g|`, (n, r), with the rows of single samples."""
+        return at(self.U, self.order, axis=1) / self.root[:, None]
+
+    def store_active(self, t: float) -> None:
+        """Store active directions only, which is enough after the search for t."""
+        self.V = copied(self.V[:, : self.active(t)])
 
     # -- at one t ------------------------------------------------------------------------------------------------------
 
@@ -134,7 +144,8 @@ class Prefilter:
         """Share of the samples for which Hong (34) fails."""
         xp, m, removed = namespace(self.V), self.active(t), self.single * self.residual(t, lambda_2)
         g, sign = send(self.V, self.g, self.sign[:m])
-        without = g - self.V * removed[:, None]
+        V = self.V if self.V.shape[1] == len(self.g) else self.all_directions()
+        without = g - V * removed[:, None]
         fails = xp.any(without[:, :m] * sign <= t, axis=1) | xp.any(xp.abs(without[:, m:]) > t, axis=1)
         return float(as_float64(fails) @ self.sample_weight) / self.n
 
@@ -280,5 +291,6 @@ class FilteredSignal:
         for one, t in zip(self.filters, self.t.tolist(), strict=True):
             m, active = one.active(t), copy.copy(one)
             active.V, active.g, active.size, active.sign = copied(one.V[:, :m]), one.g[:m], one.size[:m], one.sign[:m]
+            active.U, active.order = active.V, np.arange(m)
             reduced.filters.append(active)
         return reduced

@@ -31,6 +31,7 @@ from termwise._arrays import (
     namespace,
     precision,
     put,
+    put_at,
     row_blocks,
     row_products,
     row_squares,
@@ -39,7 +40,14 @@ from termwise._arrays import (
     triangle,
     zeros,
 )
-from termwise._numerics import EQUAL_ENTRIES_ULPS, FEW_DIGITS, FREEDOM_MIN, LEVERAGE_GAP_MIN, ROUNDING_SHARE
+from termwise._numerics import (
+    COLUMN_SPREAD_MAX,
+    EQUAL_ENTRIES_ULPS,
+    FEW_DIGITS,
+    FREEDOM_MIN,
+    LEVERAGE_GAP_MIN,
+    ROUNDING_SHARE,
+)
 from termwise.linalg.criteria import CRITERIA, uev
 
 
@@ -146,17 +154,23 @@ class Solution:
 def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray[np.float64]) -> Solution:
     """Least squares on some columns with one penalty each, from the triangular factor of `[G; diag(sqrt(alphas))]`.
 
-    Directions the data and the penalties leave undetermined get weight zero.
+    Directions the data and the penalties leave undetermined get weight zero. Columns of very different lengths are
+    scaled to length one: singular values of columns as they are would not resolve the short ones.
     """
     whole = len(support) == problem.G.shape[1] and np.array_equal(support, np.arange(len(support)))
     G, R = problem.G if whole else at(problem.G, support, axis=1), np.diag(np.sqrt(alphas))
     for rows in row_blocks(G.shape[0], G.shape[1], G):  # a copy of G may not fit
         R = triangle(namespace(G).concat([from_host(R, G), G[rows, :]]))
+    R, lengths = to_host(R), np.ones(len(support))
+    norms = np.sqrt(np.einsum("ij,ij->j", R, R))
+    if norms.max(initial=0.0) > COLUMN_SPREAD_MAX * norms.min(where=norms > 0, initial=np.inf):
+        lengths = np.where(norms > 0, norms, 1.0)
+        R = R / lengths
     _, s, Vt = np.linalg.svd(R)
     keep = s > s.max(initial=0) * max(G.shape) * np.finfo(np.float64).eps
     if problem.rounding is not None:
-        keep &= s > np.linalg.norm(Vt * to_host(at(problem.rounding, support)), axis=1)
-    K = from_host(Vt[keep].T / s[keep], G)
+        keep &= s > np.linalg.norm(Vt * (to_host(at(problem.rounding, support)) / lengths), axis=1)
+    K = from_host(Vt[keep].T / s[keep] / lengths[:, None], G)
     return solution_from_factors(problem, K, G @ K)
 
 
@@ -180,10 +194,13 @@ def solution_from_factors(problem: Problem, K: Array, B: Array) -> Solution:
     projected = B.T @ Y
     residual = Y - B @ projected
     leverage = row_squares(B)
-    loo = leave_one_out(residual, rows.gap(leverage), Y)
+    weights, gap = K @ projected, rows.gap(leverage)
+    loo = leave_one_out(residual, gap, Y)
+    if K.shape[1] and bool(namespace(gap).any(gap <= LEVERAGE_GAP_MIN)):
+        loo = put_at(loo, *saturated_residuals(weights, K, B, Y, gap))
     dof = total(leverage) + rows.intercept
     sse = to_host(column_squares(residual))
-    return Solution(K @ projected, (K,), B, sse, loo, dof, rows.n - dof)
+    return Solution(weights, (K,), B, sse, loo, dof, rows.n - dof)
 
 
 def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
@@ -193,6 +210,22 @@ def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
     """
     saturated = gap <= LEVERAGE_GAP_MIN
     return namespace(gap).where(saturated[:, None], Y, residual / put(gap, saturated, 1.0)[:, None])
+
+
+def saturated_residuals(
+    weights: Array, K: Array, B: Array, Y: Array, gap: Array
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Positions and leave-one-out residuals, rows scaled, of the samples with leverage 1, all of which are fitted.
+
+    Without sample i the direction `v = K b_i` is undetermined, and its weight is zero, as in `solve_penalised`: the
+    weights are `w - v (v'w) / (v'v)`, and since `g_i'v = 1` the residual is `v'w / v'v`. A sample that determines the
+    intercept alone (v = 0) is predicted by the mean.
+    """
+    places = np.flatnonzero(to_host(gap <= LEVERAGE_GAP_MIN))
+    V = at(B, places) @ K.T
+    squares, products, targets = (to_host(x) for x in (row_squares(V), V @ weights, at(Y, places)))
+    found = squares > 0
+    return places, np.where(found[:, None], products / np.where(found, squares, 1.0)[:, None], targets)
 
 
 def measure(rows: WeightedRows, solution: Solution) -> dict[str, float]:

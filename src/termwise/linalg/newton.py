@@ -184,7 +184,9 @@ def covariances(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit) ->
 
 
 def regularised_inverse(H: Floats) -> Floats:
-    """Inverse of a Hessian with a tiny ridge."""
+    """Inverse of a Hessian with a tiny ridge; zero where a loss has no curvature, as if all samples are outliers."""
+    if not H.any():
+        return H
     return np.linalg.inv(H + max(NEWTON_RIDGE * H.max(initial=0.0), SMALLEST_NORMAL) * np.eye(len(H)))
 
 

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from termwise._arrays import comparable, evenly
 from termwise.basis import Basis, LevelMeans
+from termwise.design.computed import one_thread
 from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
@@ -114,7 +115,7 @@ def choose_model(
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels, fitting, groups, reference)
     growing = options._replace(size="accurate") if options.size == "small" else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
-    with threadpool_limits(1):  # one thread for each fold
+    with one_thread(), threadpool_limits(1, user_api="openmp"):  # one thread for each fold
         first = try_first(search, options, targets, length)
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
