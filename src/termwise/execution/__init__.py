@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, at, from_host, is_foreign, precision
+from termwise._arrays import Array, as_columns, at, from_host, is_foreign
 from termwise._checks import (
     check_container,
     check_counts,
