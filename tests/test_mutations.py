@@ -74,7 +74,5 @@ def test_facts_do_not_choose_how_to_predict(file, tmp_path):
 def test_a_report_of_facts_that_do_not_belong_together(file):
     facts = dict(load_predictor(file).facts)
     facts["scores"] = {"held_out": {"metric": "R2", "value": 0.5, "n": 9, "coverage": 0.9}, "cross_validation": None}
-    with pytest.raises(
-        ValueError, match=r"facts must be what termwise\.diagnostics\.facts collects, got others \(.*nomin"
-    ):
+    with pytest.raises(ValueError, match=r"facts must be what termwise\.diagnostics\.facts collects, got others \("):
         report.render(load_predictor(file), facts=facts)
