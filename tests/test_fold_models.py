@@ -32,6 +32,7 @@ from termwise import (
     load_predictor,
 )
 from termwise.basis import TableEncoder
+from termwise.deploy.document import checksum
 from termwise.linalg.calibration import calibrate
 from termwise.linalg.conformal import MAX_FOLD_RESIDUALS
 
@@ -242,7 +243,7 @@ def test_files_with_other_outputs_in_a_fold_are_refused(tmp_path, rng):
         for targets in (y, np.column_stack([y, y]))
     )
     one["predictor"]["folds"][1] = two["predictor"]["folds"][1]
-    (tmp_path / "model.json").write_text(json.dumps(one), encoding="utf-8")
+    (tmp_path / "model.json").write_text(json.dumps(one | {"checksum": checksum(one)}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"folds\[1\]\.linear\.intercept must be a list of 1 outputs, got 2"):
         load_predictor(tmp_path / "model.json")
 

@@ -44,18 +44,19 @@ def test_bytes(file, tmp_path, change):
 def test_values_with_a_checksum_of_their_own(file, tmp_path, inside):
     document, rng, path = json.loads(file.read_text(encoding="utf-8")), np.random.default_rng(0), tmp_path / "m.json"
     n_loaded = 0
-    for _ in range(120):
+    for _ in range(60):
         path.write_text(json.dumps(replace_value(document, rng, inside)), encoding="utf-8")
         try:
             loaded = load_predictor(path)
             n_loaded += 1
-            report.render(loaded)
+            if inside == ("facts",):
+                report.render(loaded)
             with np.errstate(all="ignore"):
                 loaded.predict(TABLE)
             diagnostics.contributions(loaded, TABLE)
         except ValueError as error:
             assert "must" in str(error) or "cannot" in str(error), error  # noqa: PT017
-    assert 0 < n_loaded < 120
+    assert 0 < n_loaded < 60
 
 
 def test_facts_do_not_choose_how_to_predict(file, tmp_path):
@@ -69,3 +70,10 @@ def test_facts_do_not_choose_how_to_predict(file, tmp_path):
         result = CliRunner().invoke(app, ["predict", str(tmp_path / "m.json"), str(tmp_path / "t.csv"), "--json"])
         outputs.append(json.loads(result.stdout)["prediction"])
     assert outputs[0] == outputs[1] == predictor.predict(TABLE).tolist()
+
+
+def test_a_report_of_facts_that_do_not_belong_together(file):
+    facts = dict(load_predictor(file).facts)
+    facts["scores"] = {"held_out": {"metric": "R2", "value": 0.5, "n": 9, "coverage": 0.9}, "cross_validation": None}
+    with pytest.raises(ValueError, match=r"facts must be what termwise\.diagnostics\.facts collects, got others \("):
+        report.render(load_predictor(file), facts=facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -75,7 +76,7 @@ def _replace(path: Path, data: bytes) -> None:
     except FileNotFoundError:
         former = None
     if former is not None and stat.S_ISDIR(former.st_mode):
-        raise IsADirectoryError("it is a folder")
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with _unfinished(path.parent, READABLE if former is None else stat.S_IMODE(former.st_mode)) as (file, part):
         if former is not None and fcntl is not None:
             with suppress(OSError):  # only the superuser may give a file away; the group is kept where it may be
