@@ -189,7 +189,7 @@ def _extreme_columns(X: Any, low: float, high: float) -> NDArray[np.intp]:
         return everything
     flat = values.ravel(order="K")
     with np.errstate(over="ignore"):
-        if not np.vdot(flat, flat) <= high**2:
+        if not float(np.vdot(flat, flat)) <= high**2:
             return everything
     if not low:
         return everything[:0]
