@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 
 from termwise._arrays import is_foreign, namespace, precision, to_host
-from termwise._numerics import MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMPLE_WEIGHT_SHARE, NumericalWarning
+from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMPLE_WEIGHT_SHARE, NumericalWarning
 
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
+NO_COLUMNS = np.empty(0, dtype=np.intp)
 FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
 
 
@@ -183,18 +184,16 @@ def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True,
 
 def _extreme_columns(X: Any, low: float, high: float) -> NDArray[np.intp]:
     """Return columns that may have an extreme magnitude: none of most tables, after one pass of BLAS over them."""
-    everything = np.arange(X.shape[1])
     values = X.data if sp.issparse(X) else X
     if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
-        return everything
+        return np.arange(X.shape[1])
     flat = values.ravel(order="K")
-    with np.errstate(over="ignore"):
-        if not float(np.vdot(flat, flat)) <= high**2:
-            return everything
+    if not float(np.vdot(flat, flat)) <= high**2:
+        return np.arange(X.shape[1])
     if not low:
-        return everything[:0]
+        return NO_COLUMNS
     if sp.issparse(X):
-        return everything if (np.abs(flat) < low).any() else everything[:0]
+        return np.arange(X.shape[1]) if (np.abs(flat) < low).any() else NO_COLUMNS
     return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= low).any(axis=0))
 
 
@@ -228,12 +227,13 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64, as a NumPy array whatever their library."""
     y = to_host(y) if is_foreign(y) else check_container("y", y)
+    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
+    if plain and float(np.vdot(y, y)) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
+        return y  # a short path for online models, which validate one number at a time
     shape = np.asarray(y).shape
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
-    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
-    if not (plain and np.isfinite(y).all()):  # a short path for online models, which validate one number at a time
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     check_magnitudes("y", y, tiny=False)
     return y
 
