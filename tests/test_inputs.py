@@ -51,7 +51,7 @@ CLASSIFIERS = [ForwardClassifier(), PrefilterClassifier(), TermwiseClassifier()]
 every_regressor = pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)
 every_classifier = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
 every_estimator = pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
-RANGE = r"must have columns of zeros or with a largest magnitude between 1e-50 and 1e\+50, got {} in column {}: change"
+RANGE = r"must have columns of zeros or with a largest magnitude between 1e-62 and 1e\+62, got {} in column {}: change"
 
 
 def targets(model):
@@ -158,7 +158,7 @@ def test_extreme_targets(model, factor):
 
 @every_estimator
 def test_extreme_weights(model):
-    with pytest.raises(ValueError, match=r"sample_weight must be at most 1e\+30, got 1e\+161: scale the weights so th"):
+    with pytest.raises(ValueError, match=r"sample_weight must be at most 1e\+15, got 1e\+161: scale the weights so th"):
         model.fit(X, targets(model), sample_weight=1e161 * some)
 
 
@@ -185,7 +185,7 @@ def test_extremes_of_other_containers():
         BasisRidge(FunctionTransformer(lambda Z: 1e160 * Z)).fit(X, y)
 
 
-@pytest.mark.parametrize("scale", [1e-49, 1e49])
+@pytest.mark.parametrize("scale", [1e-61, 1e61])
 @pytest.mark.parametrize("model", [*REGRESSORS[:-1]], ids=lambda model: type(model).__name__)
 def test_magnitudes_at_the_ends_of_the_range(model, scale):
     model = model.set_params(alpha=0.0) if isinstance(model, ForwardRegressor) else model
