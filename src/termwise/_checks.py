@@ -17,15 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 
 from termwise._arrays import is_foreign, namespace, precision, to_host
-from termwise._numerics import (
-    LARGEST_MAGNITUDE,
-    LARGEST_SAMPLE_WEIGHT,
-    SMALLEST_MAGNITUDE,
-    SMALLEST_SAMPLE_WEIGHT,
-    NumericalWarning,
-)
+from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMPLE_WEIGHT_SHARE, NumericalWarning
 
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
+NO_COLUMNS = np.empty(0, dtype=np.intp)
 FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
 
 
@@ -166,16 +161,17 @@ def check_numeric(X: Any) -> None:
             ) from None
 
 
-def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True) -> None:
+def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True, dtype: Any = None) -> None:
     """Raise if the largest magnitude of a column is outside the range in which no fourth power over- or underflows.
 
-    Columns of zeros are allowed, NaN is ignored, and float32 has a smaller range. Without `tiny`, for chunks of the
-    rows and for functions that vanish on the data, small magnitudes are allowed, too.
+    Columns of zeros are allowed and NaN is ignored. Without `tiny`, for chunks of the rows and for functions that
+    vanish on the data, small magnitudes are allowed, too. The range is that of `dtype`, by default the dtype of X.
     """
-    if precision(X.dtype) == np.float32 or 0 in X.shape:
+    if 0 in X.shape:
         return
+    low, high = MAGNITUDE_RANGE[precision(X.dtype if dtype is None else dtype)]
     X = X if X.ndim == 2 else X[:, None]
-    few = _extreme_columns(X, tiny)
+    few = _extreme_columns(X, low if tiny else 0.0, high)
     if not len(few):
         return
     if sp.issparse(X):
@@ -186,34 +182,30 @@ def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True)
     else:
         xp = namespace(X)
         magnitudes = np.maximum(to_host(xp.max(X, axis=0)), -to_host(xp.min(X, axis=0)))
-    bad = magnitudes > LARGEST_MAGNITUDE
-    if tiny:
-        bad |= (magnitudes > 0) & (magnitudes < SMALLEST_MAGNITUDE)
+    bad = (magnitudes > high) | (tiny & (magnitudes > 0) & (magnitudes < low))
     if bad.any():
         j = np.flatnonzero(bad)[0]
         column = f"column {few[j]}" if names is None else f"column {names[few[j]]!r}"
         raise ValueError(
-            f"{name} must have columns of zeros or with a largest magnitude between {SMALLEST_MAGNITUDE:g} and "
-            f"{LARGEST_MAGNITUDE:g}, got {magnitudes[j]:g} in {column}: change its unit, or divide it by its standard "
+            f"{name} must have columns of zeros or with a largest magnitude between {low:g} and "
+            f"{high:g}, got {magnitudes[j]:g} in {column}: change its unit, or divide it by its standard "
             "deviation."
         )
 
 
-def _extreme_columns(X: Any, tiny: bool) -> NDArray[np.intp]:
+def _extreme_columns(X: Any, low: float, high: float) -> NDArray[np.intp]:
     """Return columns that may have an extreme magnitude: none of most tables, after one pass of BLAS over them."""
-    everything = np.arange(X.shape[1])
     values = X.data if sp.issparse(X) else X
     if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
-        return everything
+        return np.arange(X.shape[1])
     flat = values.ravel(order="K")
-    with np.errstate(over="ignore"):
-        if not np.vdot(flat, flat) <= LARGEST_MAGNITUDE**2:
-            return everything
-    if not tiny:
-        return everything[:0]
+    if not float(np.vdot(flat, flat)) <= high**2:
+        return np.arange(X.shape[1])
+    if not low:
+        return NO_COLUMNS
     if sp.issparse(X):
-        return everything if (np.abs(flat) < SMALLEST_MAGNITUDE).any() else everything[:0]
-    return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= SMALLEST_MAGNITUDE).any(axis=0))
+        return np.arange(X.shape[1]) if (np.abs(flat) < low).any() else NO_COLUMNS
+    return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= low).any(axis=0))
 
 
 def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
@@ -246,12 +238,13 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64, as a NumPy array whatever their library."""
     y = to_host(y) if is_foreign(y) else check_container("y", y)
+    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
+    if plain and float(np.vdot(y, y)) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
+        return y  # a short path for online models, which validate one number at a time
     shape = np.asarray(y).shape
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
-    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
-    if not (plain and np.isfinite(y).all()):  # a short path for online models, which validate one number at a time
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     check_magnitudes("y", y, tiny=False)
     return y
 
@@ -276,7 +269,7 @@ def check_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]
     """Return frequency weights of `n` rows, ones if None; at least one is positive, and negligible ones are zero."""
     counts = read_counts(sample_weight, n)
     check_some(counts)
-    least = SMALLEST_SAMPLE_WEIGHT * counts.max()
+    least = SAMPLE_WEIGHT_SHARE * counts.max()
     return counts if counts.min() >= least else np.where(counts < least, 0.0, counts)
 
 
@@ -300,9 +293,9 @@ def read_counts(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
         raise ValueError(
             f"sample_weight must be finite and >= 0, got {worst}: a weight is the number of repetitions of a sample."
         )
-    if counts.max(initial=0) > LARGEST_SAMPLE_WEIGHT:
+    if counts.max(initial=0) > SAMPLE_WEIGHT_MAX:
         raise ValueError(
-            f"sample_weight must be at most {LARGEST_SAMPLE_WEIGHT:g}, got {counts.max():g}: scale the weights so that "
+            f"sample_weight must be at most {SAMPLE_WEIGHT_MAX:g}, got {counts.max():g}: scale the weights so that "
             "they average one."
         )
     return counts

@@ -30,14 +30,13 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # -- arrays and validation ---------------------------------------------------------------------------------------------
 
-# Range of the largest magnitude of a column and of the targets. Standard errors of squared errors are sums of fourth
-# powers, of residuals divided by leverage gaps down to 1e-10 and times weights: up to 1e240 * 1e30, within float64.
-LARGEST_MAGNITUDE = 1e50
-SMALLEST_MAGNITUDE = 1e-50  # likewise 1e-200 for fourth powers, and a range of 1e100 for weights of terms
-# Of the largest weight, below which weights are zero: such samples change no digit, but their squares vanish. Also
-# the least sum of weights that need not be repetitions.
-SMALLEST_SAMPLE_WEIGHT = 1e-30
-LARGEST_SAMPLE_WEIGHT = 1e30  # times the fourth power above; beyond 2^53, repetitions are no whole numbers any more
+# Range of the largest magnitude of a column and of the targets, by the precision of the data. Standard errors of mean
+# squared errors are sums of fourth powers, of residuals divided by leverage gaps down to 1e-10 and times weights: up to
+# 1e288 * 1e15, within float64. Residuals are multiplied by columns of float32, and predictions returned, in float32.
+MAGNITUDE_RANGE = {FLOAT64: (1e-62, 1e62), FLOAT32: (1e-30, 1e30)}
+SAMPLE_WEIGHT_MAX = 1e15  # times the fourth power above; beyond 2^53, repetitions are no whole numbers any more
+SAMPLE_WEIGHT_SHARE = 1e-30  # of the largest weight: smaller ones change no digit and are zero, as squares may vanish
+RELATIVE_WEIGHT_MIN = 1e-6  # sum of weights that need not be repetitions: with an intercept the mean is divided by it
 
 # -- design matrices ---------------------------------------------------------------------------------------------------
 

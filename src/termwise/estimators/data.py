@@ -43,7 +43,7 @@ from termwise._checks import (
     is_plain_table,
     warn_unresolved,
 )
-from termwise._numerics import SMALLEST_SAMPLE_WEIGHT
+from termwise._numerics import RELATIVE_WEIGHT_MIN
 from termwise.basis.base import cross_fits, design_matrix, expect_missing, fit_design_matrix, is_streamable
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
@@ -281,8 +281,9 @@ def fit_design(
         G = design_matrix(fitted, X) if estimator.streams and own is None else fitted.transform(X)
         G = G if own is None else put_at(G, rows, own)
     G = check_design(estimator, basis, G, min_samples)
+    check_magnitudes("y", data.y, dtype=G.dtype)
     if min_samples > 1:
-        check_total(data.weights, SMALLEST_SAMPLE_WEIGHT if relative_weights else 2.0)
+        check_total(data.weights, RELATIVE_WEIGHT_MIN if relative_weights else 2.0)
     return design_data(G, fitted, data)
 
 

@@ -211,7 +211,7 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray,
         )
         check_magnitudes("G", design)
     y = check_targets(y)
-    check_magnitudes("y", y)
+    check_magnitudes("y", y, dtype=design.dtype)
     if len(y) != design.shape[0]:
         check_consistent_length(np.empty(design.shape[0]), y)
     weights = check_counts(sample_weight, len(y))

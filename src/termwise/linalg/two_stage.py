@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from termwise._arrays import Array, namespace, put, row_products, running_sums, zeros
+from termwise._arrays import Array, empty, namespace, put, row_products, running_sums, zeros
 from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.linalg.least_squares import WeightedRows
 
@@ -58,11 +58,11 @@ def leave_one_out_scores(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y
     p = single * (rows.intercept / rows.n + running_sums(unscaled**2, axis=1))
     exact = 1 - p <= LEVERAGE_GAP_MIN
     gap = put(1 - p, exact, 1.0)
-    signal, scores = stage.signal, []
+    signal, scores = stage.signal, empty((Z.shape[1], *Y.shape), Z)
     for j, mean in enumerate(Y_mean.tolist()):
         change = stage.change(j)
         moved = change.shift[:, None] + running_sums(unscaled * (change.A @ ((change.U * root).T @ Z)), axis=1)
         f = mean + running_sums(unscaled * (Z.T @ Y[:, j]), axis=1)
         without = (f - moved - p * (signal[:, j] - change.own)[:, None]) / gap
-        scores.append(put(without, exact, mean).T)
-    return namespace(Z).stack(scores, axis=2)
+        scores[:, :, j] = put(without, exact, mean).T
+    return scores
