@@ -229,7 +229,9 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
         X = xp.astype(X, xp.float64)
     elif X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float32)
-    if not bool(xp.isfinite(xp.sum(X))) and not bool(xp.all(xp.isfinite(X))):  # a finite sum has finite terms
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = xp.sum(X)
+    if not bool(xp.isfinite(total)) and not bool(xp.all(xp.isfinite(X))):  # a finite sum has finite terms
         raise ValueError(f"{name} must be finite, got NaN or infinity: impute or drop the rows in question.")
     check_magnitudes(name, X, tiny=False)
     return X

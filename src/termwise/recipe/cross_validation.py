@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from termwise._arrays import comparable
 from termwise._memory import budget
-from termwise.basis import Basis, LevelMeans, UnionBasis
+from termwise.basis import Basis, LevelMeans, SmoothBasis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.design.computed import ProductDesign
 from termwise.linalg.losses import Loss
@@ -51,7 +51,7 @@ class FoldPath:
     train: Mask  # (n,), the training samples
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
-    training: TrainingDesign | None = None  # the dictionary, fitted, without its design matrix; None: an ensemble
+    dictionary: Basis | TrainingDesign | None = None  # to continue from, see `TrainingDesign.to_continue`
     target: Target | None = None  # what the terms were selected for: "data" with a loss, (n_train, q), or another model
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
@@ -108,7 +108,7 @@ def extend(
 ) -> CrossValidatedPath:
     """Continue paths to more terms, of the candidates and for the target values that were learned before."""
     found = Parallel(n_threads, require="sharedmem")(
-        delayed(fit_fold)(path.training, folds, path.train, max_terms, [path.target], fitting, path.longer)
+        delayed(fit_fold)(path.dictionary, folds, path.train, max_terms, [path.target], fitting, path.longer)
         for path in before.paths
     )
     return CrossValidatedPath([path for (path,) in found], max_terms)
@@ -142,11 +142,11 @@ def fit_fold(
         return found
     if not isinstance(basis, TrainingDesign):  # what is learned from targets is learned from the training set
         basis = TrainingDesign.fit(basis, X, Y)
-    training = basis.evaluated()
+    training = basis.evaluated(X)
     fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
         fitted.expect_missing(np.isnan(folds.X).any(axis=0))
-    found, bare = [], training._replace(G=None)
+    found, dictionary = [], training.to_continue()
     constraints = constraints_of(fitted, fitting.hierarchy)
     # Products with the candidates take most of the time, half of it in float32; the weights are computed in float64.
     quick = G.astype(np.float32) if isinstance(G, ProductDesign) else G
@@ -164,7 +164,7 @@ def fit_fold(
                 (longer,) = nested_paths(quick, [target], sample_weight, alpha, max_terms, before, **constraints)
             models = longer.first_rows(len(X))
         terms = fitted.take(models.terms)
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, bare, target, G.shape[1], longer))
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, dictionary, target, G.shape[1], longer))
     return found
 
 
@@ -174,7 +174,7 @@ class TrainingDesign(NamedTuple):
     basis: Any
     G: Any  # None: not evaluated
     functions: Any  # the basis of functions of `table`, which is the basis itself unless it replaces inputs
-    table: NDArray
+    table: Any  # None: the training samples
 
     @classmethod
     def fit(cls, basis: Any, X: NDArray, Y: Floats) -> Self:
@@ -182,12 +182,24 @@ class TrainingDesign(NamedTuple):
         fitted = clone(basis)
         if isinstance(fitted, LevelMeans):
             table = fitted.fit_table(X, Y)
-            return cls(fitted, None, fitted.basis_, table).evaluated()
-        return cls(fitted.fit(X, Y), None, fitted, X).evaluated()
+            return cls(fitted, None, fitted.basis_, table).evaluated(X)
+        return cls(fitted.fit(X, Y), None, fitted, None).evaluated(X)
 
-    def evaluated(self) -> Self:
-        """Return it with the design matrix."""
-        return self if self.G is not None else self._replace(G=design_matrix(self.functions, self.table))
+    def evaluated(self, X: NDArray) -> Self:
+        """Return it with the design matrix of the training samples X."""
+        if self.G is not None:
+            return self
+        table = X if self.table is None else self.table
+        return self._replace(G=design_matrix(self.functions, table), table=table)
+
+    def to_continue(self) -> Basis | Self:
+        """Return what a longer path needs: Gaussians, which take time to fit, without their design matrix.
+
+        Other functions are fitted again, with the parameters that were learned from the targets: there may be many.
+        """
+        if not isinstance(self.functions, SmoothBasis):
+            return self.basis.with_fitted_params()
+        return self._replace(G=None, table=self.table if isinstance(self.basis, LevelMeans) else None)
 
     def ridge(self, Y: Floats, sample_weight: Floats) -> RidgeTarget:
         """Fit ridge regression to all candidates."""
