@@ -27,6 +27,8 @@ from termwise.selection.nested import NestedModels, nested_paths
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+KEPT_ENTRIES = 1 << 17  # of the centres of Gaussians, a megabyte, that may be kept for a fold
+
 # -- paths without a fold ----------------------------------------------------------------------------------------------
 
 
@@ -195,9 +197,11 @@ class TrainingDesign(NamedTuple):
     def to_continue(self) -> Basis | Self:
         """Return what a longer path needs: Gaussians, which take time to fit, without their design matrix.
 
-        Other functions are fitted again, with the parameters that were learned from the targets: there may be many.
+        Other functions, and Gaussians of many inputs, would take too much memory: they are fitted again, with the
+        parameters that were learned from the targets.
         """
-        if not isinstance(self.functions, SmoothBasis):
+        functions = self.functions
+        if not isinstance(functions, SmoothBasis) or functions.n_functions * functions.n_features_in_ > KEPT_ENTRIES:
             return self.basis.with_fitted_params()
         return self._replace(G=None, table=self.table if isinstance(self.basis, LevelMeans) else None)
 
