@@ -7,8 +7,9 @@ numbers, so that times and choices of both types are comparable.
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,17 @@ REGIMES = [*CORRELATIONS, GAUSSIANS, PRODUCTS]
 TABLE, TABLE_TERMS = "puma8NH", 40  # of PRODUCTS
 
 Normal = Callable[..., Any]  # normal(seed, *shape): standard normal numbers of some array library, in float32
+
+
+def arguments(description: str | None, cases: Iterable[str], sizes: list[str]) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark that has some cases of its own beside the regimes, which have these sizes."""
+    parser, every = argparse.ArgumentParser(description=description), [*cases, "regimes"]
+    parser.add_argument("--repeats", type=int, default=5, help="how often to run each; the best counts")
+    parser.add_argument("--small", action="store_true", help="sizes for a quick look")
+    parser.add_argument("--cases", nargs="+", choices=every, default=every, metavar="CASE")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES, metavar="REGIME")
+    parser.add_argument("--sizes", nargs="+", choices=sizes, default=sizes, metavar="SIZE", help="of the regimes")
+    return parser
 
 
 def host_normal(seed: int, *shape: int) -> np.ndarray:

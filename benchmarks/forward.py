@@ -10,7 +10,6 @@ where they are installed: scikit-learn always, fastcan and abess if present.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import tracemalloc
 import warnings
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _regimes import PRODUCTS, REGIMES, TABLE, TABLE_TERMS, draw, products
+from _regimes import PRODUCTS, TABLE, TABLE_TERMS, arguments, draw, products
 from _timing import best_of, emit, machine
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SequentialFeatureSelector
@@ -231,13 +230,7 @@ CASES: dict[str, Callable[[int, bool], None]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="how often to run each; the best counts")
-    parser.add_argument("--small", action="store_true", help="sizes for a quick look")
-    parser.add_argument("--cases", nargs="+", choices=[*CASES, "regimes"], default=[*CASES, "regimes"], metavar="CASE")
-    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES, metavar="REGIME")
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES, metavar="SIZE", help="of the regimes")
-    options = parser.parse_args()
+    options = arguments(__doc__, CASES, SIZES).parse_args()
     emit(benchmark="forward", **machine())
     for name in options.cases:
         if name == "regimes":

@@ -11,14 +11,13 @@ the data in `_regimes`, with PyTorch, beside an orthogonal matching pursuit writ
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from _regimes import PRODUCTS, REGIMES, TABLE, TABLE_TERMS, draw, products
+from _regimes import PRODUCTS, TABLE, TABLE_TERMS, arguments, draw, products
 from _timing import best_of, emit, machine
 
 from termwise import forward_path
@@ -239,12 +238,7 @@ CASES: dict[str, Callable[[Torch | CuPy, int, bool], None]] = {"tall": tall, "la
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="how often to run each; the best counts")
-    parser.add_argument("--small", action="store_true", help="sizes for a quick look")
-    parser.add_argument("--cases", nargs="+", choices=[*CASES, "regimes"], default=[*CASES, "regimes"], metavar="CASE")
-    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES, metavar="REGIME")
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES, metavar="SIZE", help="of the regimes")
+    parser = arguments(__doc__, CASES, SIZES)
     parser.add_argument("--libraries", nargs="+", choices=["torch", "cupy"], default=["torch", "cupy"])
     options = parser.parse_args()
     emit(benchmark="gpu", **machine())

@@ -79,17 +79,23 @@ def test_the_target_of_a_link_is_replaced_not_the_link(tmp_path, write):
     assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["model", "none_yet"]
 
 
-@posix
-def test_pipes_are_written_to(tmp_path, write):
-    pipe, got = tmp_path / "pipe", []
+def read_pipe(pipe, write):
+    """Return what a function writes to a new pipe, and what it returns."""
+    got = []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
     reader.start()
-    write(pipe)
+    result = write(pipe)
     reader.join()
+    return got[0], result
+
+
+@posix
+def test_pipes_are_written_to(tmp_path, write):
+    got, _ = read_pipe(tmp_path / "pipe", write)
     write(tmp_path / "file")
-    assert got == [(tmp_path / "file").read_bytes()]
-    assert pipe.is_fifo()
+    assert got == (tmp_path / "file").read_bytes()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @posix
@@ -105,14 +111,10 @@ def test_devices_are_written_to():
 
 @posix
 def test_the_command_line_writes_to_a_pipe_without_force(tmp_path, table):
-    pipe, got = tmp_path / "pipe", []
-    os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
-    reader.start()
-    code, output = invoke("fit", table, "-t", "y", "--method", "ridge", "--no-hold-out", "-o", pipe)
-    reader.join()
+    command = "fit", table, "-t", "y", "--method", "ridge", "--no-hold-out", "-o"
+    got, (code, output) = read_pipe(tmp_path / "pipe", lambda pipe: invoke(*command, pipe))
     assert code == 0, output
-    (tmp_path / "m.json").write_bytes(got[0])
+    (tmp_path / "m.json").write_bytes(got)
     assert load_predictor(tmp_path / "m.json").input_names == ["a", "b"]
 
 

@@ -373,10 +373,11 @@ def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
 
 
-def all_finite(X: NDArray) -> bool:
-    """Whether all entries of a NumPy array of numbers are finite, by one pass in the common case."""
+def all_finite(X: Array) -> bool:
+    """Whether all entries of an array of floating-point numbers are finite, by one pass in the common case."""
+    xp = namespace(X)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(X)) or np.isfinite(X).all())  # a sum may overflow
+        return bool(xp.isfinite(xp.sum(X))) or bool(xp.all(xp.isfinite(X)))  # a sum may overflow
 
 
 def has_missing(X: NDArray) -> bool:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 
-from termwise._arrays import is_foreign, namespace, precision, to_host
+from termwise._arrays import all_finite, is_foreign, namespace, precision, to_host
 from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMPLE_WEIGHT_SHARE, NumericalWarning
 
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
@@ -229,9 +229,7 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
         X = xp.astype(X, xp.float64)
     elif X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float32)
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = xp.sum(X)
-    if not bool(xp.isfinite(total)) and not bool(xp.all(xp.isfinite(X))):  # a finite sum has finite terms
+    if not all_finite(X):
         raise ValueError(f"{name} must be finite, got NaN or infinity: impute or drop the rows in question.")
     check_magnitudes(name, X, tiny=False)
     return X

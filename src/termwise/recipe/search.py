@@ -159,7 +159,7 @@ class Search:
             names = dict.fromkeys(trial.name for trial in some)
             wanted = {name: [trial.target for trial in some if trial.name == name] for name in names}
             later = [trial for trials in self.try_dictionaries(wanted, length, folds, rest) for trial in trials]
-            for trial, other in zip(sorted(some, key=lambda t: list(names).index(t.name)), later, strict=True):
+            for trial, other in zip(some, later, strict=True):
                 paths = trial.repeats[0].paths + other.repeats[0].paths
                 found.append(replace(other, repeats=[CrossValidatedPath(paths, length)]))
         return self.reported(found)
