@@ -32,6 +32,12 @@ def refuse_large(monkeypatch, most):
             monkeypatch.setattr(module, "to_host", guarded)
 
 
+@pytest.fixture(autouse=True)
+def _seed():
+    """Draw the same numbers in every run where ``random_state`` is None: scikit-learn's default is NumPy's global state."""
+    np.random.seed(20)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)

@@ -171,9 +171,11 @@ def test_sql_and_sympy_of_any_names(columns, kinds, labels, table, data):
     query = predictor.to_sql(table)
     for run in DATABASES:
         found = run(query, table, samples)
-        assert found.iloc[:, 2].tolist() == predictor.predict(samples).tolist()
         expected = predictor.decision_function(samples).reshape(6, q)
         np.testing.assert_allclose(found.iloc[:, 3 : 3 + q].to_numpy(float), expected, atol=CLOSE)
+        ranked = np.sort(np.c_[expected, np.zeros(6)] if q == 1 else expected, axis=1)
+        clear = ranked[:, -1] - ranked[:, -2] > CLOSE  # the order of a sum decides ties
+        assert found.iloc[:, 2][clear].tolist() == predictor.predict(samples)[clear].tolist()
     assert latex.source(predictor._program).count("\n") < 10
     symbolic_module = symbolic.source(predictor._program)
     compile(symbolic_module, "model.sympy.py", "exec")
