@@ -6,6 +6,7 @@ One JSON object per line. What it shows:
 - `folds`: five-fold cross-validation, as a new user would; at most 5,000 rows drawn at random (`--rows`).
 - `missing`: 30 % of the cells missing, completely at random and not at random (`tables_missing`).
 - `wide`: classes from 500 to 10,000 columns of 40 to 800 samples (`tables_wide`).
+- `papers`: the nine regression and eight two-class sets of the papers (`tables_papers`), which need TERMWISE_DATA.
 - `srbench`: the published results of 21 methods on black-box regression sets (`tables_srbench`).
 
 Errors are the mean squared error over the variance of the test targets (1 - R2) for regression, the log loss for
@@ -60,9 +61,10 @@ from joblib import Parallel, delayed  # noqa: E402
 from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance  # noqa: E402
 from tables_data import FOLDS, KIND, KINDS, NAMED, TABLES, apart, folds, half, load, selected  # noqa: E402
 from tables_missing import SETTINGS, complete_tables, remove_cells  # noqa: E402
-from tables_peers import CLASSES, MISSING_LEVEL, PEERS  # noqa: E402
+from tables_papers import PAPERS_KIND, papers_rows  # noqa: E402
+from tables_peers import CLASSES, MISSING_LEVEL, PEERS, REGRESSION_ONLY, number_of_terms  # noqa: E402
 from tables_report import SIZES, as_text, compare  # noqa: E402
-from tables_srbench import SEEDS, expression_nodes, ranks, srbench_rows, srbench_sets  # noqa: E402
+from tables_srbench import SEEDS, bytes_of_c, expression_nodes, ranks, srbench_rows, srbench_sets  # noqa: E402
 from tables_wide import WIDE, WIDE_KIND, WIDE_PEERS, wide_rows  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
@@ -135,6 +137,8 @@ def data_of(job: Record) -> tuple[Any, Any, Any, Any]:
     name, part, seed = job["table"], job["part"], job["seed"]
     if part == "wide":
         return wide_rows(name, seed)
+    if part == "papers":
+        return papers_rows(name, seed)
     if part == "srbench":
         return srbench_rows(name, seed)
     X, y = load(name)
@@ -160,10 +164,9 @@ def fit_and_score(job: Record) -> Record:
         model.fit(X, y)
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
         found = score(kind, model, X_test, y, y_test)
-    terms = getattr(model, "n_terms_", getattr(model, "n_columns_", None))
-    found |= {"terms": int(terms)} if terms is not None else {}
-    if job["part"] == "srbench" and who in SIZES:
-        found |= {"nodes": nodes} if (nodes := expression_nodes(model)) is not None else {}
+    found |= {"terms": terms} if (terms := number_of_terms(model)) is not None else {}
+    if job["part"] in ("papers", "srbench") and who in SIZES:
+        found |= {"nodes": expression_nodes(model), "c_bytes": bytes_of_c(model)}
     found |= {"seconds": seconds, "cpu_seconds": cpu_seconds}
     return {key: round(value, DIGITS) for key, value in found.items()}
 
@@ -194,7 +197,8 @@ def run_one(job: Record) -> Record:
 
 def tables_of(options: argparse.Namespace) -> dict[str, str]:
     """Return the tables that were asked for, and their kinds."""
-    every = {"wide": WIDE_KIND, "srbench": dict.fromkeys(srbench_sets(), "regression")}.get(options.part)
+    every = {"wide": WIDE_KIND, "papers": PAPERS_KIND, "srbench": dict.fromkeys(srbench_sets(), "regression")}
+    every = every.get(options.part)
     if every is None:
         names = selected(options.kinds, options.halves, options.names)
         kept = complete_tables(names) if options.part == "missing" else names
@@ -210,6 +214,8 @@ def jobs_of(options: argparse.Namespace) -> Iterator[Record]:
     for seed in seeds[: options.repeats]:
         for who in options.who:
             for name, kind in tables.items():
+                if who in REGRESSION_ONLY and kind in CLASSES:
+                    continue
                 job: Record = {"part": options.part, "table": name, "kind": kind, "half": half(name),
                                "who": who, "seed": seed}  # fmt: skip
                 job |= {"rows": options.rows} if options.part == "folds" else {}
@@ -250,7 +256,7 @@ def value_of(text: str) -> tuple[str, Any]:
 def read_options() -> argparse.Namespace:
     """Return the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("apart", "folds", "missing", "wide", "srbench"), default="apart")
+    parser.add_argument("--part", choices=("apart", "folds", "missing", "wide", "papers", "srbench"), default="apart")
     parser.add_argument("--who", nargs="+", choices=(*SIZES, *PEERS, *WIDE_PEERS),
                         help="default: small, accurate and, without results of theirs, all peers")  # fmt: skip
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
@@ -267,7 +273,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--text", action="store_true", help="print an aligned table")
     parser.add_argument("--small", action="store_true", help="one split of one small table")
     options = parser.parse_args()
-    known = {"wide": list(WIDE), "srbench": srbench_sets()}.get(options.part, list(TABLES))
+    known = {"wide": list(WIDE), "papers": list(PAPERS_KIND), "srbench": srbench_sets()}.get(options.part, list(TABLES))
     if not known:
         parser.error("part srbench requires its data: export TERMWISE_DATA=/path/to/data.")
     if unknown := set(options.tables) - set(known):

@@ -11,13 +11,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import GammaRegressor, LassoCV, LogisticRegression, LogisticRegressionCV, PoissonRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import (
+    GammaRegressor,
+    LassoCV,
+    LogisticRegression,
+    LogisticRegressionCV,
+    OrthogonalMatchingPursuitCV,
+    PoissonRegressor,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, SVR
 
 CLASSES = ("twoclass", "multiclass")
 MISSING_LEVEL = "missing"
@@ -117,9 +129,96 @@ def linear(kind: str) -> Any:
     return GridSearchCV(make_pipeline(in_columns(), maker(max_iter=500)), grid, cv=5, scoring=score)
 
 
+def lightgbm(kind: str) -> Any:
+    """LightGBM with its defaults and its own handling of categories and missing values, on one thread."""
+    try:
+        from lightgbm import LGBMClassifier, LGBMRegressor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package lightgbm is not installed: pip install lightgbm") from error
+    maker = LGBMClassifier if kind in CLASSES else LGBMRegressor
+    loss = {"count": {"objective": "poisson"}, "positive": {"objective": "gamma"}}
+    return maker(verbose=-1, n_jobs=1, random_state=0, **loss.get(kind, {}))
+
+
+def aplr(kind: str) -> Any:
+    """Automatic piecewise linear regression (von Ottenbreit and De Bin 2024) with its defaults, on one thread."""
+    try:
+        from aplr import APLRRegressor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package aplr is not installed: pip install aplr") from error
+    losses = {"count": "poisson", "positive": "gamma"}
+    loss = {"loss_function": losses[kind], "link_function": "log"} if kind in losses else {}
+    return LevelsAsText(APLRRegressor(n_jobs=1, **loss))
+
+
+def omp(kind: str) -> Any:
+    """Orthogonal matching pursuit on the columns, the number of terms by five-fold cross-validation."""
+    return make_pipeline(in_columns(), OrthogonalMatchingPursuitCV(cv=5))
+
+
+def kernel_ridge(kind: str) -> Any:
+    """Kernel ridge regression with a Gaussian kernel, penalty and width by five-fold cross-validation."""
+    grid = {"kernelridge__alpha": np.logspace(-4, 1, 6), "kernelridge__gamma": np.logspace(-3.5, 0, 8)}
+    model = GridSearchCV(make_pipeline(in_columns(), KernelRidge(kernel="rbf")), grid, cv=5)
+    return TransformedTargetRegressor(model, transformer=StandardScaler())
+
+
+def support_vectors(kind: str) -> Any:
+    """Support vector regression or classification with a Gaussian kernel, tuned by five-fold cross-validation."""
+    maker = SVC(probability=True, random_state=0) if kind in CLASSES else SVR()
+    name = type(maker).__name__.lower()
+    grid = {f"{name}__C": np.logspace(-1, 3, 5), f"{name}__gamma": np.logspace(-3.5, 0, 8)}
+    model = GridSearchCV(make_pipeline(in_columns(), maker), grid, cv=5)
+    return model if kind in CLASSES else TransformedTargetRegressor(model, transformer=StandardScaler())
+
+
+class RelevanceProcess(RegressorMixin, BaseEstimator):
+    """Gaussian process regression with one length-scale per column (ARD), by marginal likelihood."""
+
+    def fit(self, X: Any, y: Any) -> RelevanceProcess:
+        """Fit."""
+        kernel = ConstantKernel() * RBF(np.full(X.shape[1], X.shape[1] ** 0.5), (1e-2, 1e4)) + WhiteKernel(0.1)
+        self.process_ = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict."""
+        return self.process_.predict(X)
+
+
+def gaussian_process(kind: str) -> Any:
+    """Gaussian process regression with automatic relevance determination."""
+    return make_pipeline(in_columns(), RelevanceProcess())
+
+
+def number_of_terms(model: Any) -> int | None:
+    """Return the number of terms of a fitted model, None for models that are no sums of terms.
+
+    Terms are the basis functions of the flagship, the nonzero coefficients of linear models and APLR, the functions of
+    an explainable boosting machine.
+    """
+    if hasattr(model, "n_terms_"):
+        return int(model.n_terms_)
+    inner = getattr(model, "model", model)
+    inner = inner.steps[-1][1] if hasattr(inner, "steps") else inner
+    if hasattr(inner, "get_term_coefficients"):
+        return int(np.count_nonzero(inner.get_term_coefficients()))
+    if hasattr(inner, "term_names_"):
+        return len(inner.term_names_)
+    linear_model = isinstance(inner, (LassoCV, OrthogonalMatchingPursuitCV))
+    return int(np.count_nonzero(inner.coef_)) if linear_model else getattr(model, "n_columns_", None)
+
+
 PEERS: dict[str, Callable[[str], Any]] = {
     "catboost": catboost,
     "histgb": histgb,
     "linear": linear,
     "ebm": ebm,
+    "lightgbm": lightgbm,
+    "aplr": aplr,
+    "omp": omp,
+    "kernel ridge": kernel_ridge,
+    "support vectors": support_vectors,
+    "gaussian process": gaussian_process,
 }
+REGRESSION_ONLY = ("aplr", "omp", "kernel ridge", "gaussian process")

@@ -7,7 +7,7 @@ methods with a larger median R2; published methods are ranked among themselves a
 half of the sets are Friedman's synthetic functions (`fri_`): means are reported with and without them.
 
 `--repeats` is the number of seeds; `--half development` a subset of half of the sets. The nodes of an expression are
-those of the SymPy expression, where the installed version exports one.
+those of the exported SymPy expression.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,10 @@ def srbench_rows(name: str, seed: int) -> tuple[Any, Any, Any, Any]:
     import pandas as pd
 
     frame = pd.read_csv(folder() / f"{name}.csv.gz")
-    X, y = frame.drop(columns="target").to_numpy(float), frame["target"].to_numpy(float)
+    X, y = frame.drop(columns="target").astype(float), frame["target"].to_numpy(float)
     X, X_test, y, y_test = train_test_split(X, y, train_size=0.75, test_size=0.25, random_state=seed)
     kept = np.random.default_rng(seed).permutation(len(y))[:MOST_ROWS] if len(y) > MOST_ROWS else np.arange(len(y))
-    return X[kept], y[kept], X_test, y_test
+    return X.iloc[kept], y[kept], X_test, y_test
 
 
 @cache
@@ -57,16 +58,21 @@ def published() -> Any:
     return table.pivot_table(index="dataset", columns="algorithm", values="r2_test")
 
 
-def expression_nodes(model: Any) -> int | None:
-    """Return the number of nodes of the exported expression, if it can be exported."""
-    predictor = model.predictor_
-    if not hasattr(predictor, "to_sympy"):
-        return None
+def expression_nodes(model: Any) -> int:
+    """Return the number of nodes of the exported SymPy expression, of all classes together."""
     import sympy
 
-    expression = predictor.to_sympy()
-    first = expression[0] if isinstance(expression, (list, tuple)) else expression
-    return sum(1 for _ in sympy.preorder_traversal(first))
+    expression = model.predictor_.to_sympy()
+    several = expression if isinstance(expression, (list, tuple)) else [expression]
+    return sum(1 for one in several for _ in sympy.preorder_traversal(one))
+
+
+def bytes_of_c(model: Any) -> int:
+    """Return the size of the exported C file."""
+    with TemporaryDirectory() as place:
+        file = Path(place, "model.c")
+        model.predictor_.export(file)
+        return file.stat().st_size
 
 
 def ranks(rows: list[Record]) -> Iterator[Record]:
