@@ -197,8 +197,8 @@ def run_one(job: Record) -> Record:
 
 def tables_of(options: argparse.Namespace) -> dict[str, str]:
     """Return the tables that were asked for, and their kinds."""
-    every = {"wide": WIDE_KIND, "papers": PAPERS_KIND, "srbench": dict.fromkeys(srbench_sets(), "regression")}
-    every = every.get(options.part)
+    parts = {"wide": WIDE_KIND, "papers": PAPERS_KIND, "srbench": dict.fromkeys(srbench_sets(), "regression")}
+    every = parts.get(options.part)
     if every is None:
         names = selected(options.kinds, options.halves, options.names)
         kept = complete_tables(names) if options.part == "missing" else names

@@ -34,8 +34,8 @@ def refuse_large(monkeypatch, most):
 
 @pytest.fixture(autouse=True)
 def _seed():
-    """Draw the same numbers in every run where ``random_state`` is None: scikit-learn's default is NumPy's global state."""
-    np.random.seed(20)
+    """Draw the same numbers in every run where ``random_state`` is None, which means NumPy's global state."""
+    np.random.seed(20)  # noqa: NPY002 -- the global state is what scikit-learn's convention refers to
 
 
 @pytest.fixture
