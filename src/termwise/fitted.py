@@ -28,6 +28,7 @@ from termwise._arrays import (
     to_host,
 )
 from termwise.basis.base import clipped_rows, inputs_of_columns, restrict
+from termwise.basis.frames import StoredFrame
 from termwise.design.blocks import combine_columns
 from termwise.design.files import RowFile
 from termwise.linalg.calibration import calibrate
@@ -194,6 +195,15 @@ class FittedTerms:
     fold_models: FoldModels | None = None
     sample: Any = None  # some validated inputs of the fit, over which effects are described; None where there are none
     link: str = "identity"  # how linear predictors become responses: a key of `linalg.losses.LINKS`
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, with a pandas sample as plain arrays: skops, which loads no code, stores no frames."""
+        sample = StoredFrame.from_frame(self.sample) if hasattr(self.sample, "iloc") else self.sample
+        return {**self.__dict__, "sample": sample}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        sample = state["sample"]
+        self.__dict__.update(state, sample=sample.to_frame() if isinstance(sample, StoredFrame) else sample)
 
     @classmethod
     def from_solution(

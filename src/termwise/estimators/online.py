@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -310,7 +310,7 @@ class OnlineState:
         weights = self.factor.weights(free=self.intercept)
         first, weights = np.split(weights, [self.intercept])
         intercept = first.sum(axis=0) - self.reference[self.chosen] @ weights
-        statistics = partial(self.statistics, self.chosen)
+        statistics = DeferredStatistics(self, self.chosen)
         return FittedTerms(self.candidates, self.chosen, weights, intercept, statistics)
 
     def statistics(self, chosen: NDArray[np.intp]) -> FitStatistics:
@@ -328,6 +328,18 @@ class OnlineState:
         return self.samples
 
 
+@dataclass(frozen=True)
+class DeferredStatistics:
+    """The statistics of an online model, computed when called."""
+
+    state: OnlineState
+    chosen: NDArray[np.intp]
+
+    def __call__(self) -> FitStatistics:
+        """Solve on all samples."""
+        return self.state.statistics(self.chosen)
+
+
 class SampleStore:
     """A growing table of design rows, targets and weights, in order of arrival, with O(1) removal by value."""
 
@@ -337,6 +349,21 @@ class SampleStore:
         self._alive = np.empty(0, dtype=bool)
         self._keys: list[Hashable] = []
         self._slots: dict[Hashable, list[int]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields without the dictionary by keys, which formats that write JSON, such as skops, refuse."""
+        return {name: value for name, value in self.__dict__.items() if name != "_slots"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._index_slots()
+
+    def _index_slots(self) -> None:
+        """Find the slots of the samples of each key."""
+        self._slots = {}
+        for slot, key in enumerate(self._keys):
+            if self._alive[slot]:
+                self._slots.setdefault(key, []).append(slot)
 
     def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray, NDArray, NDArray]:
         """Return design rows, targets and weights of the samples in some slots, by default of all."""
@@ -353,9 +380,7 @@ class SampleStore:
             table[: len(kept)], alive[: len(kept)] = self._table[kept], True
             self._table, self._alive = table, alive
             self._keys = [self._keys[slot] for slot in kept]
-            self._slots = {}
-            for slot, key in enumerate(self._keys):
-                self._slots.setdefault(key, []).append(slot)
+            self._index_slots()
         start = len(self._keys)
         end = start + len(keys)
         self._table[start:end] = np.hstack([G, Y, weights[:, None]])
