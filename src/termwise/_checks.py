@@ -97,6 +97,13 @@ def is_dask(*objects: Any) -> bool:
     return any(hasattr(data, "__dask_graph__") for data in objects)
 
 
+class UnavailableError(AttributeError, TypeError, ValueError):
+    """A fitted attribute that a model does not have.
+
+    An AttributeError, so that `hasattr`, `dir` and the diagrams of scikit-learn, which read all attributes, work.
+    """
+
+
 def is_frame(X: Any) -> bool:
     """Whether X has named columns that may differ in type."""
     return hasattr(X, "columns") and hasattr(X, "dtypes")

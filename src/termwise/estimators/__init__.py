@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
-from termwise._checks import check_bool, check_choice, check_number, is_dask
+from termwise._checks import UnavailableError, check_bool, check_choice, check_number, is_dask
 from termwise.deploy.predictor import Predictor
 from termwise.design.files import RowFile
 from termwise.estimators.data import check_design, check_inputs
@@ -76,7 +76,37 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class TermModel(BaseEstimator):
+def freeze_model(model: Any) -> Predictor:
+    """Return the predictor of a fitted model; one that cannot be stored has no such attribute."""
+    try:
+        return Predictor.from_estimator(model)
+    except (TypeError, ValueError) as error:
+        raise UnavailableError(str(error)) from error
+
+
+class HtmlSummaryMixin:
+    """Adds a summary of the fitted model to the diagram that scikit-learn shows in notebooks."""
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """Return the function that notebooks call; there is none with `sklearn.set_config(display="text")`."""
+        diagram = super()._repr_html_  # type: ignore[misc]
+        return lambda: diagram() + self._summary_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return the representations of the model by their media types."""
+        bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html()
+        return bundle
+
+    def _summary_html(self) -> str:
+        from termwise.explain.summary import summary_html  # built from estimators
+
+        return summary_html(self)
+
+
+class TermModel(HtmlSummaryMixin, BaseEstimator):
     """A model linear in its terms, once fitted: a shell around `fitted_terms_`.
 
     A subclass has the parameters `basis` and `fit_intercept` and a `fit` that ends with `_store`. The class variables
@@ -437,7 +467,8 @@ class TermModel(BaseEstimator):
     @property
     def predictor_(self) -> Predictor:
         """The model without its training data, to be saved and exported: a `Predictor`."""
-        return Predictor.from_estimator(self)
+        self._fitted()
+        return freeze_model(self)
 
     def _fitted(self) -> FittedTerms:
         if not hasattr(self, "fitted_terms_"):  # much cheaper than the check itself, for predictions of single rows

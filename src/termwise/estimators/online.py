@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_bool, check_indices, check_number
+from termwise._checks import UnavailableError, check_bool, check_indices, check_number
 from termwise._numerics import FLOAT64, ROUNDING_SHARE
 from termwise.estimators import TermModel
 from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
@@ -324,7 +324,7 @@ class OnlineState:
     def require_samples(self, purpose: str) -> SampleStore:
         """Return the samples, or raise if they were not kept."""
         if self.samples is None:
-            raise ValueError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
+            raise UnavailableError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
         return self.samples
 
 

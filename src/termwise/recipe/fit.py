@@ -270,6 +270,17 @@ def encodings_of(basis: Any) -> list[Any]:
     return basis[0].encodings_ if isinstance(basis, Pipeline) and isinstance(basis[0], TableEncoder) else []
 
 
+def describe_error(estimator: Any) -> str:
+    """Describe the cross-validated error of the whole procedure in words."""
+    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
+    if estimator.fitted_terms_.candidates.labels is None:
+        loss = estimator.choice_.loss
+        unit = "variance" if loss is None else f"{loss.name} loss of a constant"
+        return f"cross-validated error, choice included: {error} of the {unit}"
+    rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
+    return f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies"
+
+
 def describe_choice(estimator: Any) -> list[str]:
     """Return the lines of a summary about the choice of a model and its terms."""
     choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
@@ -287,13 +298,7 @@ def describe_choice(estimator: Any) -> list[str]:
         inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
         target = f" of the {inputs} that explain the targets best{target}"
     lines = [f"dictionary: {choice.dictionary}{target}"]
-    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
-    if estimator.fitted_terms_.candidates.labels is None:
-        unit = "variance" if choice.loss is None else f"{choice.loss.name} loss of a constant"
-        lines.append(f"cross-validated error, choice included: {error} of the {unit}")
-    else:
-        rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
-        lines.append(f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies")
+    lines.append(describe_error(estimator))
     lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
     lines.append(f"smallest cross-validated error of what was tried: {tried}")
     for part in parts_of(estimator.fitted_terms_.basis):
