@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
+    "check_links",
     "linked_names",
     "mathml",
     "own_members",
@@ -86,4 +87,4 @@ html_theme_options = {
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {page: [] for page in ("index", "which", "scaling", "export")}  # pages without a section navigation
+html_sidebars = {page: [] for page in ("index", "gallery/plot_00_tutorial")}  # pages without a section navigation
