@@ -29,6 +29,7 @@ extensions = [
     "check_links",
     "linked_names",
     "mathml",
+    "notebook_outputs",
     "own_members",
     "results",
 ]

@@ -2,8 +2,8 @@
 Tutorial: ten minutes
 =====================
 
-Fit a model to a table, read it, see how well it predicts, and take it elsewhere. The page is a Jupyter notebook, too:
-download it at the end.
+Fit a model to a table, read it, see how well it predicts, and take it elsewhere. The page is an executed Jupyter
+notebook, too: download it at the end.
 """
 
 # %%
@@ -83,6 +83,7 @@ lower, upper = model.predict_interval(X_test, coverage=0.9)
 print(f"{np.mean((lower <= y_test) & (y_test <= upper)):.0%} within their intervals")
 
 order = np.argsort(model.predict(X_test))
+# sphinx_gallery_thumbnail_number = 2
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 axes.fill_between(range(len(order)), lower[order], upper[order], color="#56B4E9", alpha=0.35, label="90 % interval")
 axes.plot(model.predict(X_test)[order], color="#0072B2", label="prediction")

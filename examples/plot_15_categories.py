@@ -66,8 +66,10 @@ axes[0, 1].legend(frameon=False)
 for ax, name in zip(axes[1], ("heating", "district"), strict=True):
     levels = effects[name].groupby(X_test[name].fillna("missing")).mean().sort_values()
     ax.bar(range(len(levels)), levels, color="#0072B2")
-    ax.set_xticks(range(len(levels)), levels.index if len(levels) < 10 else [])
-    ax.set_xlabel(name if len(levels) < 10 else f"{len(levels)} districts")
+    if name == "district":
+        ax.set(xticks=[], xlabel=f"{len(levels)} districts")
+    else:
+        ax.set_xticks(range(len(levels)), levels.index)
 figure.supylabel("contribution to the rent")
 plt.show()
 

@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sphinx.util import logging
-
 LINK = re.compile(r'<[^>]*?\s(?:href|src)="([^"]*)"')
 ANCHOR = re.compile(r'<[^>]*?\s(?:id|name)="([^"]*)"')
-logger = logging.getLogger(__name__)
 
 
 def broken_links(folder: Path) -> list[tuple[str, str]]:
@@ -42,6 +39,9 @@ def broken_links(folder: Path) -> list[tuple[str, str]]:
 
 def check(app: Any, exception: Exception | None) -> None:
     """Check the pages after a successful build."""
+    from sphinx.util import logging  # the tests of this module do without Sphinx
+
+    logger = logging.getLogger(__name__)
     if exception is None and app.builder.format == "html":
         for page, link in broken_links(Path(app.outdir)):
             logger.warning("%s links to %s, which does not exist", page, link)
