@@ -80,6 +80,7 @@ html_static_path = ["_static"]
 html_favicon = "_static/icon.svg"
 html_css_files = ["style.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the browser says
 html_theme_options = {
     "logo": {"text": "termwise", "image_light": "_static/icon.svg", "image_dark": "_static/icon.svg"},
     "navbar_align": "left",

@@ -35,8 +35,9 @@ flats = pd.DataFrame(
         "district": [f"district {i:02d}" for i in district],
     }
 )
-rent = 150 + 9 * flats["area"] + 250 * ((flats["year"] - 1966) / 45) ** 2 + rng.normal(0, 80, size=40)[district]
-rent += flats["heating"].map({"central": 0, "district": 20, "stove": -90}) + 70 * (flats["kitchen"] == "fitted")
+rent = 150 + 9 * flats["area"] + 250 * ((flats["year"] - 1966) / 45) ** 2
+rent += flats["heating"].map({"central": 0, "district": 20, "stove": -90})
+rent += 70 * (flats["kitchen"] == "fitted") + rng.normal(0, 80, size=40)[district]
 unknown = rng.uniform(size=n) < 1 / 7
 rent += -60 * unknown + 60 * rng.normal(size=n)
 flats.loc[unknown, "year"] = np.nan
@@ -80,13 +81,12 @@ encode = make_column_transformer(
     (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["area", "year"]),
     (OneHotEncoder(handle_unknown="ignore"), ["heating", "kitchen", "district"]),
 )
+ridge = make_pipeline(encode, RidgeCV(np.logspace(-2, 2, 9)))
 categories = dict.fromkeys(["heating", "kitchen", "district"], "category")
 trees = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0)
 predictions = {
     f"termwise, {model.n_terms_} terms": model.predict(X_test),
-    "ridge, encoded by hand": make_pipeline(encode, RidgeCV(np.logspace(-2, 2, 9)))
-    .fit(X_train, y_train)
-    .predict(X_test),
+    "ridge, encoded by hand": ridge.fit(X_train, y_train).predict(X_test),
     "gradient boosting": trees.fit(X_train.astype(categories), y_train).predict(X_test.astype(categories)),
 }
 for name, predicted in predictions.items():
