@@ -58,7 +58,7 @@ predictor = model.predictor_.with_facts(diagnostics.facts(model, X_train, y_trai
 found = diagnostics.contributions(predictor, X_test)
 effects = pd.DataFrame(found.values[:, :, 0], columns=found.effects, index=X_test.index)
 
-figure, axes = plt.subplots(2, 2, figsize=(8, 5.5), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(9, 4.6), layout="constrained")
 for ax, name in zip(axes[0], ("area", "year"), strict=True):
     ax.plot(X_test[name], effects[name], ".", color="#0072B2", ms=5)
     ax.set_xlabel(name)
