@@ -26,7 +26,7 @@ class StoredColumn:
     """
 
     dtype: str
-    values: NDArray | list[Any]
+    values: NDArray[Any] | list[Any]
     categories: list[Any] | None = None
     ordered: bool = False
 
