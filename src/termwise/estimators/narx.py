@@ -64,8 +64,8 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
         Highest degree of the polynomials.
     max_lag : int, default=5
         Largest number of lags that `lags="auto"` tries.
-    rule, max_terms, patience, refit_alpha
-        As in `ForwardRegressor`.
+    rule : str or Rule, default="auto"
+        Selection rule of the next term, as in `ForwardRegressor`: the least leave-one-out error by default.
     criterion : {"tcr", "free_run"}, another criterion of `ForwardRegressor` or None, default="tcr"
         How many terms to keep. "free_run" simulates the training data with every size up to that of "tcr" and takes
         the smallest whose mean squared error is within one standard error of the least, the errors taken as
@@ -73,6 +73,12 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
     alpha : float or "auto", default="auto"
         Ridge penalty. "auto" is 0 for polynomials and lagged values, whose selection then does not depend on their
         units, and that of `ForwardRegressor` for other bases.
+    max_terms : int or None, default=None
+        Maximum number of terms on the path.
+    patience : int or None, default=10
+        Stop once the choice of the criterion has not changed for this many terms; None: never.
+    refit_alpha : {"loo", "gcv"} or None, default=None
+        Choose the penalty of the final weights again, on the chosen terms, by this criterion.
     fit_intercept : bool or "auto", default="auto"
         Whether a constant is always in the model. "auto" is False for polynomials, among which the constant is a
         candidate like the others, and True for other bases.

@@ -34,11 +34,15 @@ class Series:
         """The output, (n,)."""
         return self.table[:, 0]
 
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """The rows without missing values, (n,)."""
+        return np.all(np.isfinite(self.table), axis=1)
+
     def history(self) -> NDArray[np.intp]:
         """Return how many complete rows of the same sequence are directly before each row."""
-        complete: NDArray[np.bool_] = np.isfinite(self.table).all(axis=1)
         breaks = self.starts.copy()
-        breaks[1:] |= ~complete[:-1]
+        breaks[1:] |= ~self.complete[:-1]
         rows = np.arange(len(breaks))
         return rows - np.maximum.accumulate(np.where(breaks, rows, 0))
 
@@ -54,10 +58,9 @@ class Series:
 
     def sequences(self, past: int) -> Iterator[slice]:
         """Return the complete stretches of more than `past` rows."""
-        complete = np.isfinite(self.table).all(axis=1)
         ids = np.cumsum(self.history() == 0)
         for one in np.unique(ids):
-            rows = np.flatnonzero((ids == one) & complete)
+            rows = np.flatnonzero((ids == one) & self.complete)
             if len(rows) > past:
                 yield slice(rows[0], rows[-1] + 1)
 
@@ -130,9 +133,10 @@ def smallest_by_free_run(series: Series, lags: LagBasis, model: Any) -> Any:
 
 
 def simulation_range(series: Series) -> tuple[float, float]:
-    """Return the range of the known outputs, extended by its width on both sides."""
+    """Return the range of the known outputs, extended by its width on both sides; that of a constant by its size."""
     low, high = float(np.nanmin(series.output)), float(np.nanmax(series.output))
-    return low - MARGIN * (high - low), high + MARGIN * (high - low)
+    margin = MARGIN * (high - low) or abs(high) or 1.0
+    return low - margin, high + margin
 
 
 # -- validation --------------------------------------------------------------------------------------------------------
