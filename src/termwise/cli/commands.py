@@ -78,6 +78,8 @@ class SavedModel:
         inputs = [each for each in self.predictor.inputs if each.name in used]
         order = time_order(table, self.time if self.lags else None)
         X = select_inputs(table, inputs, optional=self.predictor.input_names if self.lags else [])
+        fills = {each.name: each.fill for each in inputs if each.fill is not None and each.name != self.target}
+        X = X.fillna(fills) if self.lags else X
         return X.iloc[order].reset_index(drop=True), order
 
     def unseen(self, table: Table) -> dict[str, Any]:

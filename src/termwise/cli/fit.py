@@ -100,8 +100,8 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
     notes = [*task.notes, *preprocessing_notes(task, options)]
     train, test = split(task, options, notes)
-    fill = fill_values(task.X.iloc[train])
-    X = task.X.fillna(fill_inputs(fill, task, series)) if options.impute else task.X
+    fill = fill_values(task.X.iloc[train].drop(columns=[task.target] if series else []))  # else a gap is a break
+    X = task.X.fillna(fill) if options.impute else task.X
     weights: dict[str, Any] = {}
     table = as_series(task, X) if series else None
     if table is not None:
@@ -205,7 +205,7 @@ def load_task(options: FitOptions) -> Task:
 def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
     """Return notes on encoding, imputation and scaling."""
     notes = []
-    fill = fill_values(task.X)
+    fill = fill_values(task.X.drop(columns=[task.target] if options.basis == "lag" else []))
     for name, column in task.X.items():
         if str(column.dtype) == "category":
             levels = column.cat.categories
@@ -214,7 +214,7 @@ def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
         if column.dtype.kind == "M":
             notes.append(f"{name} is a date, expanded to the elapsed time, year, season, weekday and hour")
         if column.isna().any():
-            value = "kept as missing"
+            value = "where a new sequence begins" if options.basis == "lag" else "kept as missing"
             if options.impute and name in fill:
                 value = "imputed with " + (f"{fill[name]:.6g}" if isinstance(fill[name], float) else fill[name])
             notes.append(f"{name} is missing in {counted(column.isna().sum(), 'row')}, {value}")
@@ -243,11 +243,6 @@ def score_fit(model: Any, X: Any, task: Task, test: Any, options: FitOptions) ->
     cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(task.y) // (2 * N_TIME_FOLDS)) if task.ordered else None
     score, baselines = tw.diagnostics.cross_validated_comparison(model, X, task.y, cv=cv, random_state=options.seed)
     return {"cross_validation": score, "baselines": baselines}
-
-
-def fill_inputs(fill: dict[str, Any], task: Task, series: bool) -> dict[str, Any]:
-    """Return the values to impute: of a time series none in the target, where a missing value is a break."""
-    return {name: value for name, value in fill.items() if not series or name != task.target}
 
 
 def split(task: Task, options: FitOptions, notes: list[str]) -> tuple[Any, Any]:

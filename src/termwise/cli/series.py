@@ -44,8 +44,8 @@ def after_breaks(X: Any, target: str, n_past: int, past: int) -> NDArray[np.bool
 
     From `n_past` on the target is forecast, and what one forecast misses all later ones do.
     """
-    missing = X.isna().any(axis=1).to_numpy()
-    inputs = X.drop(columns=target, errors="ignore").isna().any(axis=1).to_numpy()
+    missing = np.array(X.isna().any(axis=1))
+    inputs = np.array(X.drop(columns=target, errors="ignore").isna().any(axis=1))
     missing[n_past:] = inputs[n_past:]
     broken = inputs | np.array([missing[max(0, t - past) : t].any() for t in range(len(X))])
     broken[n_past:] = np.logical_or.accumulate(broken[n_past:])
