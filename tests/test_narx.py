@@ -157,7 +157,7 @@ def test_summary_has_errors_persistence_and_ratios(model):
     assert lines[1] == "lags of the output 1, 2, of the inputs 0 to 2"
     assert lines[2].endswith(f"persistence {errors['persistence']:.4g}")
     assert lines[3].split() == ["term", "weight", "std.", "error", "ERR"]
-    assert lines[4].endswith(f"{model.error_reduction_ratios_[0]:.2%}")
+    assert lines[4].endswith(f"{model.error_reduction_ratios_[0]:.4%}")
     assert lines[-1] == "... and 1 more"
 
 

@@ -459,12 +459,12 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
         if not self.n_terms_:
             return "\n".join([*lines, "no terms: the model is constant"])
         width = max(4, *map(len, self.term_names_[:max_terms]))
-        lines.append(f"{'term':<{width}}  {'weight':>11}  {'std. error':>11}  {'ERR':>8}")
+        lines.append(f"{'term':<{width}}  {'weight':>11}  {'std. error':>11}  {'ERR':>9}")
         numbers = zip(
             self.term_names_, self.weights_, terms.standard_errors()[0], self.error_reduction_ratios_, strict=True
         )
         for name, weight, error, ratio in list(numbers)[:max_terms]:
-            lines.append(f"{name:<{width}}  {weight:>11.4g}  {error:>11.4g}  {ratio:>8.2%}")
+            lines.append(f"{name:<{width}}  {weight:>11.4g}  {error:>11.4g}  {ratio:>9.4%}")
         if self.n_terms_ > max_terms:
             lines.append(f"... and {self.n_terms_ - max_terms} more")
         return "\n".join(lines)
