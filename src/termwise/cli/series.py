@@ -13,7 +13,7 @@ from sklearn.model_selection import TimeSeriesSplit
 import termwise as tw
 from termwise._checks import import_optional
 from termwise.cli.task import Task, counted
-from termwise.estimators.series import Series, free_runs, one_step, simulation_range
+from termwise.estimators.series import Floats, Series, free_runs, one_step, simulation_range
 from termwise.explain.scores import score_metadata
 
 pd = import_optional("pandas", "cli", "The command line")
@@ -91,7 +91,7 @@ def score_series(model: Any, X: Any, series: Series, test: NDArray[np.intp], see
 
 
 def free_run_scores(
-    estimator: Any, lags: Any, series: Series, rows: NDArray[np.intp], splits: Iterable[Any], G: Any, y: NDArray
+    estimator: Any, lags: Any, series: Series, rows: NDArray[np.intp], splits: Iterable[Any], G: Any, y: Floats
 ) -> dict[str, float]:
     """Return R2 and the root mean squared error of free runs of every fold, by models fitted to the rows before it."""
     measured, simulated = [], []

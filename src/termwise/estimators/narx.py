@@ -283,7 +283,9 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike | None, y: ArrayLike | None = None, groups: ArrayLike | None = None) -> NDArray:
+    def predict(
+        self, X: ArrayLike | None, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Predict the output one step ahead from measured outputs, or simulate it without them.
 
         Parameters
@@ -471,7 +473,7 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
 
     predictor_ = TermModel.predictor_
 
-    def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
+    def export(self, path: str | os.PathLike[str], to: str | None = None, **options: Any) -> None:
         """Write the model in another language; in C and Python with functions that simulate.
 
         Parameters
