@@ -385,6 +385,8 @@ def test_time_series(folder, tmp_path):
     one_step = pd.read_csv(io.StringIO(invoke("predict", path, folder / "series.csv").stdout))["prediction"]
     known = series["day"].rank() > 3
     assert np.abs(one_step - series["level"])[known].max() < 0.2
+    assert invoke("export", path, "--simulation", "-o", tmp_path / "m.c").exit_code == 0
+    assert "int model_step(model_state *state" in (tmp_path / "m.c").read_text()
     ends = series.assign(level=series["level"].where(series["day"].rank() <= 100))
     ends.to_csv(tmp_path / "ends.csv", index=False)
     forecast = pd.read_csv(io.StringIO(invoke("predict", path, tmp_path / "ends.csv").stdout))["prediction"]
