@@ -882,7 +882,8 @@ ERRORS = [
      r"to must be one of 'json', 'sympy', .*, 'latex', got '\.f90': or end the path in one of \.json, \.sympy"),
     ("option", lambda: predictor_of().export("model.py", dtype="float32"), TypeError,
      r"dtype is no option of an export to python, which has simulation: leave it out\."),
-    ("option of C", lambda: predictor_of().export("model.c", opset=3), TypeError, r"dtype, name, gradient, simulation: leave"),
+    ("option of C", lambda: predictor_of().export("model.c", opset=3), TypeError,
+     r"dtype, name, gradient, simulation: leave"),
     ("language", lambda: predictor_of().export("model", to="fortran"), ValueError, r"to must be one of .* got"),
 ]  # fmt: skip
 

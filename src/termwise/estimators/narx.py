@@ -43,7 +43,7 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
 
     The output at time t is predicted from past outputs and from inputs,
 
-    .. math:: y_t = \sum_j w_j h_j(y_{t-1}, \dots, y_{t-L}, x_t, x_{t-1}, \dots, x_{t-L}) + e_t,
+    .. math:: y_t = \sum_j w_j h_j(y_{t-1}, \ldots, y_{t-L}, x_t, x_{t-1}, \ldots, x_{t-L}) + e_t,
 
     where forward selection chooses the terms :math:`h_j` among polynomials or radial functions of the lagged values.
     The rows of the data are in the order of time, at equal steps.
