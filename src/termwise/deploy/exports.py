@@ -78,8 +78,9 @@ class Exports:
             `.sympy.py`, `.tex` or `.json`.
         **options : dict
             For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, the prefix of the names of
-            functions, and `gradient=True`, which writes a function for the gradient too; for "sql" and "latex" the
-            parameters of `to_sql` and `to_latex`.
+            functions, and `gradient=True`, which writes a function for the gradient too; for "c" and "python" of a
+            model of past values `simulation=True`, or the lowest and the highest output, which writes a free run with
+            its state too; for "sql" and "latex" the parameters of `to_sql` and `to_latex`.
 
         Notes
         -----
