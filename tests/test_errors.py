@@ -80,6 +80,12 @@ CASES = [
      ValueError, r"refine must be None with bounds, monotone or hierarchy, got 'swap': an exchange may .*"),
     ("bounds and knockoffs", lambda: ForwardRegressor(bounds=(0, None), criterion="fdr").fit(X, y),
      ValueError, r"criterion must be another with bounds, .*"),
+    ("penalty by folds alone", lambda: ForwardRegressor(refit_alpha="cv").fit(X, y), ValueError,
+     r"refit_alpha='cv' must be used with criterion='cv', got 'tcr': size and penalty are chosen together; set .*"),
+    ("folds on a cluster", lambda: ForwardRegressor(criterion="cv").fit(da.from_array(X), da.from_array(y)),
+     TypeError, r"X must be in memory with criterion='cv', got Array: every fold selects anew; use another .*"),
+    ("exchanges in folds", lambda: ForwardRegressor(criterion="cv", refine="swap").fit(X, y), ValueError,
+     r"refine must be None with criterion='cv', got 'swap': exchanged terms have no order by size; use another .*"),
     ("bounds of an included term", lambda: ForwardRegressor(bounds=(0, None), include=[1]).fit(X, y), ValueError,
      r"include must be empty with bounds or monotone, got \[1\]: the weight of a term that is always in the model "
      r"cannot be bounded\."),
