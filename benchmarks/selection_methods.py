@@ -1,7 +1,8 @@
 """Methods of the study `selection`: linear models on the columns of X, each tuned on the training rows alone.
 
 Every method is a function from X and y to coefficients and an intercept. The peers are tuned by ten-fold
-cross-validation, at the minimum of the error, all with the same folds; ours has closed forms in place of it.
+cross-validation, at the minimum of the error. Of ours, "forward, cv" is tuned by ten folds as well, and the others by
+closed forms; fastcan and abess are optional.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LassoCV, LinearRegression, lasso_path
 from sklearn.model_selection import KFold
 
-from termwise import ForwardRegressor, forward_path
+from termwise import ForwardRegressor, TermwiseRegressor, forward_path
 
 Fit = tuple[np.ndarray, float]
 Method = Callable[[np.ndarray, np.ndarray], Fit]
@@ -37,6 +38,22 @@ def forward(**parameters: Any) -> Method:
     def fit(X: np.ndarray, y: np.ndarray) -> Fit:
         model = ForwardRegressor(**parameters).fit(X, y)
         return model.coef_, float(model.intercept_)
+
+    return fit
+
+
+def termwise(**parameters: Any) -> Method:
+    """Return `TermwiseRegressor` on the columns alone; the inputs are standardised by it."""
+
+    def fit(X: np.ndarray, y: np.ndarray) -> Fit:
+        model = TermwiseRegressor(dictionary="linear", **parameters).fit(X, y)
+        used = np.asarray(model.support_, dtype=int)
+        rows = np.zeros((len(used) + 1, X.shape[1]))
+        rows[np.arange(1, len(used) + 1), used] = 1.0
+        intercept, *effects = model.predict(rows)
+        coef = np.zeros(X.shape[1])
+        coef[used] = np.asarray(effects) - intercept
+        return coef, float(intercept)
 
     return fit
 
@@ -154,3 +171,31 @@ def best_subset(X: np.ndarray, y: np.ndarray) -> Fit:
 
     model = BestSubset(cv=FOLDS, support_size=range(most_terms(X) + 1), thread=1).fit(X, y)
     return np.asarray(model.coef_, dtype=float), float(model.intercept_)
+
+
+CROSS_VALIDATED = {"criterion": "cv", "refit_alpha": "cv", "cv": FOLDS}
+OURS: dict[str, Method] = {
+    "forward, tcr": forward(),
+    "forward, tcr, shrunk": forward(refit_alpha="loo"),
+    "forward, tcr, swap": forward(refine="swap"),
+    "forward, loo, shrunk": forward(criterion="loo", refit_alpha="loo"),
+    "forward, cv": forward(**CROSS_VALIDATED),
+    "forward, fdr 0.2": forward(criterion="fdr", fdr=0.2),
+    "TermwiseRegressor, linear": termwise(),
+}
+PEERS: dict[str, Method] = {
+    "lasso": lasso,
+    "relaxed lasso": relaxed_lasso,
+    "forward stepwise": forward_stepwise,
+    "sequential selector": sequential_selector,
+    "fastcan": fastcan,
+    "best subset, abess": best_subset,
+}
+METHODS = OURS | PEERS
+PACKAGES = {"fastcan": "fastcan", "best subset, abess": "abess"}  # that a method needs
+ONLY = {"forward, fdr 0.2": ("low", "medium"), "sequential selector": ("low",)}  # settings that a method is run in
+
+
+def methods_of(setting: str) -> list[str]:
+    """Return the names of the methods that are run in a setting: knockoffs need n >= 2p, the selector is slow."""
+    return [name for name in METHODS if setting in ONLY.get(name, (setting,))]

@@ -374,8 +374,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     selection_frequency_ : ndarray of shape (d,)
         Share of the fold models that use each input; only with `selection_cv`.
     cv_errors_ : ndarray of shape (m + 1,)
-        With `criterion="cv"`, the cross-validated mean squared error with 0, 1, ... terms, with the best penalty of each
-        size. The least of them is somewhat too small, being the least of many.
+        With `criterion="cv"`, the cross-validated mean squared error with 0, 1, ... terms, each with its best penalty.
+        The least of them is somewhat too small, being the least of many.
     fdr_estimate_ : float
         With `criterion="fdr"`, the estimated share of false terms; nan if none is selected.
     knockoff_statistics_ : ndarray of shape (p,)
@@ -611,7 +611,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
             None, default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
         columns usually would; "fdr" selects terms at the false discovery rate `fdr`, "cv" cross-validates the squared
-        error of the whole selection, see `ForwardRegressor`. The logistic loss has "tcr", "loo", "one_se", "bic" and None.
+        error of the whole selection, see `ForwardRegressor`. The logistic loss has "tcr", "loo", "one_se", "bic" and
+        None.
     alpha : float, "auto" or "reestimate", default="auto"
         The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. The logistic loss
         penalises the weights of standardised columns, and "auto" is 1, as C = 1 of scikit-learn's `LogisticRegression`.
