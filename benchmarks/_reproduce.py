@@ -31,12 +31,12 @@ def verdict(
         return ""
     if ours is None:
         return NO_DATA
-    distance, spread = abs(ours - paper), sd or 0.0
+    distance, rounding = abs(ours - paper), 1e-9 * max(1.0, abs(paper))
     for count in (1, 2):
-        if distance <= count * spread:
+        if distance <= count * (sd or 0.0) + rounding:
             return f"inside {count} sd"
     better = lower_is_better is not None and (ours < paper) == lower_is_better
-    return "better" if better and distance else "inside 1 sd" if not distance else OUTSIDE
+    return "better" if better else OUTSIDE
 
 
 def cell(

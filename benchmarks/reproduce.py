@@ -2,9 +2,9 @@
 
 A study is a module `reproduce_NAME.py` with `TITLE`, `jobs(quick, repeats)`, `run(job)`, `cells(records)` and
 `figures(records)`. Finished jobs are appended to `OUT/NAME.jsonl`, so that a run that was stopped continues where it
-was; jobs that failed are run again next time, after those that have not been tried. Written afterwards:
-`OUT/NAME.csv`, one row per cell of a table, `OUT/NAME_FIGURE.svg`, `OUT/NAME.json` with machine, versions and date,
-and `OUT/index.html`.
+was; jobs that failed are run again next time, after those that have not been tried. Written afterwards, and when the
+run is interrupted: `OUT/NAME.csv`, one row per cell of a table, `OUT/NAME_FIGURE.svg`, `OUT/NAME.json` with machine,
+versions and date, and `OUT/index.html`.
 """
 
 from __future__ import annotations
@@ -133,23 +133,27 @@ def write_figures(name: str, study: Any, records: list[Record], out: Path) -> No
 
 
 def reproduce(name: str, quick: bool, repeats: int | None, out: Path, workers: int) -> list[Record]:
-    """Run a study and write its files; return the records of jobs that failed."""
+    """Run a study and write its files, also where it is interrupted; return the records of jobs that failed."""
     study = importlib.import_module(f"reproduce_{name}")
     jobs = list(study.jobs(quick, repeats))
-    run_jobs(name, jobs, out / f"{name}.jsonl", workers)
-    records, failures = finished(jobs, out / f"{name}.jsonl")
-    write_cells(out / f"{name}.csv", study.cells(records))
-    write_figures(name, study, records, out)
-    about = {
-        "title": study.TITLE,
-        **machine(),
-        "termwise": termwise.__version__,
-        "date": date.today().isoformat(),
-        "quick": quick,
-        "jobs": len(jobs),
-        "failed": len(failures),
-    }
-    (out / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    try:
+        run_jobs(name, jobs, out / f"{name}.jsonl", workers)
+    finally:
+        records, failures = finished(jobs, out / f"{name}.jsonl")
+        write_cells(out / f"{name}.csv", study.cells(records))
+        write_figures(name, study, records, out)
+        about = {
+            "title": study.TITLE,
+            **machine(),
+            "termwise": termwise.__version__,
+            "date": date.today().isoformat(),
+            "quick": quick,
+            "jobs": len(jobs),
+            "finished": len(records),
+            "failed": len(failures),
+        }
+        (out / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        write_page(out)
     return failures
 
 
@@ -165,9 +169,12 @@ def main() -> None:
     workers = options.jobs if options.jobs > 0 else os.cpu_count() or 1
     os.environ.update(dict.fromkeys(THREADS, "1"))  # of the worker processes
     failures = []
-    for name in study_names() if options.name == "all" else [options.name]:
-        failures += reproduce(name, options.quick, options.repeats, options.out, workers)
-        write_page(options.out)
+    try:
+        for name in study_names() if options.name == "all" else [options.name]:
+            failures += reproduce(name, options.quick, options.repeats, options.out, workers)
+    except KeyboardInterrupt:
+        print("interrupted; the same command continues where it was")
+        raise SystemExit(130) from None
     for failure in failures:
         print(f"failed: {json.dumps(failure['job'])}: {failure['failed']}")
     print(f"{options.out / 'index.html'} written; {len(failures)} jobs failed.")

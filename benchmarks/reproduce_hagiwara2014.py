@@ -31,6 +31,7 @@ SETS = {
     "auto_mpg": (150, 242, 50, (2, 5, 10, 15, 20)),
 }
 SMALL = ("boston_housing", "auto_mpg")
+LASSO_SPLITS = 2  # of the large sets
 PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 FIGURE_1 = (1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 CRITERIA = {"LOOCV": "loo", "OSER": "one_se", "FPE": "fpe", "TCR": "tcr_paper", "TCR, termwise": "tcr"}
@@ -64,9 +65,6 @@ def jobs(quick: bool, repeats: int | None) -> Iterator[Record]:
                 yield {"part": "lasso", "set": name, "split": split}
         if not quick or split == 0:
             yield {"part": "figure 1", "set": "ailerons", "split": split}
-
-
-LASSO_SPLITS = 3  # of the large sets
 
 
 def run(job: Record) -> Record:
@@ -128,8 +126,8 @@ def lasso(train: NDArray, test: NDArray, taus: tuple[int, ...]) -> list[float]:
     for tau in taus:
         G = RadialBasis(width=np.sqrt(tau)).fit(train[:, :-1]).transform(train[:, :-1])
         folds = KFold(10, shuffle=True, random_state=0).split(G)
-        errors = [lasso_errors(G[inner], train[inner, -1], G[outer], train[outer, -1])[0] for inner, outer in folds]
-        mean = np.mean(errors, axis=0)
+        scores = [lasso_errors(G[inner], train[inner, -1], G[outer], train[outer, -1])[0] for inner, outer in folds]
+        mean = np.mean(scores, axis=0)
         judged.append((float(mean.min()), tau, int(mean.argmin())))
     _, tau, position = min(judged)
     basis = RadialBasis(width=np.sqrt(tau)).fit(train[:, :-1])

@@ -448,7 +448,7 @@ def studies() -> dict[str, dict[str, Any]]:
     """Return the constants of each study of `termwise reproduce`, such as its TITLE, read without importing it."""
     found = {}
     for path in sorted(benchmark_folder().glob("reproduce_*.py")):
-        constants = {"needs_data": True}
+        constants: dict[str, Any] = {"needs_data": True}
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
