@@ -118,11 +118,9 @@ def fold_errors(
 
 def columns_at(G: Any, rows: NDArray[np.intp], terms: NDArray[np.intp]) -> Floats:
     """Return some columns of some rows of a design matrix, dense and on the host."""
-    if isinstance(G, Design):
-        return np.asarray(to_host(G[rows].columns(terms)), dtype=np.float64)
-    if is_foreign(G):
-        return np.asarray(to_host(at(G, rows)), dtype=np.float64)[:, terms]
-    return densify(G[rows][:, terms]).astype(np.float64)
+    part = to_host(at(G, rows)) if is_foreign(G) else G[rows]
+    columns = to_host(part.columns(terms)) if isinstance(part, Design) else part[:, terms]
+    return densify(columns).astype(np.float64)
 
 
 def penalty(path: SelectionPath, k: int, share: float) -> float:
