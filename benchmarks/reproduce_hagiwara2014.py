@@ -31,7 +31,7 @@ SETS = {
     "auto_mpg": (150, 242, 50, (2, 5, 10, 15, 20)),
 }
 SMALL = ("boston_housing", "auto_mpg")
-LASSO_SPLITS = 2  # of the large sets
+LASSO_SPLITS = 1  # of the large sets
 PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 FIGURE_1 = (1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 CRITERIA = {"LOOCV": "loo", "OSER": "one_se", "FPE": "fpe", "TCR": "tcr_paper", "TCR, termwise": "tcr"}
