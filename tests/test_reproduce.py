@@ -177,7 +177,7 @@ def test_an_interrupted_run_writes_what_is_finished(driver, tmp_path, monkeypatc
 STUDIES = ["orr", "hagiwara2014", "hagiwara2011", "pahikkala", "hong"]
 TINY = {  # one fast job of each study
     "orr": {"example": "7.4", "draw": 0},
-    "hagiwara2014": {"part": "criteria", "set": "auto_mpg", "split": 0},
+    "hagiwara2014": {"part": "tables", "set": "auto_mpg", "split": 0},
     "hagiwara2011": {"set": "auto_mpg", "share": 0.5, "split": 0},
     "pahikkala": {"part": "accuracy", "set": "heart", "split": 0},
     "hong": {"set": "heart", "split": 0},
@@ -206,8 +206,6 @@ def test_a_job_of_each_study(shared, name, monkeypatch):
     matplotlib.use("agg")
     study = importlib.import_module(f"reproduce_{name}")
     assert TINY[name] in list(study.jobs(False, None))
-    if name == "hagiwara2014":
-        monkeypatch.setattr(study, "PENALTIES", (1e-6, 1e-2))
     if name == "hagiwara2011":
         monkeypatch.setattr(study, "WIDTHS", (5, 8))
     result = study.run(TINY[name])

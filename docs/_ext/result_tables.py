@@ -43,19 +43,20 @@ def describe_machine(record: Record) -> str:
 
 
 def read_study(name: str) -> list[Record]:
-    """Return the cells of a study; mean and standard deviation also as strings, `ours_text` and `paper_text`."""
+    """Return the cells of a study; mean and standard deviation also as strings, `ours_text` and `paper_text`.
+
+    Cells listed under `earlier` in the JSON file are from an earlier run with more repeats, whose machine they show.
+    """
     path = RESULTS / "reproduce" / f"{name}.csv"
     about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    common = {"study": name, "title": about["title"], "date": about["date"], "machine": describe_machine(about)}
-    return [
-        {
-            **cell,
-            **common,
-            "ours_text": with_sd(cell["ours"], cell["ours_sd"]),
-            "paper_text": with_sd(cell["paper"], cell["paper_sd"]),
-        }
-        for cell in read_cells(path)
-    ]
+    machines = {tuple(place): describe_machine(run) for run in about.get("earlier", []) for place in run["places"]}
+    records = []
+    for cell in read_cells(path):
+        place = tuple(cell[key] for key in ("table", "row", "column", "quantity"))
+        texts = {f"{key}_text": with_sd(cell[key], cell[f"{key}_sd"]) for key in ("ours", "paper")}
+        machine = machines.get(place, describe_machine(about))
+        records.append({**cell, **texts, "study": name, "title": about["title"], "machine": machine})
+    return records
 
 
 def read_studies(name: str) -> list[Record]:
