@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 FIELDS = ("table", "row", "column", "quantity", "ours", "ours_sd", "paper", "paper_sd", "repeats", "verdict", "reason")
+TEXTS = ("table", "row", "column", "quantity", "verdict", "reason")
 AGREEING = ("inside 1 sd", "inside 2 sd", "better")
 OUTSIDE, NO_DATA = "outside", "no data"
 
@@ -74,6 +77,19 @@ def mean_and_sd(values: Sequence[float]) -> tuple[float | None, float | None]:
     if not values:
         return None, None
     return statistics.fmean(values), statistics.pstdev(values) if len(values) > 1 else None
+
+
+def with_sd(mean: float | None, sd: float | None) -> str:
+    """Return mean and standard deviation with three significant digits, an empty string without a mean."""
+    numbers = [number for number in (mean, sd) if number is not None]
+    return " ± ".join(f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}" for number in numbers)
+
+
+def read_cells(path: Path) -> list[Record]:
+    """Return the rows of a CSV file of a study; numbers as floats, None where there is none."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{key: x if key in TEXTS else float(x) if x else None for key, x in row.items()} for row in rows]
 
 
 def group(records: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:

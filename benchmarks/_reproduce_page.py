@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from _reproduce import AGREEING, NO_DATA, OUTSIDE, Record, count_verdicts, group
+from _reproduce import AGREEING, NO_DATA, OUTSIDE, Record, count_verdicts, group, read_cells, with_sd
 from markupsafe import Markup
 
 COLOURS = {**dict.fromkeys(AGREEING, "agrees"), OUTSIDE: "outside", NO_DATA: "none"}
@@ -16,8 +15,7 @@ COLOURS = {**dict.fromkeys(AGREEING, "agrees"), OUTSIDE: "outside", NO_DATA: "no
 
 def read_study(about: Path) -> dict[str, Any]:
     """Return what the page shows of a study, given its `NAME.json`."""
-    with about.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
-        cells = list(csv.DictReader(file))
+    cells = read_cells(about.with_suffix(".csv"))
     figures = {
         path.stem.removeprefix(f"{about.stem}_"): Markup(svg_element(path.read_text(encoding="utf-8")))
         for path in sorted(about.parent.glob(f"{about.stem}_*.svg"))
@@ -50,19 +48,14 @@ def cross(table: str, quantity: str, cells: list[Record]) -> dict[str, Any]:
 def describe(cell: Record | None) -> dict[str, str]:
     """Return the strings of a cell: ours, the paper's, the verdict and its colour."""
     if cell is None:
-        return {"ours": "", "paper": "", "verdict": "", "colour": ""}
+        return {"ours": "", "paper": "", "verdict": "", "colour": "", "repeats": ""}
     return {
         "ours": with_sd(cell["ours"], cell["ours_sd"]),
         "paper": with_sd(cell["paper"], cell["paper_sd"]),
         "verdict": cell["verdict"],
         "colour": COLOURS.get(cell["verdict"], ""),
-        "repeats": cell["repeats"],
+        "repeats": f"{cell['repeats']:.0f}",
     }
-
-
-def with_sd(mean: str, sd: str) -> str:
-    """Return mean and standard deviation with three significant digits."""
-    return " ± ".join(f"{float(text):.3g}" for text in (mean, sd) if text)
 
 
 def write_page(out: Path) -> None:

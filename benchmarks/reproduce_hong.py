@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 from _reproduce import Record, cell, group
 
 from termwise import PrefilterClassifier, datasets
+from termwise.estimators.prefilter import find_penalties
+from termwise.linalg.filtered_signal import Prefilter, singular_vectors
+from termwise.linalg.least_squares import pose
 
 TITLE = "Hong, Chen and Harris (2013): elastic-net prefiltering of two-class data"
 # error in percent and number of terms of the proposed algorithm, each with its standard deviation; seconds in all
@@ -74,15 +76,16 @@ def run(job: Record) -> Record:
 
 def compare_searches(model: PrefilterClassifier, X: np.ndarray, y: np.ndarray, seed: int) -> Record:
     """Return the leave-one-out rate in percent and the seconds of the exact search and of the swarm."""
-    (stage,) = model._filter(model.basis_.transform(X), y[:, None], np.ones(len(y))).filters
-    swarm = partial(model.set_params(search="pso", random_state=seed)._penalties, stage)
+    problem = pose(model.basis_.transform(X), y[:, None], np.ones(len(y)), model.fit_intercept)
+    U = singular_vectors(problem.G, model.tol)
     outcome: Record = {}
-    for name, search in (("exact", stage.best), ("swarm", swarm)):
-        stage._trust.clear()
+    for name, search in (("exact", "exact"), ("swarm", "pso")):
+        one = Prefilter(U, problem, 0)
+        model.set_params(search=search, random_state=seed)
         start = time.process_time()
-        found = search()
+        threshold, _ = find_penalties(model, one)
         outcome[f"{name}_seconds"] = time.process_time() - start
-        outcome[f"{name}_rate"] = 100 * float(stage.rate(found[0] if isinstance(found, tuple) else found.t))
+        outcome[f"{name}_rate"] = 100 * float(one.rate(threshold))
     return outcome
 
 
@@ -111,7 +114,10 @@ def search_cells(name: str, runs: list[Record]) -> list[Record]:
         "exact": [float(r["exact_rate"] > r["swarm_rate"] + 1e-9) for r in runs],
         "swarm": [float(r["swarm_rate"] > r["exact_rate"] + 1e-9) for r in runs],
     }
-    return [
+    ratios = [r["swarm_seconds"] / max(r["exact_seconds"], 1e-6) for r in runs]
+    ratio = cell(("Search of stage one", name, "swarm / exact", "median ratio of CPU seconds"), ratios)
+    ratio |= {"ours": float(np.median(ratios)) if ratios else None, "ours_sd": None}
+    return [ratio] + [
         cell(("Search of stage one", name, search, quantity), values)
         for search in ("exact", "swarm")
         for quantity, values in (
