@@ -27,6 +27,7 @@ from selection_methods import METHODS, ONLY, PACKAGES, methods_of
 from selection_problems import BETA_TYPES, CORRELATIONS, SETTINGS, SNRS, draw, measure
 
 TITLE = "Hastie, Tibshirani and Tibshirani (2020): selection of columns beside the lasso and best subsets"
+needs_data = False
 QUANTITIES = {
     "risk": "relative risk",
     "test_error": "relative test error",
@@ -41,7 +42,7 @@ BY_SNR = ("risk", "f1")  # quantities that are also reported by setting and SNR
 REFERENCES = ("relaxed lasso", "forward stepwise")
 DRAWN = ("forward, tcr", "forward, cv", "lasso", "relaxed lasso", "forward stepwise", "best subset, abess")
 QUICK_SNRS = (0.25, 1.22, 6.0)
-REPEATS = 5
+REPEATS = 2
 SMALLEST_RISK = 1e-4  # added in geometric means, where a risk may be zero
 DIGITS = 6
 
