@@ -85,7 +85,7 @@ def assigned_folds(cv: Any, design: DesignData) -> NDArray[np.intp]:
     """Return the fold of every sample with positive weight; a number of folds is shuffled with a fixed seed."""
     data, n = design.data, len(design.data.used)
 
-    def classes() -> NDArray:
+    def classes() -> Floats:
         y = as_columns(data.y)[data.used]
         return y[:, 0] if y.shape[1] == 1 else y.argmax(axis=1)
 
