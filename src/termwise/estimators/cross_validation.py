@@ -63,7 +63,7 @@ def select_by_folds(
     Without `max_terms`, paths are doubled while the best size is near their end, up to half of the training samples.
     """
     fold, shares = assigned_folds(estimator.cv, design), PENALTIES if estimator.refit_alpha == "cv" else PENALTIES[:1]
-    limit = max((len(fold) - int(np.bincount(fold).max())) // 2, 1)
+    limit = max(int(design.weights.sum() - np.bincount(fold, design.weights).max()) // 2, 1)
     longest = settings.max_terms or min(FIRST_TERMS, limit)
     while True:
         settings = replace(settings, max_terms=longest)
@@ -83,16 +83,16 @@ def select_by_folds(
 
 def assigned_folds(cv: Any, design: DesignData) -> NDArray[np.intp]:
     """Return the fold of every sample with positive weight; a number of folds is shuffled with a fixed seed."""
-    data, n = design.data, len(design.data.used)
+    data = design.data
 
     def classes() -> Floats:
-        y = as_columns(data.y)[data.used]
+        y = as_columns(data.y)
         return y[:, 0] if y.shape[1] == 1 else y.argmax(axis=1)
 
-    labels = fold_labels(cv, n, classes)
+    labels = fold_labels(cv, len(data.weights), classes)
     if isinstance(cv, Integral):
-        labels = assign_folds(int(cv), data)[data.used]
-    return np.unique(labels, return_inverse=True)[1]
+        labels = assign_folds(int(cv), data)
+    return np.unique(labels[data.used], return_inverse=True)[1]
 
 
 def fold_errors(
