@@ -34,7 +34,7 @@ SETS = {
 }
 SMALL = ("auto_mpg",)
 # T and the tolerance for gamma that give about the paper's numbers of components with exp(-|x - c|^2 / (2 T^2))
-TOLERANCES = {"ailerons": (8, 3.0), "elevators": (8, 2e-3), "kin8nm": (2, 1e-2)}
+TOLERANCES = {"ailerons": (8, 8.0), "elevators": (8, 2e-3), "kin8nm": (2, 1e-2)}
 # his errors, method by method: means, then two standard deviations
 ERRORS = {
     "ailerons": ((0.422, 0.178, 0.178, 0.526, 0.525, 0.500), (0.031, 0.011, 0.012, 0.053, 0.054, 0.039)),
@@ -59,9 +59,17 @@ SIZES = {
 }
 STABLE_SET = (
     "The stable set of the paper is smaller than its tolerance of 1e-10 implies: with Gaussians twice as wide in the "
-    "squared distance and a larger tolerance the numbers of components and the errors come close to the paper's."
+    "squared distance and a larger tolerance OHTGS2 keeps about as many components as in the paper."
 )
 REASONS = {
+    ("ailerons", "OHTED", "test error"): (
+        "T = 8 is the widest candidate and chosen in every split: with Gaussians twice as wide in the squared distance "
+        "the error falls from 0.240 to 0.198 for 1,500 training samples."
+    ),
+    ("delta_elevators", "OHTGS", "components or terms"): (
+        "It is 7 with a quarter of the training samples, and the error of RM on kin8nm is the paper's with half of "
+        "them: the paper's models seem to have been fitted to fewer samples than stated."
+    ),
     ("delta_ailerons", "OHTGS2", "components or terms"): (
         "Everything up to the last significant component is kept, so that a single late one decides: the two splits "
         "behind this number have 51 and 96."
@@ -76,15 +84,15 @@ def jobs(quick: bool, repeats: int | None) -> Iterator[Record]:
     for name in SMALL if quick else SETS:
         for split in range(repeats or (3 if quick else 20 if name in SMALL else 1)):
             yield {"part": "tables", "set": name, "split": split}
-    for name in () if quick else TOLERANCES:
-        yield {"part": "tolerance", "set": name, "split": 0}
+    for name, (width, tol) in () if quick else TOLERANCES.items():
+        yield {"part": "tolerance", "set": name, "width": width, "tol": tol, "split": 0}
 
 
 def run(job: Record) -> Record:
     """Return test error, number of components and width of each method."""
     X, y, X_test, y_test = split_data(job["set"], job["split"])
     if job["part"] == "tolerance":
-        return larger_tolerance(job["set"], X, y, X_test, y_test)
+        return larger_tolerance(job, X, y, X_test, y_test)
     first = np.arange(len(y)) < len(y) // 2
     best: dict[str, tuple[float, list[float]]] = {}
     for width in WIDTHS:
@@ -96,16 +104,15 @@ def run(job: Record) -> Record:
     return {method: result for method, (_, result) in best.items()}
 
 
-def larger_tolerance(name: str, X: NDArray, y: NDArray, X_test: NDArray, y_test: NDArray) -> Record:
+def larger_tolerance(job: Record, X: NDArray, y: NDArray, X_test: NDArray, y_test: NDArray) -> Record:
     """Return test error, number of components and width of both Gram-Schmidt methods with another stable set."""
-    width, tol = TOLERANCES[name]
-    basis = RadialBasis(width=np.sqrt(2) * width)
+    basis = RadialBasis(width=np.sqrt(2) * job["width"])
     found = {}
     for method, keep in (("OHTGS", "significant"), ("OHTGS2", "leading")):
         model = OrthogonalThresholdRegressor(
-            basis, method="gram_schmidt", keep=keep, tol=tol, stable="all", fit_intercept=False
+            basis, method="gram_schmidt", keep=keep, tol=job["tol"], stable="all", fit_intercept=False
         ).fit(X, y)
-        found[method] = [relative_error(y_test, model.predict(X_test)), int(model.n_components_), width]
+        found[method] = [relative_error(y_test, model.predict(X_test)), int(model.n_components_), job["width"]]
     return found
 
 
