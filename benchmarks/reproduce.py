@@ -27,7 +27,7 @@ from typing import Any
 from _reproduce import FIELDS, Record
 from _reproduce_page import write_page
 from _timing import machine
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 import termwise
 

@@ -2,8 +2,8 @@
 
 His protocol: all variables standardised, Gaussians `exp(-|x - c|^2 / T^2)` on the training samples, no intercept, T by
 two-fold cross-validation, test error as a share of the variance of the test targets. His intervals are two standard
-deviations. LROLS paths are cut at a quarter of the samples. Every set is also run with half of the training samples, as
-a model has in one half of the two-fold cross-validation; these cells have no verdict.
+deviations. LROLS paths are cut at a quarter of the samples. Where our numbers of components differ, a last part shows
+what a larger tolerance for the stable set, and Gaussians `exp(-|x - c|^2 / (2 T^2))`, give; it has no verdict.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ SETS = {
     "auto_mpg": (300, 92),
 }
 SMALL = ("auto_mpg",)
+# T and the tolerance for gamma that give about the paper's numbers of components with exp(-|x - c|^2 / (2 T^2))
+TOLERANCES = {"ailerons": (8, 8.0), "elevators": (8, 2e-3), "kin8nm": (2, 1e-2)}
 # his errors, method by method: means, then two standard deviations
 ERRORS = {
     "ailerons": ((0.422, 0.178, 0.178, 0.526, 0.525, 0.500), (0.031, 0.011, 0.012, 0.053, 0.054, 0.039)),
@@ -55,21 +57,42 @@ SIZES = {
     "puma32H": ((16.92, 31.96), (4.06, 3.59)),
     "auto_mpg": ((10.30, 24.52), (4.38, 34.58)),
 }
-REASONS: dict[tuple[str, str, str], str] = {}
+STABLE_SET = (
+    "The stable set of the paper is smaller than its tolerance of 1e-10 implies: with Gaussians twice as wide in the "
+    "squared distance and a larger tolerance OHTGS2 keeps about as many components as in the paper."
+)
+REASONS = {
+    ("ailerons", "OHTED", "test error"): (
+        "T = 8 is the widest candidate and chosen in every split: with Gaussians twice as wide in the squared distance "
+        "the error falls from 0.240 to 0.198 for 1,500 training samples."
+    ),
+    ("delta_elevators", "OHTGS", "components or terms"): (
+        "It is 7 with a quarter of the training samples, and the error of RM on kin8nm is the paper's with half of "
+        "them: the paper's models seem to have been fitted to fewer samples than stated."
+    ),
+    ("delta_ailerons", "OHTGS2", "components or terms"): (
+        "Everything up to the last significant component is kept, so that a single late one decides: the two splits "
+        "behind this number have 51 and 96."
+    ),
+    **{(name, method, "components or terms"): STABLE_SET for name in TOLERANCES for method in ("OHTGS", "OHTGS2")},
+}
 Prediction = tuple[NDArray[np.float64], int]  # at new samples; number of components or terms
 
 
 def jobs(quick: bool, repeats: int | None) -> Iterator[Record]:
-    """One job per data set, share of the training samples and split."""
-    for share in (1.0, 0.5):
-        for name in SMALL if quick else SETS:
-            for split in range(repeats or (3 if quick else 20 if name in SMALL else 1)):
-                yield {"set": name, "share": share, "split": split}
+    """One job per data set and split, first for the tables, then for larger tolerances."""
+    for name in SMALL if quick else SETS:
+        for split in range(repeats or (3 if quick else 20 if name in SMALL else 1)):
+            yield {"part": "tables", "set": name, "split": split}
+    for name, (width, tol) in () if quick else TOLERANCES.items():
+        yield {"part": "tolerance", "set": name, "width": width, "tol": tol, "split": 0}
 
 
 def run(job: Record) -> Record:
     """Return test error, number of components and width of each method."""
-    X, y, X_test, y_test = split_data(job["set"], job["share"], job["split"])
+    X, y, X_test, y_test = split_data(job["set"], job["split"])
+    if job["part"] == "tolerance":
+        return larger_tolerance(job, X, y, X_test, y_test)
     first = np.arange(len(y)) < len(y) // 2
     best: dict[str, tuple[float, list[float]]] = {}
     for width in WIDTHS:
@@ -77,9 +100,25 @@ def run(job: Record) -> Record:
         for method, (predicted, size) in predictions(X, y, X_test, width).items():
             judged = sum(float(np.sum((held_out - half[method][0]) ** 2)) for half, held_out in halves)
             if method not in best or judged < best[method][0]:
-                error = np.mean((y_test - predicted) ** 2) / y_test.var()
-                best[method] = judged, [float(error), int(size), width]
+                best[method] = judged, [relative_error(y_test, predicted), int(size), width]
     return {method: result for method, (_, result) in best.items()}
+
+
+def larger_tolerance(job: Record, X: NDArray, y: NDArray, X_test: NDArray, y_test: NDArray) -> Record:
+    """Return test error, number of components and width of both Gram-Schmidt methods with another stable set."""
+    basis = RadialBasis(width=np.sqrt(2) * job["width"])
+    found = {}
+    for method, keep in (("OHTGS", "significant"), ("OHTGS2", "leading")):
+        model = OrthogonalThresholdRegressor(
+            basis, method="gram_schmidt", keep=keep, tol=job["tol"], stable="all", fit_intercept=False
+        ).fit(X, y)
+        found[method] = [relative_error(y_test, model.predict(X_test)), int(model.n_components_), job["width"]]
+    return found
+
+
+def relative_error(y: NDArray, predicted: NDArray) -> float:
+    """Return the mean squared error as a share of the variance."""
+    return float(np.mean((y - predicted) ** 2) / y.var())
 
 
 @cache
@@ -90,11 +129,11 @@ def standardised(name: str) -> NDArray[np.float64]:
     return (table - table.mean(axis=0)) / table.std(axis=0)
 
 
-def split_data(name: str, share: float, split: int) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Return inputs and targets for training, a share of them only, then for testing."""
+def split_data(name: str, split: int) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Return inputs and targets for training, then for testing."""
     table, (n_train, n_test) = standardised(name), SETS[name]
     rows = np.random.default_rng(split).permutation(len(table))
-    train, test = table[rows[: int(share * n_train)]], table[rows[n_train : n_train + n_test]]
+    train, test = table[rows[:n_train]], table[rows[n_train : n_train + n_test]]
     return train[:, :-1], train[:, -1], test[:, :-1], test[:, -1]
 
 
@@ -116,22 +155,27 @@ def predictions(X: NDArray, y: NDArray, X_new: NDArray, width: float) -> dict[st
 
 
 def cells(records: list[Record]) -> list[Record]:
-    """Return Tables 2 and 3, then the same with half of the training samples."""
-    runs = group(records, lambda one: (one["share"], one["set"]))
+    """Return Tables 2 and 3, then those with larger tolerances."""
+    runs = group(records, lambda one: (one["part"], one["set"]))
+    quantities: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
+        ("Table 2", "test error", ERRORS, METHODS),
+        ("Table 3", "components or terms", SIZES, METHODS[3:5]),
+    )
     found = []
-    for share, note in ((1.0, ""), (0.5, ", half of the samples")):
+    for number, (table, quantity, papers, columns) in enumerate(quantities):
         for name in SETS:
             for method in METHODS:
-                values = [one[method] for one in runs.get((share, name), [])]
-                error = half_interval(ERRORS[name], METHODS.index(method)) if share == 1 else None
-                place = (f"Table 2{note}", name, method, "test error")
-                found.append(
-                    cell(place, [v[0] for v in values], error, reason=REASONS.get((name, method, "error"), ""))
-                )
-                size = half_interval(SIZES[name], int(method == "OHTGS2")) if share == 1 and "GS" in method else None
-                place = (f"Table 3{note}", name, method, "components or terms")
-                found.append(cell(place, [v[1] for v in values], size, reason=REASONS.get((name, method, "size"), "")))
-    return sorted(found, key=lambda one: one["table"])
+                values = [one[method][number] for one in runs.get(("tables", name), [])]
+                paper = half_interval(papers[name], columns.index(method)) if method in columns else None
+                reason = REASONS.get((name, method, quantity), "")
+                found.append(cell((table, name, method, quantity), values, paper, reason=reason))
+    for number, (table, quantity, _, _) in enumerate(quantities):
+        for name, (width, tol) in TOLERANCES.items():
+            for method in ("OHTGS", "OHTGS2"):
+                values = [one[method][number] for one in runs.get(("tolerance", name), [])]
+                row = f"{name}, T = {width}, tolerance {tol:g}"
+                found.append(cell((f"{table}, larger tolerance", row, method, quantity), values))
+    return found
 
 
 def half_interval(numbers: tuple[tuple[float, ...], tuple[float, ...]], position: int) -> tuple[float, float]:

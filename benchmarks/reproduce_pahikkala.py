@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -92,7 +93,8 @@ def low_rank_ls_svm(X: NDArray, y: NDArray) -> list[int]:
     With `C = (K + alpha I)^-1` and `a = C y` the leave-one-out residuals are `a_i / C_ii`; a feature v adds `v v'` to
     K, which changes C by a matrix of rank one.
     """
-    inverse, chosen = np.eye(len(y)) / PENALTY, []
+    inverse = np.eye(len(y)) / PENALTY
+    chosen: list[int] = []
     for _ in range(N_SELECTED):
         V = inverse @ X
         den = 1 + np.einsum("ij,ij->j", X, V)
@@ -126,9 +128,8 @@ def best_subset(X: NDArray, y: NDArray) -> Any:
 
 def rlscore(X: NDArray, y: NDArray) -> Any:
     """Select by the authors' own implementation."""
-    from rlscore.learner import GreedyRLS
-
-    return GreedyRLS(X, y, N_SELECTED, regparam=PENALTY).selected
+    learners = import_module("rlscore.learner")
+    return learners.GreedyRLS(X, y, N_SELECTED, regparam=PENALTY).selected
 
 
 def error_curves(name: str, split: int) -> Record:

@@ -178,7 +178,7 @@ STUDIES = ["orr", "hagiwara2014", "hagiwara2011", "pahikkala", "hong"]
 TINY = {  # one fast job of each study
     "orr": {"example": "7.4", "draw": 0},
     "hagiwara2014": {"part": "tables", "set": "auto_mpg", "split": 0},
-    "hagiwara2011": {"set": "auto_mpg", "share": 0.5, "split": 0},
+    "hagiwara2011": {"part": "tables", "set": "auto_mpg", "split": 0},
     "pahikkala": {"part": "accuracy", "set": "heart", "split": 0},
     "hong": {"set": "heart", "split": 0},
 }

@@ -24,6 +24,7 @@ from _reproduce import NO_DATA, OUTSIDE, count_verdicts, group, read_cells, with
 
 VERSIONS = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "scikit_learn": "scikit-learn", "dask": "Dask",
             "termwise": "termwise"}  # fmt: skip
+MAX_PLACES = 12  # cells that are listed one by one
 AGGREGATES = {"min": min, "max": max, "sum": sum, "mean": lambda values: sum(values) / len(values), "count": len}
 
 Record = dict[str, Any]
@@ -66,10 +67,14 @@ def read_studies(name: str) -> list[Record]:
         return [{**cells[0], **count_verdicts(cells)} for cells in studies.values()]
     explained = [cell for cells in studies.values() for cell in cells if cell["verdict"] in (OUTSIDE, NO_DATA)]
     groups = group(explained, lambda one: (one["study"], one["table"], one["verdict"], one["reason"]))
-    return [
-        {**ones[0], "count": len(ones), "places": "; ".join(f"{one['row']}, {one['column']}" for one in ones)}
-        for ones in groups.values()
-    ]
+    return [{**ones[0], "places": list_places(ones)} for ones in groups.values()]
+
+
+def list_places(cells: list[Record]) -> str:
+    """Return rows and columns of some cells, of many their number."""
+    if len(cells) > MAX_PLACES:
+        return f"{len(cells)} numbers"
+    return "; ".join(f"{one['row']}, {one['column']}" for one in cells)
 
 
 def read(name: str) -> list[Record]:
