@@ -340,7 +340,7 @@ CASES = [
     ("size of a model", lambda: ForwardRegressor().fit(X, y).at(9), ValueError,
      r"n_terms must be a whole number >= 0 and < \d, got 9: the path has \d terms\."),
     ("refit", lambda: ForwardRegressor(refit_alpha="bic").fit(X, y), ValueError,
-     r"refit_alpha must be one of 'loo', 'gcv', got 'bic': None keeps alpha\."),
+     r"refit_alpha must be one of 'loo', 'gcv', 'cv', got 'bic': None keeps alpha\."),
     ("verbosity", lambda: ForwardRegressor(verbose=-1).fit(X, y), ValueError, r"verbose must be a whole number >= 0"),
     ("one class", lambda: ForwardClassifier().fit(X, np.ones(12)), ValueError,
      r"y must have at least two classes, got one class .*1\.0.*: give samples of another\."),
