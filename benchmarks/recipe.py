@@ -13,7 +13,7 @@ two parts need data: set TERMWISE_DATA to their folder.
 from __future__ import annotations
 
 import argparse
-import json
+import csv
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -22,8 +22,8 @@ from typing import Any, Self
 
 import numpy as np
 from _timing import emit, machine
-from hong import PAPER
 from joblib import Parallel, delayed
+from reproduce_hong import PAPER, PROPOSED
 from sklearn import datasets as ready
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -261,11 +261,12 @@ def compare(
 
 
 def prefilter(name: str) -> dict[str, Any] | None:
-    """What `PrefilterClassifier` had, from the last run of the benchmark `hong`."""
-    file = Path(__file__).parent / "results" / "hong.jsonl"
-    records = map(json.loads, file.read_text().splitlines()) if file.is_file() else []
-    found = [one for one in records if one.get("set") == name and "error" in one]
-    return {"error": found[0]["error"], "terms": found[0]["terms"]} if found else None
+    """What `PrefilterClassifier` had, from the committed results of `termwise reproduce hong`."""
+    path = Path(__file__).parent / "results" / "reproduce" / "hong.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["row"], row["column"]) == (name, PROPOSED)]
+    found = {row["quantity"]: float(row["ours"]) for row in rows if row["ours"]}
+    return {"error": found["error, percent"], "terms": found["terms"]} if "terms" in found else None
 
 
 def read_options(about: str | None, parts: Iterable[str]) -> argparse.Namespace:
@@ -306,7 +307,7 @@ def regression(options: Any) -> None:
 def classification(options: Any) -> None:
     """Eight sets; the peers have been compared there by others."""
     for name in ["heart"] if options.small else datasets.TWO_CLASS:
-        error, sd, terms = PAPER[name]
+        (error, sd), (terms, _), _ = PAPER[name]
         more: dict[str, Any] = {"paper": {"error": [error, sd], "terms": terms}, "prefilter": prefilter(name)}
         compare(name, two_sizes, classification_split, options, part="classification", splits=options.splits, **more)
 

@@ -57,6 +57,7 @@ sys.path[:0] = [] if str(FOLDER) in sys.path else [str(FOLDER)]  # for python -m
 
 import numpy as np  # noqa: E402
 from _timing import emit, machine  # noqa: E402
+from fresh import by_name  # noqa: E402
 from joblib import Parallel, delayed  # noqa: E402
 from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance  # noqa: E402
 from tables_data import FOLDS, KIND, KINDS, NAMED, TABLES, apart, folds, half, load, selected  # noqa: E402
@@ -141,6 +142,8 @@ def data_of(job: Record) -> tuple[Any, Any, Any, Any]:
         return papers_rows(name, seed)
     if part == "srbench":
         return srbench_rows(name, seed)
+    if part == "fresh":
+        return by_name(name, seed)
     X, y = load(name)
     train, test = folds(name, seed, job["rows"]) if part == "folds" else apart(name, seed)
     if part == "missing":

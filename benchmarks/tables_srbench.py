@@ -50,12 +50,12 @@ def srbench_rows(name: str, seed: int) -> tuple[Any, Any, Any, Any]:
 
 
 @cache
-def published() -> Any:
-    """Return the published median R2: one row per set, one column per method."""
+def published(quantity: str = "r2_test") -> Any:
+    """Return published medians, of the test R2 unless another column is named: a row per set, a column per method."""
     import pandas as pd
 
     table = pd.read_csv(folder() / "published.csv")
-    return table.pivot_table(index="dataset", columns="algorithm", values="r2_test")
+    return table.pivot_table(index="dataset", columns="algorithm", values=quantity)
 
 
 def expression_nodes(model: Any) -> int:

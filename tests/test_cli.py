@@ -922,17 +922,22 @@ def test_bench_prints_json_lines():
 def test_bench_refuses_an_unknown_name():
     result = invoke("bench", "nope")
     assert result.exit_code == 2
-    assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, hagiwara," in words(result)
-    assert "hagiwara2011, hong, out_of_core, predict, recipe, ridge, streamed, tables, trust, got" in words(result)
+    assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, out_of_core," in words(result)
+    assert "predict, recipe, ridge, streamed, tables, trust, got" in words(result)
+
+
+STORE_ARGUMENTS = "import sys; open(__file__ + '.txt', 'w').write(' '.join(sys.argv[1:]))"
 
 
 @pytest.fixture
 def benchmarks(monkeypatch, tmp_path):
-    """A benchmark that stores its arguments, and a study."""
-    (tmp_path / "arguments.py").write_text("import sys; open(__file__ + '.txt', 'w').write(' '.join(sys.argv[1:]))")
-    (tmp_path / "study.py").write_text('"""A paper, Table 1.\n\nSet TERMWISE_DATA."""\nraise SystemExit(4)')
-    scripts = {path.stem: path for path in sorted(tmp_path.glob("*.py"))}
-    monkeypatch.setattr("termwise.cli.benchmark_scripts", lambda: scripts)
+    """Two benchmarks, one of which stores its arguments and one of which fails, and two studies."""
+    (tmp_path / "arguments.py").write_text(STORE_ARGUMENTS)
+    (tmp_path / "fails.py").write_text("raise SystemExit(4)")
+    (tmp_path / "reproduce.py").write_text(STORE_ARGUMENTS)
+    (tmp_path / "reproduce_hagiwara2014.py").write_text('TITLE = "A paper, Table 1."')
+    (tmp_path / "reproduce_draws.py").write_text('TITLE: str = "Simulated."\nneeds_data = False')
+    monkeypatch.setattr("termwise.cli.benchmark_folder", lambda: tmp_path)
     return tmp_path
 
 
@@ -949,22 +954,45 @@ def test_bench_exits_with_the_status_of_the_benchmark(benchmarks):
     assert invoke("bench").exit_code == 4
 
 
-def test_reproduce(benchmarks, monkeypatch, tmp_path):
-    assert invoke("reproduce").output == "study          A paper, Table 1.\n"
-    assert "must be one of study, got 'arguments'." in words(invoke("reproduce", "arguments"))
+def test_reproduce_lists_the_studies(benchmarks):
+    assert invoke("reproduce").output == "draws          Simulated.\nhagiwara2014   A paper, Table 1.\n"
+    result = invoke("reproduce", "arguments")
+    assert result.exit_code == 2
+    assert "must be 'all' or one of draws, hagiwara2014, got 'arguments'." in words(result)
+
+
+def test_reproduce_needs_the_data_of_most_studies(benchmarks, monkeypatch, tmp_path):
     monkeypatch.delenv("TERMWISE_DATA", raising=False)
-    result = invoke("reproduce", "study")
-    assert result.exit_code == 1
-    assert "TERMWISE_DATA must name the folder with the papers' data sets, but it is not set: export" in words(result)
+    for name in ("hagiwara2014", "all"):
+        result = invoke("reproduce", name)
+        assert result.exit_code == 1
+        assert "TERMWISE_DATA must name the folder with the papers' data sets, but it is not set" in words(result)
+    assert invoke("reproduce", "draws").exit_code == 0
     monkeypatch.setenv("TERMWISE_DATA", str(tmp_path / "nowhere"))
-    assert "which is not a folder: export" in words(invoke("reproduce", "study"))
+    assert "which is not a folder: export" in words(invoke("reproduce", "hagiwara2014"))
+
+
+def test_reproduce_passes_options_on(benchmarks, monkeypatch, tmp_path):
     monkeypatch.setenv("TERMWISE_DATA", str(tmp_path))
-    assert invoke("reproduce", "study").exit_code == 4
+    stored = benchmarks / "reproduce.py.txt"
+    assert invoke("reproduce", "all").exit_code == 0
+    assert stored.read_text() == "all --out reproduced --jobs -1"
+    invoke("reproduce", "hagiwara", "--small", "--repeats", "3", "-o", "there", "--jobs", "2")  # a former name
+    assert stored.read_text() == "--repeats 3 hagiwara2014 --out there --jobs 2 --quick"
+    (benchmarks / "reproduce.py").write_text("raise SystemExit(4)")
+    assert invoke("reproduce", "draws", "--quick").exit_code == 4
+
+
+def test_reproduce_names_the_extra_of_a_missing_package(benchmarks, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "needs matplotlib, which is not installed: pip install 'termwise[plots]'" in words(
+        invoke("reproduce", "draws")
+    )
 
 
 def test_studies_of_the_papers_are_listed():
     listed = [line.split()[0] for line in invoke("reproduce").output.splitlines()]
-    assert listed == ["hagiwara", "hagiwara2011", "hong", "recipe"]
+    assert {"orr", "hagiwara2011", "hagiwara2014", "hong", "pahikkala"} <= set(listed)
 
 
 def test_missing_typer_names_the_extra(monkeypatch):

@@ -185,7 +185,7 @@ RESULT_PAGES = [page for page in PAGES if "{result" in read(page)]
 
 @pytest.mark.parametrize("page", RESULT_PAGES)
 def test_results_of_pages_exist(page):
-    for name, block in re.findall(r"```\{results\} (\w+)\n(.*?)```", read(page), flags=re.DOTALL):
+    for name, block in re.findall(r"```\{results\} ([\w/]+)\n(.*?)```", read(page), flags=re.DOTALL):
         options = {key: value.strip('"') for key, value in re.findall(r"^:(\w+): (.*)$", block, flags=re.MULTILINE)}
         table = result_tables.table(name, options, re.sub(r"^:.*$", "", block, flags=re.MULTILINE).splitlines())
         rows = [line.strip("| ") for line in table.splitlines() if line.startswith("|")]

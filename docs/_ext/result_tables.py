@@ -1,8 +1,11 @@
 """Tables and single numbers from the committed results in `benchmarks/results`, as Markdown.
 
 A file of results has one JSON object per line. A line with a `processor` describes the machine and the versions of the
-lines after it; a line with a `version` the device library of the lines that name this `library`. Sphinx reads this
-module through `results`, the tests directly.
+lines after it; a line with a `version` the device library of the lines that name this `library`. The results of
+`termwise reproduce` are CSV files in `reproduce`, with a JSON file on machine and versions beside each:
+`reproduce/NAME` gives the cells of a study, `reproduce/summary` the counts of verdicts of all studies, and
+`reproduce/reasons` the cells that are outside or were not attempted, grouped by their reason. Sphinx reads this module
+through `results`, the tests directly.
 """
 
 from __future__ import annotations
@@ -10,26 +13,80 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-VERSIONS = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "scikit_learn": "scikit-learn", "dask": "Dask"}
+sys.path.append(str(RESULTS.parent))
+from _reproduce import NO_DATA, OUTSIDE, count_verdicts, group, read_cells, with_sd  # noqa: E402
+
+VERSIONS = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "scikit_learn": "scikit-learn", "dask": "Dask",
+            "termwise": "termwise"}  # fmt: skip
+MAX_PLACES = 12  # cells that are listed one by one
 AGGREGATES = {"min": min, "max": max, "sum": sum, "mean": lambda values: sum(values) / len(values), "count": len}
 
 Record = dict[str, Any]
 
 
+def source_file(name: str) -> Path:
+    """Return the file of some results; a folder for those of all studies."""
+    study = RESULTS / f"{name}.csv"
+    return study if study.exists() else study.parent if name.startswith("reproduce/") else RESULTS / f"{name}.jsonl"
+
+
+def describe_machine(record: Record) -> str:
+    """Return a line on the machine and the versions."""
+    versions = ", ".join(f"{title} {record[key]}" for key, title in VERSIONS.items() if key in record)
+    date = f", {record['date']}" if "date" in record else ""
+    return f"{record['cores']} cores of {record['processor']}; {versions}{date}"
+
+
+def read_study(name: str) -> list[Record]:
+    """Return the cells of a study; mean and standard deviation also as strings, `ours_text` and `paper_text`.
+
+    Cells listed under `earlier` in the JSON file are from an earlier run with more repeats, whose machine they show.
+    """
+    path = RESULTS / "reproduce" / f"{name}.csv"
+    about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    machines = {tuple(place): describe_machine(run) for run in about.get("earlier", []) for place in run["places"]}
+    records = []
+    for cell in read_cells(path):
+        place = tuple(cell[key] for key in ("table", "row", "column", "quantity"))
+        texts = {f"{key}_text": with_sd(cell[key], cell[f"{key}_sd"]) for key in ("ours", "paper")}
+        machine = machines.get(place, describe_machine(about))
+        records.append({**cell, **texts, "study": name, "title": about["title"], "machine": machine})
+    return records
+
+
+def read_studies(name: str) -> list[Record]:
+    """Return the counts of verdicts of every study, or the groups of cells with the same reason."""
+    studies = {path.stem: read_study(path.stem) for path in sorted((RESULTS / "reproduce").glob("*.csv"))}
+    if name == "summary":
+        return [{**cells[0], **count_verdicts(cells)} for cells in studies.values()]
+    explained = [cell for cells in studies.values() for cell in cells if cell["verdict"] in (OUTSIDE, NO_DATA)]
+    groups = group(explained, lambda one: (one["study"], one["table"], one["verdict"], one["reason"]))
+    return [{**ones[0], "places": list_places(ones)} for ones in groups.values()]
+
+
+def list_places(cells: list[Record]) -> str:
+    """Return rows and columns of some cells, of many their number."""
+    if len(cells) > MAX_PLACES:
+        return f"{len(cells)} numbers"
+    return "; ".join(f"{one['row']}, {one['column']}" for one in cells)
+
+
 def read(name: str) -> list[Record]:
     """Return the records of a file, each with a description of its machine under `machine`."""
+    folder, _, study = name.rpartition("/")
+    if folder == "reproduce":
+        return read_studies(study) if study in ("summary", "reasons") else read_study(study)
     records, machine, libraries = [], "", {}
     for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         if "processor" in record:
-            versions = ", ".join(f"{title} {record[key]}" for key, title in VERSIONS.items() if key in record)
-            date = f", {record['date']}" if "date" in record else ""
-            machine, libraries = f"{record['cores']} cores of {record['processor']}; {versions}{date}", {}
+            machine, libraries = describe_machine(record), {}
         elif "version" in record:
             libraries[record["library"]] = f"; {record['library']} {record['version']} on {record['device']}"
         else:
@@ -46,7 +103,7 @@ def select(name: str, conditions: str) -> list[Record]:
         allowed = [value.strip().lower() for value in values.split("|")]
         records = [r for r in records if (str(r.get(key, "")).lower() in allowed) != bool(negated)]
     if not records:
-        raise ValueError(f"no record of {name}.jsonl fulfils {conditions!r}")
+        raise ValueError(f"no record of {source_file(name).name} fulfils {conditions!r}")
     return records
 
 
@@ -92,7 +149,7 @@ def table(name: str, options: dict[str, str], body: list[str]) -> str:
     written = ["| " + " | ".join(row) + " |" for row in rows]
     written.insert(1, "|---" * len(rows[0]) + "|")
     machines = "; ".join(dict.fromkeys(part for record in records for part in record["machine"].split("; ")))
-    source = f"Source: `benchmarks/results/{name}.jsonl`; {machines}."
+    source = f"Source: `benchmarks/results/{source_file(name).relative_to(RESULTS)}`; {machines}."
     return "\n".join([*written, "", source, ""])
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from result_tables import RESULTS, table, value
+from result_tables import source_file, table, value
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 OPTIONS = ("where", "rows", "columns", "cell", "best", "relative", "mean")
@@ -25,7 +25,7 @@ class Results(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Parse the Markdown table and its source, which becomes a small paragraph."""
         name = self.arguments[0]
-        self.env.note_dependency(RESULTS / f"{name}.jsonl")
+        self.env.note_dependency(source_file(name))
         parsed = self.parse_text_to_nodes(table(name, self.options, list(self.content)))
         parsed[-1]["classes"].append("source")
         return parsed
@@ -36,7 +36,7 @@ class Result(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the formatted number as text."""
-        self.env.note_dependency(RESULTS / f"{self.text.split(';')[0].strip()}.jsonl")
+        self.env.note_dependency(source_file(self.text.split(";")[0].strip()))
         return [nodes.Text(value(self.text))], []
 
 

@@ -32,6 +32,7 @@ BasisName = StrEnum(
     "BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "hinges", "steps", "fourier", "lag"]
 )
 LossName = StrEnum("LossName", ["auto", "squared", "poisson", "gamma", "huber"])
+FORMER_STUDIES = {"hagiwara": "hagiwara2014", "recipe": "modern"}  # earlier names of studies of `termwise reproduce`
 
 Columns = list[str] | None
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, messages on stderr.")]
@@ -405,16 +406,22 @@ def demo(
 # -- benchmarks --------------------------------------------------------------------------------------------------------
 
 
-def benchmark_scripts() -> dict[str, Path]:
-    """Return the benchmarks by name: inside an installed package, beside the sources in a checkout.
-
-    `trust_NAME.py` and `tables_NAME.py` are parts of the benchmarks `trust` and `tables`, not benchmarks of their own.
-    """
+def benchmark_folder() -> Path:
+    """Return the folder of the benchmarks: inside an installed package, beside the sources in a checkout."""
     package = Path(__file__).parents[1]
     folder = package / "benchmarks"
-    folder = folder if folder.is_dir() else package.parents[1] / "benchmarks"
-    parts = ("trust_", "tables_")
-    return {path.stem: path for path in sorted(folder.glob("[!_]*.py")) if not path.stem.startswith(parts)}
+    return folder if folder.is_dir() else package.parents[1] / "benchmarks"
+
+
+def benchmark_scripts() -> dict[str, Path]:
+    """Return the benchmarks by name.
+
+    `trust_NAME.py` and `tables_NAME.py` are parts of the benchmarks `trust` and `tables`, not benchmarks of their own;
+    `reproduce.py` and `reproduce_NAME.py` are run by `termwise reproduce`.
+    """
+    parts = ("trust_", "tables_", "reproduce")
+    scripts = sorted(benchmark_folder().glob("[!_]*.py"))
+    return {path.stem: path for path in scripts if not path.stem.startswith(parts)}
 
 
 def run_benchmark(script: Path, repeats: int | None, small: bool, others: Sequence[str] = ()) -> None:
@@ -441,27 +448,64 @@ def bench(
         run_benchmark(scripts[each], repeats, small, options or ())
 
 
+def studies() -> dict[str, dict[str, Any]]:
+    """Return the constants of each study of `termwise reproduce`, such as its TITLE, read without importing it."""
+    found = {}
+    for path in sorted(benchmark_folder().glob("reproduce_*.py")):
+        constants: dict[str, Any] = {"needs_data": True}
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                constants |= {target.id: node.value.value for target in targets if isinstance(target, ast.Name)}
+        found[path.stem.removeprefix("reproduce_")] = constants
+    return found
+
+
 @command
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which study; without a name they are listed.")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits; default: the study's own.")] = None,
-    small: Small = False,
+    name: Annotated[str | None, typer.Argument(help="Which study, or 'all'; without a name they are listed.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the results.")] = Path(
+        "reproduced"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", "--small", help="Fewer repeats of the smaller problems.")] = False,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random repeats; default: the study's own.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one per core.")] = -1,
 ) -> None:
-    """Reproduce the tables of the papers: one JSON object per line, the paper's figures beside ours.
+    """Reproduce the tables and figures of the papers and the comparisons with other methods.
 
-    Needs the papers' data sets: set the environment variable TERMWISE_DATA to their folder.
+    Writes a CSV file with our numbers beside the published ones and a verdict for each, figures as SVG files, and one
+    HTML page. A run that was stopped continues where it was.
+    Most studies need the papers' data sets: set the environment variable TERMWISE_DATA to their folder.
+
+    Examples
+    --------
+        termwise reproduce
+
+        termwise reproduce hagiwara2014 --repeats 5 -o reproduced
+
+        termwise reproduce all --quick
     """
-    scripts = benchmark_scripts()
-    titles = {each: ast.get_docstring(ast.parse(script.read_text())) or "" for each, script in scripts.items()}
-    studies = {each: text.partition("\n")[0] for each, text in titles.items() if "TERMWISE_DATA" in text}
+    from termwise._checks import import_optional
+
+    known = studies()
     if name is None:
-        typer.echo("\n".join(f"{each:<14} {title}" for each, title in studies.items()))
+        typer.echo("\n".join(f"{each:<14} {study['TITLE']}" for each, study in known.items()))
         return
-    if name not in studies:
-        raise typer.BadParameter(f"must be one of {', '.join(studies)}, got {name!r}.", param_hint="NAME")
+    name = FORMER_STUDIES.get(name, name)
+    if name not in ("all", *known):
+        raise typer.BadParameter(f"must be 'all' or one of {', '.join(known)}, got {name!r}.", param_hint="NAME")
+    if any(known[each]["needs_data"] for each in (known if name == "all" else [name])):
+        check_data_folder()
+    for module, extra in (("matplotlib", "plots"), ("jinja2", "cli"), ("tqdm", "cli")):
+        import_optional(module, extra, "termwise reproduce")
+    options = ["--out", str(out), "--jobs", str(jobs), *["--quick"] * quick]
+    run_benchmark(benchmark_folder() / "reproduce.py", repeats, False, [name, *options])
+
+
+def check_data_folder() -> None:
+    """Raise unless TERMWISE_DATA is set to a folder."""
     home = os.environ.get("TERMWISE_DATA")
     if not home or not Path(home).is_dir():
         got = f"got {home}, which is not a folder" if home else "but it is not set"
         raise ValueError("the environment variable TERMWISE_DATA must name the folder with the papers' data sets, "
                          f"{got}: export TERMWISE_DATA=/path/to/data.")  # fmt: skip
-    run_benchmark(scripts[name], repeats, small)

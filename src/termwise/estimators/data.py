@@ -314,7 +314,9 @@ def solve_path(path: SelectionPath, k: int, intercept: bool, refit: str | None) 
     The penalty is that of the path, or the minimiser of the criterion `refit`.
     """
     problem, alpha = path_problem(path, k, intercept), path.steps[k].alpha
-    if refit is not None and k:
+    if refit == "cv" and path.refit_alphas is not None:
+        alpha = float(path.refit_alphas[k])
+    elif refit is not None and k:
         alpha = best_alpha(Spectrum(problem), refit)
     if np.isinf(alpha):  # no penalty generalises: the weights are zero
         return problem, Spectrum(problem).solution(np.inf), alpha

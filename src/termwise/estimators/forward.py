@@ -21,6 +21,7 @@ from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
 from termwise.estimators.constraints import find_constraints, is_constrained
+from termwise.estimators.cross_validation import check_cross_validation, select_by_folds
 from termwise.estimators.data import (
     DesignData,
     check_classes,
@@ -84,15 +85,17 @@ def fit_forward(
         settings = replace(settings, alpha=SQUARED_ALPHA if loss == "squared" else GLM_ALPHA)
     if estimator.criterion == "fdr":
         check_knockoffs(estimator, X, y, sample_weight)
+    check_cross_validation(estimator, X, y, sample_weight)
+    if estimator.criterion in ("fdr", "cv"):
         settings = replace(settings, criterion=None, patience=None)
     settings.check()
     check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
     if estimator.refit_alpha is not None:
-        check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv"], remedy="None keeps alpha")
+        check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv", "cv"], remedy="None keeps alpha")
     callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
     if loss != "squared":
         return fit_glm(estimator, X, y, sample_weight, loss, settings, callback, classify, exposure)
-    design, discovered = None, dict[str, Any]()
+    design, best, discovered = None, None, dict[str, Any]()
     if is_dask(X, y, sample_weight):
         candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
     else:
@@ -102,13 +105,16 @@ def fit_forward(
         settings = replace(settings, constraints=find_constraints(estimator, candidates))
         if estimator.criterion == "fdr":
             path, discovered = select_by_knockoffs(estimator, design, settings, callback)
+        elif estimator.criterion == "cv":
+            path, best, discovered = select_by_folds(estimator, design, settings, callback)
         else:
             path = select_terms(design.G, design.Y, design.weights, settings, candidates.one_output, callback)
     warn_of_lost_digits(candidates, path.unresolved)
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
     size = len(path)
     if not path.n_swaps:  # else the path ends at the size that was refined
-        size = max(path.choose(settings.criterion), min(len(included), len(path)))
+        best = path.choose(settings.criterion) if best is None else best
+        size = max(best, min(len(included), len(path)))
     terms, attributes = truncate_path(estimator, path, size, candidates)
     terms = terms if design is None else design.complete(terms)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, **discovered}
@@ -294,10 +300,11 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="auto"
         Selection rule of the next term: a name, or a custom rule; see `forward_path`. "auto" is "loo" for the squared
         loss and "cost" for others.
-    criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
-            default="tcr"
+    criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr", "cv"} or \
+            None, default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
-        columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`, see the notes.
+        columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`; "cv" cross-validates
+        the whole selection; see the notes.
     alpha : float, "auto" or "reestimate", default="auto"
         The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. Of other losses it
         penalises the weights of standardised columns, and "auto" is 1, as C = 1 of scikit-learn's `LogisticRegression`.
@@ -314,13 +321,14 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     refine : {"swap"} or None, default=None
         "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
         `forward_path`.
-    refit_alpha : {"loo", "gcv"} or None, default=None
+    refit_alpha : {"loo", "gcv", "cv"} or None, default=None
         Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion; of
-        losses other than "squared", the best of a grid by "loo".
+        losses other than "squared", the best of a grid by "loo". "cv" chooses it together with the number of terms and
+        requires `criterion="cv"`.
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
-        Folds of the rule "kfold"; they must partition the rows.
+        Folds of the rule "kfold" and of `criterion="cv"`; they must partition the rows.
     precompute : bool, int or "auto", default="auto"
         Save passes over the data by columns of `G'G`: True computes all of them once, False none, a number those of as
         many candidates in each pass, "auto" what is expected to be fastest.
@@ -365,6 +373,9 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Share of the deviance that the model explains on the samples of the fit; only for losses other than "squared".
     selection_frequency_ : ndarray of shape (d,)
         Share of the fold models that use each input; only with `selection_cv`.
+    cv_errors_ : ndarray of shape (m + 1,)
+        With `criterion="cv"`, the cross-validated mean squared error with 0, 1, ... terms, each with its best penalty.
+        The least of them is somewhat too small, being the least of many.
     fdr_estimate_ : float
         With `criterion="fdr"`, the estimated share of false terms; nan if none is selected.
     knockoff_statistics_ : ndarray of shape (p,)
@@ -402,6 +413,13 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     Ledoit and Wolf (second-order model-X). The knockoffs are random: another `random_state` selects somewhat other
     terms.
 
+    `criterion="cv"` selects anew without each fold of `cv` (shuffled with a fixed seed if it is a number) and keeps as
+    many terms as predict the folds best; with `refit_alpha="cv"` number of terms and penalty are chosen together. It
+    takes one more path per fold and is for prediction where the signal is weak, terms are correlated, or candidates are
+    many more than samples: weights that selection has made too large are shrunk, and a longer path can be used. It
+    keeps more false terms than "tcr". `patience` is not used; without `max_terms` paths have at most half as many terms
+    as there are samples. A basis is fitted once, to all samples.
+
     With a loss other than "squared" a bound on its curvature makes the choice of a term a least-squares step on the
     current gradient, so that a path still takes one pass over the candidates per term; after each term all weights are
     fitted by Newton's method. Counts and positive targets, whose curvature has no bound, have the expected one instead.
@@ -438,6 +456,9 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     ['sex', 'bmi', 'bp', 's1', 's2', 's5']
     >>> model.at(2).n_terms_
     2
+    >>> model = ForwardRegressor(criterion="cv", refit_alpha="cv").fit(X, y)
+    >>> int(model.cv_errors_.argmin()) == model.n_terms_
+    True
     >>> model = ForwardRegressor(selection_cv=10).fit(X, y)
     >>> lower, upper = model.predict_interval(X, coverage=0.9)
     >>> dict(zip(X.columns, model.selection_frequency_.tolist()))["bmi"]
@@ -586,11 +607,12 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="auto"
         Selection rule of the next term: a name, or a custom rule; see `forward_path`. "auto" is "loo" for the squared
         loss and "cost" for the logistic one, which has no other.
-    criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr"} or None, \
-            default="tcr"
+    criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr", "cv"} or \
+            None, default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
-        columns usually would; "fdr" selects terms at the false discovery rate `fdr`, see `ForwardRegressor`. The
-        logistic loss has "tcr", "loo", "one_se", "bic" and None.
+        columns usually would; "fdr" selects terms at the false discovery rate `fdr`, "cv" cross-validates the squared
+        error of the whole selection, see `ForwardRegressor`. The logistic loss has "tcr", "loo", "one_se", "bic" and
+        None.
     alpha : float, "auto" or "reestimate", default="auto"
         The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. The logistic loss
         penalises the weights of standardised columns, and "auto" is 1, as C = 1 of scikit-learn's `LogisticRegression`.
@@ -607,12 +629,13 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     refine : {"swap"} or None, default=None
         "swap" exchanges chosen terms one for one, until no exchange makes the model better by the rule; see
         `forward_path`.
-    refit_alpha : {"loo", "gcv"} or None, default=None
-        Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion.
+    refit_alpha : {"loo", "gcv", "cv"} or None, default=None
+        Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion;
+        "cv" requires `criterion="cv"`.
     beta : float, default=1e-6
         Weight of D-optimality in the rule "d_optimal".
     cv : int, splitter or iterable, default=5
-        Folds of the rule "kfold"; they must partition the rows.
+        Folds of the rule "kfold" and of `criterion="cv"`; they must partition the rows.
     precompute : bool, int or "auto", default="auto"
         Save passes over the data by columns of `G'G`: True computes all of them once, False none, a number those of as
         many candidates in each pass, "auto" what is expected to be fastest.

@@ -56,7 +56,7 @@ def squared_only(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[st
         return "alpha", "a number or 'auto'", estimator.alpha
     if estimator.refine is not None:
         return "refine", "None", estimator.refine
-    if estimator.refit_alpha == "gcv":
+    if estimator.refit_alpha in ("gcv", "cv"):
         return "refit_alpha", "None or 'loo'", estimator.refit_alpha
     if is_dask(X, y, sample_weight) or isinstance(X, RowFile):
         return "X", "an array, a sparse matrix or a data frame in memory", type(X).__name__

@@ -137,6 +137,7 @@ class SelectionPath:
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
     n_swaps: int = 0
+    refit_alphas: Floats | None = None  # of the final weights at every size, where cross-validation has chosen them
     unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _training: Any = field(default=None, repr=False)
