@@ -54,6 +54,7 @@ SIZES = {
     "auto_mpg": ((41.3, 7.7), (27.6, 8.8), (43.6, 8.1), (15.1, 7.3), (33.8, 17.6)),
 }
 COLUMNS = ("LOOCV", "OSER", "FPE", "TCR", "LASSO")
+NOT_RUN = "Not run: the repeats were stopped before it."
 REASONS = {
     ("delta_ailerons", "LASSO", "terms"): (
         "Cross-validation chose the smallest penalty, 1e-6, which keeps nearly all terms; the next, 1e-4, keeps 140 "
@@ -156,7 +157,7 @@ def cells(records: list[Record]) -> list[Record]:
             for title in (*COLUMNS, "TCR, termwise"):
                 values = [one[title][number] for one in by_set.get((False, name), []) if title in one]
                 paper = papers[name][COLUMNS.index(title)] if title in COLUMNS else None
-                reason = REASONS.get((name, title, quantity), "")
+                reason = REASONS.get((name, title, quantity), "") if values else NOT_RUN
                 found.append(cell((table, name, title, quantity), values, paper, reason=reason))
     for penalty in FIGURE_1:
         values = [one[f"{penalty:g}"][0] for one in by_set.get((True, "ailerons"), [])]
