@@ -361,6 +361,9 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
     to: Annotated[Language | None, typer.Option("--to", "--format", help="Format; default: by the suffix.")] = None,
     gradient: Annotated[bool, typer.Option("--gradient", help="C: write a function for the gradient too.")] = False,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="C, Python: of a time series, write a free run with its state too.")
+    ] = False,
     table: Annotated[
         str | None, typer.Option(help="SQL: name of the table; default: data.", show_default=False)
     ] = None,
@@ -383,7 +386,8 @@ def export(
     """
     from termwise.cli.commands import run_export
 
-    given = {"gradient": gradient or None, "table": table, "keep": keep or None, "order_by": order_by or None}
+    given = {"gradient": gradient or None, "simulation": simulation or None, "table": table, "keep": keep or None,
+             "order_by": order_by or None}  # fmt: skip
     options = {name: value for name, value in given.items() if value is not None}
     return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), **options)
 

@@ -27,6 +27,7 @@ from termwise.deploy.program import (
     ProgramStep,
     as_float32,
 )
+from termwise.deploy.simulation import c_comment, c_simulation
 
 LINE_LENGTH = 116
 MAX_STRING = 4095  # characters of a string literal that every C99 compiler accepts
@@ -77,7 +78,14 @@ class CNames:
         return [re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", line) for line in lines]
 
 
-def source(program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False) -> str:
+def is_name(name: Any) -> bool:
+    """Whether functions and tables of C may have this prefix."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII) is not None
+
+
+def source(
+    program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False, simulation: Any = False
+) -> str:
     """Return the file.
 
     Parameters
@@ -90,10 +98,13 @@ def source(program: Program, dtype: str = "float64", name: str = "model", gradie
         Prefix of the names of all functions and tables.
     gradient : bool, default=False
         Whether to write a function `NAME_gradient` too.
+    simulation : bool or pair of float, default=False
+        Whether to write the functions `NAME_init` and `NAME_step` of a simulation too, perhaps with the lowest and the
+        highest output.
     """
     check_bool("gradient", gradient, remedy="True writes a function for it too")
     check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
-    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII)):
+    if not is_name(name):
         raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
     c = CNames("double" if dtype == "float64" else "float", name)
     q, k = program.linear.weights.shape
@@ -123,10 +134,15 @@ def source(program: Program, dtype: str = "float64", name: str = "model", gradie
         from termwise.deploy.c_gradient import gradient_functions  # which imports from here
 
         parts += gradient_functions(program, c, prototypes[-1])
+    state, about = "", list[str]()
+    if simulation is not False:
+        state, heads, functions = c_simulation(program, c, simulation)
+        prototypes, about = [*prototypes, *heads], c_comment(program)
+        parts.append(functions)
     text = "\n".join(parts).replace("$real", c.real)
     text = re.sub(r"\$(\w+)\(", rf"\1{'f' * (c.real == 'float')}(", text)
     declared = "".join(f"{head};\n" for head in prototypes)
-    return f"{_comment(program, prototypes)}\n#include <math.h>\n\n{declared}\n{text}"
+    return f"{_comment(program, prototypes, about)}\n#include <math.h>\n\n{state}{declared}\n{text}"
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
@@ -340,8 +356,8 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
     return "\n".join(functions)
 
 
-def _comment(program: Program, heads: list[str]) -> str:
-    """Write the comment at the top, which describes the inputs and the results."""
+def _comment(program: Program, heads: list[str], about: list[str]) -> str:
+    """Write the comment at the top, which describes the inputs and the results, with more lines about these."""
     d, q, lags, labels = len(program.schema.inputs), len(program.linear.intercept), program.lags, program.labels
     lines = ["A model written by termwise, in C99. It needs <math.h> and no memory of its own.", ""]
     lines += [*(f"    {head};" for head in heads), ""]
@@ -366,7 +382,11 @@ def _comment(program: Program, heads: list[str]) -> str:
     if any("_gradient(" in head for head in heads):
         rows = f"of each of {q} outputs y by {d} inputs" if q > 1 else f"of y by {d} inputs"
         lines += ["", f"g receives the derivatives {rows}; they are NAN for categories."]
-    lines += ["", "All functions return 0, or the number, counted from 1, of an input that is missing or no known"]
+    lines += [
+        "",
+        *about,
+        "All functions return 0, or the number, counted from 1, of an input that is missing or no known",
+    ]
     lines += ["category (of a past value, where there are several rows). The terms:", ""]
     lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]
     text = "/*\n"
