@@ -75,7 +75,7 @@ def two_normals(n: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.floa
     return X, y
 
 
-def selectors() -> dict[str, Callable[[NDArray, NDArray], Any]]:
+def selectors() -> dict[str, Callable[[NDArray[Any], NDArray[Any]], Any]]:
     """Return a function for each method, from data to the features selected."""
     return {
         GREEDY_RLS: greedy_rls,
@@ -87,12 +87,12 @@ def selectors() -> dict[str, Callable[[NDArray, NDArray], Any]]:
     }
 
 
-def greedy_rls(X: NDArray, y: NDArray) -> NDArray[np.intp]:
+def greedy_rls(X: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Select by the exact leave-one-out error."""
     return forward_path(X, y, rule="loo", alpha=PENALTY, max_terms=N_SELECTED, fit_intercept=False).terms
 
 
-def low_rank_ls_svm(X: NDArray, y: NDArray) -> list[int]:
+def low_rank_ls_svm(X: NDArray[Any], y: NDArray[Any]) -> list[int]:
     """Select by the same criterion with the inverse of the kernel matrix (Ojeda, Suykens and De Moor 2008).
 
     With `C = (K + alpha I)^-1` and `a = C y` the leave-one-out residuals are `a_i / C_ii`; a feature v adds `v v'` to
@@ -112,26 +112,26 @@ def low_rank_ls_svm(X: NDArray, y: NDArray) -> list[int]:
     return chosen
 
 
-def matching_pursuit(X: NDArray, y: NDArray) -> NDArray[np.intp]:
+def matching_pursuit(X: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Select by the correlation with the residual."""
     return np.flatnonzero(orthogonal_mp(X / np.linalg.norm(X, axis=0), y, n_nonzero_coefs=N_SELECTED, precompute=True))
 
 
-def fastcan(X: NDArray, y: NDArray) -> Any:
+def fastcan(X: NDArray[Any], y: NDArray[Any]) -> Any:
     """Select by canonical correlation."""
     from fastcan import FastCan
 
     return FastCan(n_features_to_select=N_SELECTED, verbose=0).fit(X, y).indices_
 
 
-def best_subset(X: NDArray, y: NDArray) -> Any:
+def best_subset(X: NDArray[Any], y: NDArray[Any]) -> Any:
     """Select by splicing, for this number of features."""
     from abess.linear import LinearRegression
 
     return np.flatnonzero(LinearRegression(support_size=[N_SELECTED]).fit(X, y).coef_)
 
 
-def rlscore(X: NDArray, y: NDArray) -> Any:
+def rlscore(X: NDArray[Any], y: NDArray[Any]) -> Any:
     """Select by the authors' own implementation."""
     learners = import_module("rlscore.learner")
     return learners.GreedyRLS(X, y, N_SELECTED, regparam=PENALTY).selected
@@ -147,7 +147,7 @@ def error_curves(name: str, split: int) -> Record:
         scaler.transform(data.data[test]),
         data.target[train].astype(float),
     )
-    scores: dict[str, NDArray] = {}
+    scores: dict[str, NDArray[Any]] = {}
     for title, rule in (("greedy RLS", "loo"), ("greedy RLS, error count", "loo_error")):
         path = forward_path(X, y, rule=rule, alpha=PENALTY)
         sizes = range(1, len(path.steps))
