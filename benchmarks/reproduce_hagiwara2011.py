@@ -104,7 +104,9 @@ def run(job: Record) -> Record:
     return {method: result for method, (_, result) in best.items()}
 
 
-def larger_tolerance(job: Record, X: NDArray, y: NDArray, X_test: NDArray, y_test: NDArray) -> Record:
+def larger_tolerance(
+    job: Record, X: NDArray[Any], y: NDArray[Any], X_test: NDArray[Any], y_test: NDArray[Any]
+) -> Record:
     """Return test error, number of components and width of both Gram-Schmidt methods with another stable set."""
     basis = RadialBasis(width=np.sqrt(2) * job["width"])
     found = {}
@@ -116,7 +118,7 @@ def larger_tolerance(job: Record, X: NDArray, y: NDArray, X_test: NDArray, y_tes
     return found
 
 
-def relative_error(y: NDArray, predicted: NDArray) -> float:
+def relative_error(y: NDArray[Any], predicted: NDArray[Any]) -> float:
     """Return the mean squared error as a share of the variance."""
     return float(np.mean((y - predicted) ** 2) / y.var())
 
@@ -129,7 +131,7 @@ def standardised(name: str) -> NDArray[np.float64]:
     return (table - table.mean(axis=0)) / table.std(axis=0)
 
 
-def split_data(name: str, split: int) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+def split_data(name: str, split: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return inputs and targets for training, then for testing."""
     table, (n_train, n_test) = standardised(name), SETS[name]
     rows = np.random.default_rng(split).permutation(len(table))
@@ -137,7 +139,7 @@ def split_data(name: str, split: int) -> tuple[NDArray, NDArray, NDArray, NDArra
     return train[:, :-1], train[:, -1], test[:, :-1], test[:, -1]
 
 
-def predictions(X: NDArray, y: NDArray, X_new: NDArray, width: float) -> dict[str, Prediction]:
+def predictions(X: NDArray[Any], y: NDArray[Any], X_new: NDArray[Any], width: float) -> dict[str, Prediction]:
     """Return the predictions and the number of components of every method."""
     basis = RadialBasis(width=width).fit(X)
     G, G_new = basis.transform(X), basis.transform(X_new)

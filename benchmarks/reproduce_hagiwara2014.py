@@ -54,6 +54,7 @@ SIZES = {
     "auto_mpg": ((41.3, 7.7), (27.6, 8.8), (43.6, 8.1), (15.1, 7.3), (33.8, 17.6)),
 }
 COLUMNS = ("LOOCV", "OSER", "FPE", "TCR", "LASSO")
+NOT_RUN = "Not run: the repeats were stopped before it."
 REASONS = {
     ("delta_ailerons", "LASSO", "terms"): (
         "Cross-validation chose the smallest penalty, 1e-6, which keeps nearly all terms; the next, 1e-4, keeps 140 "
@@ -92,14 +93,16 @@ def standardised(name: str) -> NDArray[np.float64]:
     return (table - table.mean(axis=0)) / table.std(axis=0)
 
 
-def split_data(name: str, split: int) -> tuple[NDArray, NDArray]:
+def split_data(name: str, split: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return training and test rows."""
     table, (n_train, n_test) = standardised(name), SETS[name][:2]
     rows = np.random.default_rng(split).permutation(len(table))
     return table[rows[:n_train]], table[rows[n_train : n_train + n_test]]
 
 
-def paths(name: str, train: NDArray, test: NDArray, penalty: float) -> dict[str, list[tuple[float, float, int]]]:
+def paths(
+    name: str, train: NDArray[Any], test: NDArray[Any], penalty: float
+) -> dict[str, list[tuple[float, float, int]]]:
     """Return by criterion, for each width: the leave-one-out error it is judged by, test error and number of terms."""
     _, _, length, taus = SETS[name]
     found: dict[str, list[tuple[float, float, int]]] = {title: [] for title in CRITERIA}
@@ -122,7 +125,7 @@ def best(fits: list[tuple[float, float, int]]) -> list[float]:
     return [error, terms]
 
 
-def lasso(train: NDArray, test: NDArray, taus: tuple[int, ...]) -> list[float]:
+def lasso(train: NDArray[Any], test: NDArray[Any], taus: tuple[int, ...]) -> list[float]:
     """Return test error and number of terms of the lasso; width and penalty by 10-fold cross-validation."""
     judged = []
     for tau in taus:
@@ -138,7 +141,9 @@ def lasso(train: NDArray, test: NDArray, taus: tuple[int, ...]) -> list[float]:
     return [float(errors[position]), int(terms[position])]
 
 
-def lasso_errors(G: NDArray, y: NDArray, G_new: NDArray, y_new: NDArray) -> tuple[NDArray, NDArray]:
+def lasso_errors(
+    G: NDArray[Any], y: NDArray[Any], G_new: NDArray[Any], y_new: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the mean squared errors and numbers of terms for all penalties, with an intercept as in glmnet."""
     center, level = G.mean(axis=0), y.mean()
     _, coefs, _ = lasso_path(G - center, y - level, alphas=LASSO_PENALTIES, max_iter=1000)
@@ -156,7 +161,7 @@ def cells(records: list[Record]) -> list[Record]:
             for title in (*COLUMNS, "TCR, termwise"):
                 values = [one[title][number] for one in by_set.get((False, name), []) if title in one]
                 paper = papers[name][COLUMNS.index(title)] if title in COLUMNS else None
-                reason = REASONS.get((name, title, quantity), "")
+                reason = REASONS.get((name, title, quantity), "") if values else NOT_RUN
                 found.append(cell((table, name, title, quantity), values, paper, reason=reason))
     for penalty in FIGURE_1:
         values = [one[f"{penalty:g}"][0] for one in by_set.get((True, "ailerons"), [])]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from _reproduce import Record, cell, group
+from numpy.typing import NDArray
 
 from termwise import PrefilterClassifier, datasets
 from termwise.estimators.prefilter import find_penalties
@@ -74,7 +75,7 @@ def run(job: Record) -> Record:
     }
 
 
-def compare_searches(model: PrefilterClassifier, X: np.ndarray, y: np.ndarray, seed: int) -> Record:
+def compare_searches(model: PrefilterClassifier, X: NDArray[Any], y: NDArray[Any], seed: int) -> Record:
     """Return the leave-one-out rate in percent and the seconds of the exact search and of the swarm."""
     problem = pose(model.basis_.transform(X), y[:, None], np.ones(len(y)), model.fit_intercept)
     U = singular_vectors(problem.G, model.tol)

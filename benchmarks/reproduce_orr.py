@@ -71,7 +71,7 @@ def run(job: Record) -> Record:
     return numbers | (curves if job["draw"] == 0 else {})
 
 
-def example(make: Callable[..., Any], draw: int, width: float) -> dict[str, NDArray]:
+def example(make: Callable[..., Any], draw: int, width: float) -> dict[str, NDArray[Any]]:
     """Return samples and their design matrix, then 250 test points in order, the target there, and theirs."""
     X, y = make(random_state=draw)
     X_new, target = make(250, noise=0, random_state=SEED_OF_TESTS + draw)
@@ -81,7 +81,7 @@ def example(make: Callable[..., Any], draw: int, width: float) -> dict[str, NDAr
             "new": basis.transform(X_new[order])}  # fmt: skip
 
 
-def ridge_curves(data: dict[str, NDArray]) -> dict[str, list[float]]:
+def ridge_curves(data: dict[str, NDArray[Any]]) -> dict[str, list[float]]:
     """Return every criterion, the effective number of parameters and the MSE by penalty."""
     models = [BasisRidge(alpha=alpha, fit_intercept=False).fit(data["G"], data["y"]) for alpha in PENALTIES]
     curves = {name: [float(model.criteria_[name]) for model in models] for name in CRITERIA}
@@ -95,7 +95,7 @@ def best_penalty(values: list[float]) -> float:
     return float(np.log10(PENALTIES[int(np.argmin(values))]))
 
 
-def plotted(data: dict[str, NDArray]) -> dict[str, list[float]]:
+def plotted(data: dict[str, NDArray[Any]]) -> dict[str, list[float]]:
     """Return the samples, the grid and the target."""
     return {"x": data["X"][:, 0].tolist(), "y": data["y"].tolist(), "grid": data["grid"][:, 0].tolist(),
             "target": data["target"].tolist()}  # fmt: skip

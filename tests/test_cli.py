@@ -922,8 +922,8 @@ def test_bench_prints_json_lines():
 def test_bench_refuses_an_unknown_name():
     result = invoke("bench", "nope")
     assert result.exit_code == 2
-    assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, out_of_core," in words(result)
-    assert "predict, recipe, ridge, streamed, tables, trust, got" in words(result)
+    assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, narx," in words(result)
+    assert "out_of_core, predict, recipe, ridge, streamed, tables, trust, got" in words(result)
 
 
 STORE_ARGUMENTS = "import sys; open(__file__ + '.txt', 'w').write(' '.join(sys.argv[1:]))"
