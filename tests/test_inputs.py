@@ -265,7 +265,12 @@ def test_relative_weights_for_a_given_penalty():
         BasisRidge().fit(X, y, sample_weight=weights)
 
 
-def test_prefilter_of_many_classes_stores_active_directions_only(monkeypatch):
+def test_a_single_sample_of_relative_weight():
+    with pytest.raises(ValueError, match=r"sample_weight must be positive, and not negligible, for at least two samp"):
+        BasisRidge(alpha=0.1).fit(X, y, sample_weight=0.5 * (np.arange(40) == 7))
+
+
+def test_prefilter_of_many_classes_stores_common_directions(monkeypatch):
     classes = np.arange(40) % 4
     expected = PrefilterClassifier().fit(X, classes)
     monkeypatch.setattr("termwise.estimators.prefilter.MAX_STORED", 0)
@@ -273,6 +278,8 @@ def test_prefilter_of_many_classes_stores_active_directions_only(monkeypatch):
     assert np.allclose(found.decision_function(X), expected.decision_function(X))
     assert found.sign_violations_ == expected.sign_violations_
     assert np.allclose(found.loo_residuals_, expected.loo_residuals_)
+    assert all(one.U is found.first_stage_.filters[0].U for one in found.first_stage_.filters)
+    assert np.allclose(found.at(2).decision_function(X), expected.at(2).decision_function(X))
 
 
 def test_negligible_weights_are_zero():
