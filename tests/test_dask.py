@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import types
 
 import numpy as np
 import pandas as pd
@@ -19,6 +22,7 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
+from termwise.execution.cluster import Cluster
 from termwise.execution.dask import ChunkReader, DaskBlocks, WorkerBlocks, split_chunks
 from termwise.selection import RULES
 from termwise.selection.blocks import RowBlock
@@ -169,6 +173,42 @@ def test_a_worker_may_be_lost(cluster, client, data):
 def kill_process(dask_worker):
     """Kill the process that a nanny looks after, without a good-bye; the nanny starts another."""
     dask_worker.process.process._process.kill()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be stopped there")
+def test_a_stopped_worker_is_an_error_in_time(client, data):
+    """The scheduler would wait for it for minutes."""
+    G, Y, _ = data
+    pids = list(client.run(os.getpid).values())
+
+    def stop(path):
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+
+    try:
+        with pytest.raises(
+            TimeoutError, match=r"The Dask cluster must end a task every timeout=1 seconds, got none: re"
+        ):
+            forward_path(*chunked(G, Y), callback=stop, timeout=1.0)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    assert_same_path(forward_path(*chunked(G, Y), max_terms=2), forward_path(G, Y, max_terms=2))
+    with pytest.raises(ValueError, match="timeout must be a finite number > 0, got 0: None sets no limit"):
+        ForwardRegressor(timeout=0).fit(*chunked(G, Y))
+
+
+def test_a_lost_connection_is_an_error():
+    """It is the answer to all requests, whatever they are."""
+
+    def lose(*_, **__):
+        raise distributed.comm.CommClosedError("closed by the other side")
+
+    nobody = types.SimpleNamespace(sync=lose)
+    with pytest.raises(
+        ConnectionError, match=r"The Dask cluster must be there until the fit ends, got a lost connecti"
+    ):
+        Cluster(nobody).ask(lambda client: client.nthreads())
 
 
 def test_blocks_stay_where_they_are_and_old_ones_are_let_go(client, rng):

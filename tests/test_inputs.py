@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow
 import pytest
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from threadpoolctl import threadpool_limits
@@ -289,3 +290,11 @@ def test_negligible_weights_are_zero():
         assert np.allclose(found, model.fit(X, y, sample_weight=weights > 0.5).loo_residuals_)
     with pytest.raises(ValueError, match="sample_weight must add up to at least 1e-06 samples, got"):
         BasisRidge(alpha=1.0).fit(X, y, sample_weight=1e-200 * some)
+
+
+@every_estimator
+def test_coefficients_have_the_precision_of_the_data(model):
+    if isinstance(model, TermwiseRegressor | TermwiseClassifier):
+        model = type(model)(dictionary="linear")
+    model.fit(X.astype(np.float32), labels if is_classifier(model) else y)
+    assert model.coef_.dtype == np.float32
