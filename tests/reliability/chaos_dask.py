@@ -2,7 +2,7 @@
 
     python tests/reliability/chaos_dask.py --rounds 20 --timeout 10
 
-Each round starts a cluster of two workers and a selection on it, during which the failure happens: workers killed,
+Each round is a selection on a cluster of two workers, during which the failure happens: workers killed,
 stopped or slowed down, or the scheduler lost. Prints one line per round, and the counts; `--record` writes them to the
 committed results.
 """
@@ -27,6 +27,8 @@ from results import write_record
 from termwise import forward_path
 
 MOST_TERMS = 12
+CLEAR = ("same", "TimeoutError", "ConnectionError", "KilledWorker")
+RECOVERY = 60.0  # seconds until a cluster is taken to be lost
 GRACE = 60.0  # seconds beyond the timeout, in which tasks before the failure may have ended on a busy machine
 
 
@@ -44,44 +46,82 @@ def slow_down(client: Any) -> None:
     client.slow = client.map(time.sleep, [1.0] * 4, pure=False)
 
 
-Failure = Callable[[Any, Any, list[int]], None]
+Failure = Callable[[Any, list[int]], None]
 FAILURES: dict[str, Failure] = {
-    "one worker killed": lambda cluster, client, pids: send(pids[:1], signal.SIGKILL),
-    "all workers killed": lambda cluster, client, pids: send(pids, signal.SIGKILL),
-    "one worker stopped": lambda cluster, client, pids: send(pids[:1], signal.SIGSTOP),
-    "slow workers": lambda cluster, client, pids: slow_down(client),
-    "lost scheduler": lambda cluster, client, pids: client.loop.add_callback(cluster.scheduler.close),
+    "one worker killed": lambda client, pids: send(pids[:1], signal.SIGKILL),
+    "all workers killed": lambda client, pids: send(pids, signal.SIGKILL),
+    "one worker stopped": lambda client, pids: send(pids[:1], signal.SIGSTOP),
+    "slow workers": lambda client, pids: slow_down(client),
+    "lost scheduler": lambda client, pids: client.loop.add_callback(client.cluster.scheduler.close),
 }
 
 
-def run_round(fail: Failure, when: int, timeout: float) -> tuple[str, float]:
+def start_cluster(kind: str) -> Any:
+    """Start two workers; processes, unless it is the scheduler that is to fail."""
+    processes = kind != "lost scheduler"
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "processes": processes}
+    return distributed.Client(distributed.LocalCluster(**options))
+
+
+def run_round(client: Any, fail: Failure, when: int, timeout: float) -> tuple[str, float]:
     """Return the outcome of a selection during which the cluster fails, and how long it took from there."""
     rng = np.random.default_rng(0)
     G = rng.normal(size=(400, 30))
     y = G[:, :6].sum(axis=1) + rng.normal(size=400)
     expected = forward_path(G, y, max_terms=MOST_TERMS).terms.tolist()
-    failed_at = [time.perf_counter()]
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        client = distributed.Client(cluster)
-        pids = list(client.run(os.getpid).values())
+    pids, failed_at = list(client.run(os.getpid).values()), [time.perf_counter()]
 
-        def callback(path: Any) -> None:
-            if len(path) == when:
-                failed_at[0] = time.perf_counter()
-                fail(cluster, client, pids)
+    def callback(path: Any) -> None:
+        if len(path) == when:
+            failed_at[0] = time.perf_counter()
+            fail(client, pids)
 
-        far = da.from_array(G, chunks=(100, 30)), da.from_array(y, chunks=100)
-        try:
-            path = forward_path(*far, max_terms=MOST_TERMS, precompute=False, timeout=timeout, callback=callback)
-            outcome = "same" if path.terms.tolist() == expected else "DIFFERENT"
-        except (TimeoutError, ConnectionError, distributed.KilledWorker) as error:
-            outcome = type(error).__name__
-        except Exception as error:
-            outcome = f"UNCLEAR {type(error).__name__}: {error}"
-        seconds = time.perf_counter() - failed_at[0]
-        send(pids, signal.SIGCONT)
-        client.close(timeout=5)
+    far = da.from_array(G, chunks=(100, 30)), da.from_array(y, chunks=100)
+    try:
+        path = forward_path(*far, max_terms=MOST_TERMS, precompute=False, timeout=timeout, callback=callback)
+        outcome = "same" if path.terms.tolist() == expected else "DIFFERENT"
+    except (TimeoutError, ConnectionError, distributed.KilledWorker) as error:
+        outcome = type(error).__name__
+    except Exception as error:
+        outcome = f"UNCLEAR {type(error).__name__}: {error}"
+    seconds = time.perf_counter() - failed_at[0]
+    send(pids, signal.SIGCONT)
     return outcome, seconds
+
+
+def is_healthy(client: Any) -> bool:
+    """Whether a cluster has both workers again, after a while."""
+    try:
+        client.wait_for_workers(2, timeout=RECOVERY)
+        return client.submit(sum, [1, 2], pure=False).result(timeout=RECOVERY) == 3
+    except Exception:
+        return False
+
+
+def run_kind(kind: str, rounds: int, timeout: float) -> dict[str, Any]:
+    """Run the rounds of a kind of failure, and return the counts of their outcomes."""
+    counts = collections.Counter(same=0, errors=0, bad=0)
+    slowest, client = 0.0, start_cluster(kind)
+    for i in range(rounds):
+        if i and (kind == "lost scheduler" or not is_healthy(client)):
+            close(client)
+            client = start_cluster(kind)
+        outcome, seconds = run_round(client, FAILURES[kind], 1 + i % (MOST_TERMS - 2), timeout)
+        good = outcome in CLEAR and seconds < timeout + GRACE
+        counts["same" if outcome == "same" and good else "errors" if good else "bad"] += 1
+        slowest = max(slowest, seconds)
+        print(f"{kind} {i}: {outcome}, {seconds:.1f} s", flush=True)
+    close(client)
+    return {"rounds": rounds, **counts, "timeout": timeout, "slowest": round(slowest, 1)}
+
+
+def close(client: Any) -> None:
+    """Close a cluster, of which little may be left."""
+    for part in (client, client.cluster):
+        try:
+            part.close(timeout=10)
+        except Exception as error:
+            print(f"closing: {error}", flush=True)
 
 
 def main() -> int:
@@ -95,17 +135,8 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     bad = 0
     for kind in options.kinds:
-        counts: collections.Counter[str] = collections.Counter()
-        slowest = 0.0
-        for i in range(options.rounds):
-            outcome, seconds = run_round(FAILURES[kind], 1 + i % (MOST_TERMS - 2), options.timeout)
-            good = outcome[0] == "s" or (outcome.isalpha() and outcome != "DIFFERENT")
-            good = good and seconds < options.timeout + GRACE
-            counts.update(same=int(outcome == "same"), errors=int(good and outcome != "same"), bad=int(not good))
-            slowest = max(slowest, seconds)
-            print(f"{kind} {i}: {outcome}, {seconds:.1f} s", flush=True)
-        bad += counts["bad"]
-        figures = {"rounds": options.rounds, **counts, "timeout": options.timeout, "slowest": round(slowest, 1)}
+        figures = run_kind(kind, options.rounds, options.timeout)
+        bad += figures["bad"]
         print(f"{kind}: {figures}", flush=True)
         if options.record:
             write_record(f"Dask, {kind}", kind=kind, **figures)

@@ -63,6 +63,7 @@ class RecipeSettings:
 
     # -- kinks and thresholds ------------------------------------------------------------------------------------------
     rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target,
+    max_boosted_outputs: int = 30  # and classes or outputs up to which it does: boosting grows trees for each
     rough_error: float = 1.3  # if boosting has an error of at most this multiple of that of the best other model
 
     # -- another model as the target -----------------------------------------------------------------------------------
