@@ -9,6 +9,7 @@ Packaging Authority; where that or the package index cannot be reached, a senten
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ def audit() -> tuple[str, str]:
         folder = Path(name)
         (folder / "installed.txt").write_text(installed, encoding="utf-8")
         venv.create(folder / "venv", with_pip=True)
-        python = str(next((folder / "venv").glob("*/python*")))
+        python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
         got = run(python, "-m", "pip", "install", "--quiet", "--retries", "1", "pip-audit")
         if got.returncode:
             return "not run", got.stderr
