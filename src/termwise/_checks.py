@@ -127,7 +127,7 @@ def check_container(name: str, values: Any) -> Any:
         )
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    count = np.ma.count_masked(values)
+    count = np.ma.getmaskarray(values).sum()
     if count:
         raise ValueError(
             f"{name} must not have masked entries, got {count}: drop their rows, or fill in other values with its "
@@ -249,7 +249,7 @@ def check_targets(y: Any) -> NDArray[np.float64]:
     return y
 
 
-def check_labels(y: Any) -> NDArray:
+def check_labels(y: Any) -> NDArray[Any]:
     """Return labels of classes, strings or numbers, as an array of shape (n,)."""
     y = to_host(y) if is_foreign(y) else check_container("y", y)
     if isinstance(y, list | tuple) and any(isinstance(one, str) for one in y):

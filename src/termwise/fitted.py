@@ -70,7 +70,7 @@ class Labels:
     Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable.
     """
 
-    classes: NDArray
+    classes: NDArray[Any]
     slope: float | None = None
     shift: NDArray[np.float64] | None = None  # (q,), the part of the intercept that is due to the calibration
 
@@ -91,7 +91,7 @@ class Candidates:
     n_candidates: int
     one_output: bool  # whether y was a vector
     n_features: int
-    input_names: NDArray | None = None
+    input_names: NDArray[Any] | None = None
     labels: Labels | None = None
     dtype: Any = np.float64  # precision of the data, in which `coef_` is given
 

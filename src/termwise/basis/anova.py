@@ -203,7 +203,7 @@ class AnovaBasis(Basis):
             missing |= {"missing_": np.zeros(d, bool)}
         super().__setstate__({**missing, **state})
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         check_number("n_centers", self.n_centers, low=0, integer=True, remedy="0 has no bumps, 4 suits most data")
         check_number("order", self.order, low=1, below=3, integer=True, remedy="2 has products of two inputs as well")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing, 10 suits most data")
@@ -271,8 +271,8 @@ class AnovaBasis(Basis):
     def _resolve_width(self) -> tuple[str, float]:
         """Return the unit of the width and its multiple."""
         remedy = "give ('spacing', 2.0), twice the distance between centres, or ('std', 1.0), the standard deviation"
-        pair = isinstance(self.width, tuple) and len(self.width) == 2 and self.width[0] in WIDTH_UNITS
         width: Any = self.width
+        pair = isinstance(width, tuple) and len(width) == 2 and width[0] in WIDTH_UNITS
         unit, factor = width if pair else ("spacing", width)
         check_number("width", factor, above=0, remedy=remedy)
         if not pair:
@@ -332,7 +332,7 @@ class AnovaBasis(Basis):
         there[:, 0] = (self.deviations_ > 0) & ((LINEAR in wanted) | ~there[:, 1:].any(axis=1))
         return there
 
-    def evaluate_singles(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any = None) -> NDArray:
+    def evaluate_singles(self, X: NDArray[Any], inputs: Indices, bumps: Indices, clipped: Any = None) -> NDArray[Any]:
         """Evaluate some single functions, and ones as the last column, in float64 but stored in the dtype of X.
 
         Parameters
@@ -376,7 +376,7 @@ class AnovaBasis(Basis):
             units += [np.repeat(deviations, 4 * n_knots, axis=1), ends - starts]
         return np.column_stack(places), np.column_stack(units)
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Fill the design matrix block by block with products of the single functions in its terms.
 
         Parameters
@@ -394,7 +394,7 @@ class AnovaBasis(Basis):
             G[rows] *= np.repeat(S[:, first[runs]], lengths, axis=1)
         return G
 
-    def design(self, X: NDArray) -> ProductDesign:
+    def design(self, X: NDArray[Any]) -> ProductDesign:
         """Return the design matrix with only the single functions stored, not their products.
 
         `forward_path` takes it in place of an array; estimators use it where there are many products.
@@ -409,7 +409,7 @@ class AnovaBasis(Basis):
         span = self._span(X, *used) if X.dtype == np.float64 else None  # float32 would lose digits of rare functions
         return ProductDesign(self.evaluate_singles(X, *used), first, second, span)
 
-    def _span(self, X: NDArray, inputs: Indices, bumps: Indices, clipped: Any) -> Span | None:
+    def _span(self, X: NDArray[Any], inputs: Indices, bumps: Indices, clipped: Any) -> Span | None:
         """Return which of the single functions span the others on samples X, as `evaluate_singles` returns them.
 
         With `u = z + (mean - t) / deviation` the distance of an input from a knot t, in standard deviations,
@@ -457,7 +457,7 @@ class AnovaBasis(Basis):
         within = np.bincount(self.inputs_[clipped], minlength=d) > 0
         return np.where(within, self.ranges_, np.where(linear, self.linear_ranges(), ends))
 
-    def _is_within(self, X: NDArray) -> bool:
+    def _is_within(self, X: NDArray[Any]) -> bool:
         """Whether it is known that there is nothing to clip, as in the training samples.
 
         The products of many terms then need fewer single functions.
@@ -495,7 +495,7 @@ class AnovaBasis(Basis):
         """
         return [tuple(sorted(j for j in pair if j >= 0)) for pair in self.inputs_[indices].tolist()]
 
-    def frozen(self) -> dict[str, NDArray]:
+    def frozen(self) -> dict[str, NDArray[Any]]:
         """Return the parameters of the single functions in use, and the two of each term, -1 for none.
 
         They are those of `single_function`, with the input of each function in `columns`, and whether it is `clipped`.
@@ -505,7 +505,7 @@ class AnovaBasis(Basis):
         singles = {"columns": columns, **self._single_parameters(columns, bumps), "bumps": self.codes()[bumps]}
         return {**singles, "first": first, "second": second, "clipped": clipped}
 
-    def _stores(self, X: NDArray) -> bool:
+    def _stores(self, X: NDArray[Any]) -> bool:
         """Whether estimators store the design matrix: where it is small, or has few products."""
         few = len(self.inputs_) <= FEW_PRODUCTS * (1 + len(self.means_) * len(self.codes()))
         return few or len(X) * len(self.inputs_) <= SMALL_MATRIX
@@ -522,7 +522,7 @@ class AnovaBasis(Basis):
         return list(np.where(j < 0, alone[i, a], np.where(is_step[a] & is_step[b], rules, products)))
 
 
-def first_of_equal(values: NDArray) -> Indices:
+def first_of_equal(values: NDArray[Any]) -> Indices:
     """Return the place of the first of equal complex numbers, ascending.
 
     Few have equal real parts, by which to sort takes a fraction of the time of sorting complex numbers.

@@ -89,11 +89,11 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         """Set the fitted attributes from valid inputs and, for the few bases that use them, from the targets."""
 
     @abstractmethod
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs, as `transform` does but without validation.
 
         Parameters
@@ -177,7 +177,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         self.missing_ = self.missing_ | missing
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Evaluate every function on every sample.
 
         Parameters
@@ -339,7 +339,7 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
         """Do nothing: the transformer is fitted already."""
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Evaluate the transformer and select the columns."""
         return at(densify(self.transformer.transform(X)), self.indices, axis=1)
 

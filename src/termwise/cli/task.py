@@ -49,7 +49,7 @@ class Task:
     """
 
     X: Any
-    y: NDArray
+    y: NDArray[Any]
     kind: str
     target: str
     notes: list[str]
@@ -161,7 +161,7 @@ def counted(number: int, noun: str) -> str:
 # -- target ------------------------------------------------------------------------------------------------------------
 
 
-def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, list[str]]:
+def read_target(table: Table, target: str, kind: str) -> tuple[NDArray[Any], str, list[str]]:
     """Return the target of all rows, the type of the task, and notes."""
     column, name = find_column(table, target), f"the target {target}"
     if f"{target} (2)" in table.columns:
@@ -201,7 +201,7 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
     return column.values, kind, notes
 
 
-def class_labels(target: str, column: Column, distinct: NDArray) -> NDArray:
+def class_labels(target: str, column: Column, distinct: NDArray[Any]) -> NDArray[Any]:
     """Return a target with these distinct values as class labels: whole numbers or strings that repeat."""
     name, n, numeric = f"the target {target}", np.count_nonzero(~column.missing), column.kind == "number"
     if len(distinct) > max(2, n / 2):
@@ -232,7 +232,7 @@ def time_order(table: Table, time: str | None) -> NDArray[np.intp]:
     return np.argsort(column.values if column.kind == "number" else parse_dates(table, time, column), kind="stable")
 
 
-def parse_dates(table: Table, name: str, column: Column) -> NDArray:
+def parse_dates(table: Table, name: str, column: Column) -> NDArray[Any]:
     """Return dates as values that can be sorted; raise if 3/4/2021 may be in March or in April."""
     words = pd.Series(column.values)
     found = [match for word in words.unique() if (match := DAY_OR_MONTH_FIRST.fullmatch(word))]

@@ -77,6 +77,11 @@ class CNames:
         return [re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", line) for line in lines]
 
 
+def is_name(name: Any) -> bool:
+    """Whether functions and tables of C may have this prefix."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII) is not None
+
+
 def source(program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False) -> str:
     """Return the file.
 
@@ -93,7 +98,7 @@ def source(program: Program, dtype: str = "float64", name: str = "model", gradie
     """
     check_bool("gradient", gradient, remedy="True writes a function for it too")
     check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
-    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII)):
+    if not is_name(name):
         raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
     c = CNames("double" if dtype == "float64" else "float", name)
     q, k = program.linear.weights.shape

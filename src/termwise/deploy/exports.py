@@ -51,7 +51,7 @@ class Exports:
         rest = {"predictor": {**document.to_plain(self._program.schema), **parts}, "facts": self.facts}
         return {**head, "checksum": document.checksum(head | rest), **rest}
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file.
 
         The file holds plain data in readable form, with exact numbers. It is written under a temporary name and then
@@ -64,7 +64,7 @@ class Exports:
         """
         write_file(path, document.to_bytes(self.to_dict()))
 
-    def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
+    def export(self, path: str | os.PathLike[str], to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
 
         Parameters

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_number, is_dask
-from termwise.deploy.predictor import Predictor
+from termwise.deploy.predictor import Predictor as Predictor
 from termwise.design.files import RowFile
 from termwise.estimators.data import check_design, check_inputs
 from termwise.execution.dask import map_rows, without_rows
@@ -28,7 +28,8 @@ from termwise.linalg.conformal import SIDES
 from termwise.selection.path import SelectionPath
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -177,7 +178,7 @@ class TermModel(BaseEstimator):
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
         return labels.decide(scores)
 
-    def linear_predictor(self, X: ArrayLike) -> NDArray:
+    def linear_predictor(self, X: ArrayLike) -> NDArray[Any]:
         """Return the weighted sum of the terms and the intercept: what the link of a loss is applied to.
 
         The logarithm of predicted means with `loss="poisson"` and "gamma", and the scores of a classifier; otherwise
@@ -214,7 +215,7 @@ class TermModel(BaseEstimator):
         return terms.clipped(check_inputs(self, X, terms.candidates.basis, reset=False))
 
     @available_if(lambda model: isinstance(model, ClassifierMixin))
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the score of a classifier: positive for the second class, or one column per class.
 
         Parameters
@@ -263,7 +264,7 @@ class TermModel(BaseEstimator):
         method: str = "auto",
         side: str = "two-sided",
         normalised: bool = False,
-    ) -> tuple[NDArray, NDArray]:
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Prediction intervals for new observations, by CV+ or jackknife+.
 
         "jackknife+" uses the closed-form leave-one-out fits (Barber, Candes, Ramdas and Tibshirani 2021). Whatever the
@@ -527,7 +528,7 @@ class TermModel(BaseEstimator):
 class SelectorModel(TransformerMixin, TermModel):
     """A model that is also a transformer: it selects the columns of its terms."""
 
-    def get_support(self, indices: bool = False) -> NDArray:
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
         """Return which candidates are in the model.
 
         Parameters
@@ -540,7 +541,7 @@ class SelectorModel(TransformerMixin, TermModel):
         mask[terms.chosen] = True
         return np.flatnonzero(mask) if indices else mask
 
-    def transform(self, X: ArrayLike) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the columns of the chosen terms, in the order of the candidates.
 
         Parameters

@@ -253,18 +253,20 @@ class OnlineState:
         if self.n_samples:
             self.factor.add_rows(*self.weighted_rows(*self.require_samples("a new factor").rows()))
 
-    def weighted_rows(self, G: NDArray, Y: NDArray, weights: NDArray) -> tuple[NDArray, NDArray]:
+    def weighted_rows(
+        self, G: NDArray[Any], Y: NDArray[Any], weights: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Columns of the model, the intercept's first, and targets, with rows times the square roots of weights."""
         root = np.sqrt(weights)[:, None]
         return np.hstack([np.ones((len(G), self.intercept)), self.differences(G, self.chosen)]) * root, Y * root
 
-    def differences(self, G: NDArray, chosen: NDArray[np.intp]) -> NDArray:
+    def differences(self, G: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
         """Some columns less their reference values; differences within rounding of these are zero."""
         reference = self.reference[chosen]
         columns = G[:, chosen] - reference
         return np.where(np.abs(columns) <= ROUNDING_SHARE[FLOAT64] * np.abs(reference), 0.0, columns)
 
-    def add(self, X: Any, Y: NDArray[np.float64], G: NDArray, weights: NDArray[np.float64]) -> None:
+    def add(self, X: Any, Y: NDArray[np.float64], G: NDArray[Any], weights: NDArray[np.float64]) -> None:
         """Add the samples with positive weight.
 
         With an intercept the first sample is subtracted from all: then constant columns are zero, and columns with a
@@ -338,13 +340,13 @@ class SampleStore:
         self._keys: list[Hashable] = []
         self._slots: dict[Hashable, list[int]] = {}
 
-    def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray, NDArray, NDArray]:
+    def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return design rows, targets and weights of the samples in some slots, by default of all."""
         size = len(self._keys)
         table = self._table[:size][self._alive[:size]] if slots is None else self._table[list(slots)]
         return table[:, : self._p], table[:, self._p : -1], table[:, -1]
 
-    def add(self, keys: Sequence[Hashable], G: NDArray, Y: NDArray, weights: NDArray) -> None:
+    def add(self, keys: Sequence[Hashable], G: NDArray[Any], Y: NDArray[Any], weights: NDArray[Any]) -> None:
         """Append samples; a full table is compacted and its capacity doubled, amortised O(1) per sample."""
         if len(self._keys) + len(keys) > len(self._table):
             kept = np.flatnonzero(self._alive[: len(self._keys)])
@@ -386,7 +388,7 @@ class SampleStore:
         self._alive[list(slots)] = False
 
 
-def sample_keys(X: Any, Y: NDArray) -> list[Hashable]:
+def sample_keys(X: Any, Y: NDArray[Any]) -> list[Hashable]:
     """One hashable value per sample: the bytes of numbers, the items of anything else."""
     table = np.asarray(X)
     if np.issubdtype(table.dtype, np.number) or table.dtype == bool:

@@ -136,7 +136,7 @@ class ScreenedPairs(AnovaBasis):
         )
         self.n_inputs = n_inputs
 
-    def _fit(self, table: NDArray, y: Any) -> None:
+    def _fit(self, table: NDArray[Any], y: Any) -> None:
         """Choose the inputs, then make the functions of these."""
         Y = as_columns(np.asarray(y, dtype=np.float64))
         rows = different_rows(np.column_stack([table, Y]))  # weights are unknown here: duplicates must not matter
@@ -250,7 +250,7 @@ class TunedSmoothBasis(SmoothBasis):
         self.factors = factors
         self.n_rows = n_rows
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         Y = as_columns(np.asarray(y, dtype=np.float64))
         rows = different_rows(np.column_stack([X, Y]))  # leave-one-out of one repeat would leave the others in
         rows = rows[evenly(len(rows), self.n_rows)]
