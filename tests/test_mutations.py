@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,17 @@ def test_values_with_a_checksum_of_their_own(file, tmp_path, inside):
         except ValueError as error:
             assert "must" in str(error) or "cannot" in str(error), error  # noqa: PT017
     assert 0 < n_loaded < 60
+
+
+def test_numbers_beyond_those_of_float64(file, tmp_path):
+    """JSON has them, and Python reads them as infinite."""
+    text = file.read_text(encoding="utf-8")
+    number = next(filter(None, re.findall(r"-?\d\.\d{6,}", text)))
+    (tmp_path / "m.json").write_text(text.replace(number, "1e999"), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"m\.json is no valid model: checksum must be that of the rest of the document"
+    ):
+        load_predictor(tmp_path / "m.json")
 
 
 def test_facts_do_not_choose_how_to_predict(file, tmp_path):

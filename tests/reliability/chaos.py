@@ -32,16 +32,18 @@ from termwise import load_predictor
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 COMMAND = [sys.executable, "-m", "termwise"]
 FILE_LIMIT = 1000  # bytes of a file, as on a disk that is almost full
-PATIENCE = 300  # seconds for a command
+PATIENCE = 1800  # seconds for a command
 
 
-def prepare(folder: Path) -> None:
-    """Write a table and the files of a first fit."""
+def prepare(folder: Path) -> float:
+    """Write a table and the files of a first fit; return how long a command takes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
     pd.DataFrame(X, columns=list("abc")).assign(y=X[:, 0] + 0.3 * rng.normal(size=120)).to_csv(folder / "t.csv")
-    for command in commands(folder).values():
+    every, started = commands(folder), time.perf_counter()
+    for command in every.values():
         subprocess.run([*COMMAND, *command], check=True, capture_output=True, timeout=PATIENCE)
+    return (time.perf_counter() - started) / len(every)
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
@@ -103,14 +105,14 @@ def kill(command: Sequence[str], number: signal.Signals, delay: float) -> tuple[
     return process.returncode, time.perf_counter() - started, is_left(process.pid)
 
 
-def kill_commands(folder: Path, kills: int, rng: np.random.Generator) -> collections.Counter[str]:
-    """Interrupt commands at random moments; print what went wrong."""
+def kill_commands(
+    folder: Path, kills: int, seconds: float, duration: float, rng: np.random.Generator
+) -> collections.Counter[str]:
+    """Interrupt commands at random moments, as often as asked for or until the time is over; print what went wrong."""
     counts: collections.Counter[str] = collections.Counter(kills=0, corrupt=0, orphans=0, finished=0)
-    every = commands(folder)
-    usual = dict.fromkeys(every, 0.0)
-    for name in every:
-        usual[name] = kill(every[name], signal.SIGKILL, PATIENCE)[1]
-    while counts["kills"] < kills:
+    every, end = commands(folder), time.perf_counter() + seconds
+    usual = dict.fromkeys(every, duration)
+    while counts["kills"] < kills and time.perf_counter() < end:
         name, number = rng.choice(list(every)[:4], p=[0.2, 0.5, 0.15, 0.15]), SIGNALS[rng.integers(3)]
         delay = usual[name] * rng.uniform(0.3, 1.05)
         status, seconds, left = kill(every[name], number, delay)
@@ -147,9 +149,8 @@ def refuse_places(folder: Path) -> dict[str, bool]:
         "vanished folder": fails_with_a_sentence([*into, str(folder / "none" / "r.html")]),
         "folder in place of a file": fails_with_a_sentence([*into, str(folder)]),
     }
-    read_only = Path("/proc/self") if os.name == "posix" and Path("/proc/self").exists() else None
-    if read_only is not None:  # the superuser may write to folders without permission, but not there
-        found["read-only folder"] = fails_with_a_sentence([*into, str(read_only / "r.html")])
+    if Path("/sys").exists():  # the superuser may write to folders without permission, but not there
+        found["read-only folder"] = fails_with_a_sentence([*into, "/sys/r.html"])
     return {place: good and not broken_files(folder) for place, good in found.items()}
 
 
@@ -157,14 +158,15 @@ def main() -> int:
     """Run all rounds and print their counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="commands to interrupt")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="interrupt no command after this time")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--record", action="store_true", help="write the counts to the committed results")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="termwise-chaos-"))
     try:
-        prepare(folder)
-        counts = kill_commands(folder, options.kills, np.random.default_rng(options.seed))
+        duration = prepare(folder)
         places = refuse_places(folder)
+        counts = kill_commands(folder, options.kills, options.seconds, duration, np.random.default_rng(options.seed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{dict(counts)}; places: {places}")
