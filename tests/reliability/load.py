@@ -70,7 +70,8 @@ def run_threads(predicting: int = 16, fitting: int = 8, rounds: int = 5) -> dict
         thread.start()
     for thread in threads:
         thread.join()
-    return {"predicting": predicting, "fitting": fitting, "different": len(different), "good": not different}
+    what = f"{predicting} threads predict while {fitting} fit, compared to the bit with one thread"
+    return {"load": what, "result": f"{len(different)} results differ", "good": not different}
 
 
 def run_rows(count: int) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def run_rows(count: int) -> dict[str, Any]:
         if i == count // 10:
             start = resident_mib()
     growth = resident_mib() - start
-    return {"rows": count, "growth_mib": round(growth, 2), "good": growth < GROWTH_MIB}
+    return {"load": f"{count:,} predictions of single rows", **growth_figures(growth)}
 
 
 def run_fits(count: int) -> dict[str, Any]:
@@ -95,11 +96,16 @@ def run_fits(count: int) -> dict[str, Any]:
         if i == count // 10:
             start = resident_mib()
     growth = resident_mib() - start
-    return {"fits": count, "growth_mib": round(growth, 2), "good": growth < GROWTH_MIB}
+    return {"load": f"{count:,} fits in a loop", **growth_figures(growth)}
+
+
+def growth_figures(growth: float) -> dict[str, Any]:
+    """Return what to record of the growth of memory."""
+    return {"result": f"memory grows by {max(growth, 0.0):.1f} MiB", "good": growth < GROWTH_MIB}
 
 
 LARGE = """
-import json, resource, sys, time, warnings
+import json, resource, warnings
 import numpy as np
 from termwise import ForwardRegressor, PrefilterClassifier, TermwiseClassifier
 warnings.simplefilter("ignore")
@@ -109,25 +115,24 @@ X = rng.normal(size=(n, d))
 y = X[:, :3].sum(axis=1) + rng.normal(size=n)
 if q:
     y = np.argmax(X @ rng.normal(size=(d, q)) + rng.normal(size=(n, q)), axis=1)
-start = time.perf_counter()
 {model}.fit(X, y)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({{"peak_mib": round(peak), "seconds": round(time.perf_counter() - start, 1)}}))
+print(json.dumps({{"peak_mib": round(peak)}}))
 """
 
 
 def run_large(model: str, n: int, d: int, q: int, limit_mib: float, seconds: float) -> dict[str, Any]:
     """Fit a large problem in a process of its own, and compare its peak memory with a limit."""
     code = LARGE.format(n=n, d=d, q=q, model=model)
-    figures: dict[str, Any] = {"model": model, "n": n, "d": d, "classes": q, "limit_mib": limit_mib}
+    what = f"{model}, {n:,} x {d:,}" + (f", {q} classes" if q else "")
     try:
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return {**figures, "good": False, "outcome": f"not finished after {seconds:g} s"}
+        return {"load": what, "result": f"not finished after {seconds:g} s", "good": False}
     if found.returncode:
-        return {**figures, "good": False, "outcome": found.stderr.strip().splitlines()[-1]}
-    figures |= json.loads(found.stdout)
-    return {**figures, "outcome": "fitted", "good": figures["peak_mib"] < limit_mib}
+        return {"load": what, "result": found.stderr.strip().splitlines()[-1], "good": False}
+    peak = json.loads(found.stdout)["peak_mib"]
+    return {"load": what, "result": f"peak memory {peak:,} MiB", "good": peak < limit_mib}
 
 
 def main() -> int:

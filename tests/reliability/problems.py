@@ -36,6 +36,7 @@ from termwise import (
 from termwise.basis import KERNELS, LagBasis
 
 FOLDER = Path(tempfile.mkdtemp(prefix="termwise-fuzz-"))
+PLAIN_TARGETS = ("plain", "two outputs", "two", "strings")
 SPARSE = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 
 
@@ -67,7 +68,9 @@ class Problem:
     def is_plain(self) -> bool:
         """Whether the data are such that no two candidates are equally good but for rounding."""
         n, d = self.table.shape
-        return not self.tags and self.target in ("plain", "two outputs", "two", "strings") and n > 2 * d + 8
+        basis, alpha = getattr(self.model, "basis", None), getattr(self.model, "alpha", None)
+        determined = basis is None or alpha not in (0, 0.0)  # else as many functions as samples interpolate
+        return determined and not self.tags and self.target in PLAIN_TARGETS and n > 2 * d + 8
 
     def __str__(self) -> str:
         n, d = self.table.shape
