@@ -12,7 +12,7 @@ FLOOR_TESTS := sklearn forward ridge local_ridge thresholding evidence prefilter
 
 FUZZ ?= --seconds 60
 
-.PHONY: help demo test test-all test-floor fuzz lint types docs bench clean
+.PHONY: help demo test test-all test-floor fuzz chaos mutate load audit lint types docs bench clean
 
 help:
 	@echo "make demo        fit, predict, export and report on a data set of scikit-learn"
@@ -20,6 +20,9 @@ help:
 	@echo "make test-all    run every test, also those marked slow"
 	@echo "make test-floor  run what depends on versions on the oldest supported scikit-learn, SciPy and NumPy"
 	@echo "make fuzz        fit random problems for a minute; FUZZ='--seconds 600 --start 5000' resumes a longer run"
+	@echo "make chaos       kill commands and Dask workers at random moments; every file must stay whole"
+	@echo "make mutate      load 20,000 altered model files; make load  threads, loops and memory"
+	@echo "make audit       pip check, and a search for known vulnerabilities of the dependencies"
 	@echo "make lint types  ruff and import-linter, mypy"
 	@echo "make docs        build the documentation in docs/_build/html and run every example"
 	@echo "make bench       run every benchmark, one JSON object per line"
@@ -54,7 +57,20 @@ test-floor: $(FLOOR_VENV)/.ready
 	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest $(PYTEST_FLAGS) -m "not slow" $(FLOOR_TESTS:%=tests/test_%.py) $(ARGS)
 
 fuzz: $(VENV)/.ready
-	$(PYTEST) $(BIN)/python tests/fuzz.py $(FUZZ)
+	$(PYTEST) $(BIN)/python tests/reliability/fuzz.py $(FUZZ)
+
+chaos: $(VENV)/.ready
+	$(PYTEST) $(BIN)/python tests/reliability/chaos.py $(CHAOS)
+	$(PYTEST) $(BIN)/python tests/reliability/chaos_dask.py $(CHAOS_DASK)
+
+mutate: $(VENV)/.ready
+	$(PYTEST) $(BIN)/python tests/reliability/mutate.py $(MUTATE)
+
+load: $(VENV)/.ready
+	$(PYTEST) $(BIN)/python tests/reliability/load.py $(LOAD)
+
+audit: $(VENV)/.ready
+	$(BIN)/python tests/reliability/audit.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -319,3 +319,9 @@ def test_inputs_of_lags_categories_and_selected_columns(rng):
     assert inputs_of(BasisRidge(LagBasis(2)).fit(table[["a", "b"]], y).fitted_terms_) == [(0,), (0,), (1,), (1,)]
     selected = ForwardRegressor(PCA(2), max_terms=1, criterion=None).fit(table[["a", "b"]], y)
     assert inputs_of(selected.fitted_terms_) == [(0, 1)]
+
+
+def test_repeated_samples_do_not_change_logistic_units(rng):
+    X = rng.normal(size=(20, 2))
+    once, often = LogisticBasis(5).fit(X), LogisticBasis(5).fit(np.repeat(X, rng.integers(1, 4, size=20), axis=0))
+    assert np.array_equal(once.transform(X), often.transform(X))

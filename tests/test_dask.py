@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import types
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
+from termwise.execution.cluster import Cluster
 from termwise.execution.dask import ChunkReader, DaskBlocks, WorkerBlocks, split_chunks
 from termwise.selection import RULES
 from termwise.selection.blocks import RowBlock
@@ -169,6 +171,38 @@ def test_a_worker_may_be_lost(cluster, client, data):
 def kill_process(dask_worker):
     """Kill the process that a nanny looks after, without a good-bye; the nanny starts another."""
     dask_worker.process.process._process.kill()
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_in_time(client, data):
+    """Workers are busy with tasks that do not end, as if they were stopped."""
+    G, Y, _ = data
+    release = distributed.Event("release")
+    busy = [client.submit(distributed.Event.wait, release, 60, pure=False) for _ in range(4)]
+    try:
+        with pytest.raises(
+            TimeoutError, match=r"The Dask cluster must end a task every timeout=0\.2 seconds, got none: re"
+        ):
+            forward_path(*chunked(G, Y), timeout=0.2)
+    finally:
+        release.set()
+    distributed.wait(busy)
+    found = forward_path(*chunked(G, Y), max_terms=2, timeout=None)
+    assert_same_path(found, forward_path(G, Y, max_terms=2))
+    with pytest.raises(ValueError, match="timeout must be a finite number > 0, got 0: None sets no limit"):
+        ForwardRegressor(timeout=0).fit(*chunked(G, Y))
+
+
+def test_a_lost_connection_is_an_error():
+    """It is the answer to all requests, whatever they are."""
+
+    def lose(*_, **__):
+        raise distributed.comm.CommClosedError("closed by the other side")
+
+    nobody = types.SimpleNamespace(sync=lose)
+    with pytest.raises(
+        ConnectionError, match=r"The Dask cluster must be there until the fit ends, got a lost connecti"
+    ):
+        Cluster(nobody).ask(lambda client: client.nthreads())
 
 
 def test_blocks_stay_where_they_are_and_old_ones_are_let_go(client, rng):

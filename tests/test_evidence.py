@@ -373,3 +373,17 @@ def test_greedy_order_takes_the_lower_index_of_equals():
 def test_bad_parameters(parameters, error, message):
     with pytest.raises(error, match=message):
         EvidenceForwardRegressor(**parameters).fit(np.eye(4), np.arange(4.0))
+
+
+def test_terms_are_kept_without_pruning(rng):
+    """As in Hagiwara 2011: penalties diverge, and the weights become zero but for rounding."""
+    X = rng.normal(size=(60, 12))
+    y = X[:, 0] - X[:, 3] + 0.5 * rng.normal(size=60)
+    pruned, kept = (EvidenceForwardRegressor(prune=prune, max_iter=200).fit(X, y) for prune in (True, False))
+    assert pruned.n_terms_ < kept.n_terms_ == 12
+    assert kept.stop_reason_ == "the penalties have converged"
+    small = np.abs(kept.coef_) < 1e-9
+    assert 0 < small.sum() <= 12 - pruned.n_terms_ + 1
+    assert EvidenceForwardRegressor(prune=False, reselect=True).fit(X, y).n_terms_ == 12
+    with pytest.raises(ValueError, match="prune must be True or False, got 1: False keeps terms whose penalty diverg"):
+        EvidenceForwardRegressor(prune=1).fit(X, y)

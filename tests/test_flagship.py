@@ -31,7 +31,7 @@ from termwise._arrays import evenly
 from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.spectrum import Spectrum
-from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.linalg.two_stage import scores_by_output
 from termwise.recipe import cross_validation
 from termwise.recipe.bootstrap import BootstrapChoices
 from termwise.recipe.cross_validation import Fitting, extend, n_parallel_folds
@@ -713,7 +713,8 @@ def test_leave_one_out_through_ridge_and_few_terms_equals_refits(weighted, outpu
     stage, G = model.first_stage_, model.basis_.transform(X)
     H = oracles.ridge_columns(model.basis_, X, counts)
     data = model.path_.training()
-    scores = leave_one_out_scores(stage, WeightedRows(counts.astype(float), True), data.Z, data.Y, data.Y_mean)
+    rows = WeightedRows(counts.astype(float), True)
+    scores = np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for k in range(4):
         few, all_, targets = oracles.repeat(counts, G[:, model.path_.terms[:k]], H, Y)

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow
 import pytest
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from threadpoolctl import threadpool_limits
@@ -265,7 +266,12 @@ def test_relative_weights_for_a_given_penalty():
         BasisRidge().fit(X, y, sample_weight=weights)
 
 
-def test_prefilter_of_many_classes_stores_active_directions_only(monkeypatch):
+def test_a_single_sample_of_relative_weight():
+    with pytest.raises(ValueError, match=r"sample_weight must be positive, and not negligible, for at least two samp"):
+        BasisRidge(alpha=0.1).fit(X, y, sample_weight=0.5 * (np.arange(40) == 7))
+
+
+def test_prefilter_of_many_classes_stores_common_directions(monkeypatch):
     classes = np.arange(40) % 4
     expected = PrefilterClassifier().fit(X, classes)
     monkeypatch.setattr("termwise.estimators.prefilter.MAX_STORED", 0)
@@ -273,6 +279,8 @@ def test_prefilter_of_many_classes_stores_active_directions_only(monkeypatch):
     assert np.allclose(found.decision_function(X), expected.decision_function(X))
     assert found.sign_violations_ == expected.sign_violations_
     assert np.allclose(found.loo_residuals_, expected.loo_residuals_)
+    assert all(one.U is found.first_stage_.filters[0].U for one in found.first_stage_.filters)
+    assert np.allclose(found.at(2).decision_function(X), expected.at(2).decision_function(X))
 
 
 def test_negligible_weights_are_zero():
@@ -282,3 +290,11 @@ def test_negligible_weights_are_zero():
         assert np.allclose(found, model.fit(X, y, sample_weight=weights > 0.5).loo_residuals_)
     with pytest.raises(ValueError, match="sample_weight must add up to at least 1e-06 samples, got"):
         BasisRidge(alpha=1.0).fit(X, y, sample_weight=1e-200 * some)
+
+
+@every_estimator
+def test_coefficients_have_the_precision_of_the_data(model):
+    if isinstance(model, TermwiseRegressor | TermwiseClassifier):
+        model = type(model)(dictionary="linear")
+    model.fit(X.astype(np.float32), labels if is_classifier(model) else y)
+    assert model.coef_.dtype == np.float32

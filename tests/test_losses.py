@@ -421,3 +421,16 @@ def test_every_loss_is_an_estimators(rng):
         names.add(ForwardRegressor(loss=loss).fit(sp.csr_array(X), y, np.arange(40) % 3).loss_)
     names.add(ForwardClassifier().fit(X, y > 1).loss_)
     assert names == set(LOSSES)
+
+
+def test_leave_one_out_of_many_classes_neglects_their_coupling(monkeypatch, rng):
+    """Beyond a number of classes, products of two probabilities are left out, in time and memory linear in them."""
+    X = rng.normal(size=(300, 4))
+    y = np.argmax(X @ rng.normal(size=(4, 8)) + rng.normal(size=(300, 8)), axis=1)
+    exact = ForwardClassifier(max_terms=4, criterion=None).fit(X, y)
+    monkeypatch.setattr("termwise.linalg.newton.MAX_COUPLED", 7)
+    found = ForwardClassifier(max_terms=4, criterion=None).fit(X, y)
+    assert found.support_.tolist() == exact.support_.tolist()
+    np.testing.assert_allclose(found.coef_, exact.coef_)
+    np.testing.assert_allclose(found.path_.column("loo"), exact.path_.column("loo"), rtol=0.03)
+    np.testing.assert_allclose(found.effective_dof_, exact.effective_dof_, rtol=0.2)  # eight classes are not many

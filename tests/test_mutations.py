@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from termwise import TermwiseRegressor, diagnostics, load_predictor, report
 from termwise.cli import app
+from termwise.deploy.document import checksum
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(RNG.normal(size=(40, 2)), columns=["a", "b"]).assign(kind=RNG.choice(["u", "v"], 40))
@@ -57,6 +59,35 @@ def test_values_with_a_checksum_of_their_own(file, tmp_path, inside):
         except ValueError as error:
             assert "must" in str(error) or "cannot" in str(error), error  # noqa: PT017
     assert 0 < n_loaded < 60
+
+
+def test_a_step_that_is_only_its_name(file, tmp_path):
+    document = json.loads(file.read_text(encoding="utf-8"))
+    steps = next(part["steps"] for part in walk(document) if part.get("steps"))
+    steps[0] = steps[0]["step"]
+    document["checksum"] = checksum(document)
+    (tmp_path / "m.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"m\.json is no valid model: .* must be a step that is one of .*, got '"):
+        load_predictor(tmp_path / "m.json")
+
+
+def walk(value):
+    """Iterate over all objects inside a document."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from walk(inner)
+
+
+def test_numbers_beyond_those_of_float64(file, tmp_path):
+    """JSON has them, and Python reads them as infinite."""
+    text = file.read_text(encoding="utf-8")
+    number = next(filter(None, re.findall(r"-?\d\.\d{6,}", text)))
+    (tmp_path / "m.json").write_text(text.replace(number, "1e999"), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"m\.json is no valid model: checksum must be that of the rest of the document"
+    ):
+        load_predictor(tmp_path / "m.json")
 
 
 def test_facts_do_not_choose_how_to_predict(file, tmp_path):

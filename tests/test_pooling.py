@@ -15,7 +15,7 @@ from test_flagship import FixedPredictions, cross_validate, with_settings
 
 from termwise import AnovaBasis, SmoothBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis, forward_path
 from termwise.linalg.least_squares import Problem, WeightedRows, solve_penalised
-from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.linalg.two_stage import scores_by_output
 from termwise.recipe.cross_validation import TrainingDesign, ensemble_paths
 from termwise.recipe.folds import Folds, group_folds
 from termwise.recipe.settings import RecipeSettings
@@ -214,7 +214,7 @@ def test_leave_one_out_through_an_ensemble_and_few_terms_equals_refits(outputs, 
     assert columns.shape[1] == 7
     path = forward_path(columns, stage.signal, rule="cost", alpha=ALPHA, max_terms=5, sample_weight=counts)
     data = path.training()
-    scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)
+    scores = np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
     first = np.cumsum(counts) - counts  # the first repeat of each sample
     for k in (0, 2, 5):
         few, targets_, *wide = oracles.repeat(

@@ -27,7 +27,7 @@ from termwise.estimators.prefilter import filter_labels, gaussians_of_all_widths
 from termwise.linalg.criteria import misclassified
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
 from termwise.linalg.least_squares import WeightedRows, pose
-from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.linalg.two_stage import scores_by_output
 
 
 def noisy(n=40, p=6, seed=0):
@@ -72,7 +72,7 @@ def directions(one, m=None):
 def two_stage_scores(stage, path, rows):
     """Predictions without each sample by both stages, along a path."""
     data = path.training()
-    return leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)
+    return np.stack(list(scores_by_output(stage, rows, data.Z, data.Y, data.Y_mean)), axis=2)
 
 
 def moons(n=80, seed=0, noise=0.3):

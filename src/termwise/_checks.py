@@ -315,11 +315,17 @@ def check_some(counts: NDArray[np.float64]) -> None:
 
 
 def check_total(counts: NDArray[np.float64], least: float = 2.0) -> None:
-    """Raise unless the weights add up to at least so many samples."""
-    if counts.sum() < least * (1 - 1e-9):
+    """Raise unless the weights add up to at least so many samples, and are those of two samples or repetitions."""
+    total, positive = counts.sum(), np.count_nonzero(counts)
+    if total < least * (1 - 1e-9):
         raise ValueError(
-            f"sample_weight must add up to at least {least:g} samples, got {counts.sum():g}: weights mean repetitions; "
+            f"sample_weight must add up to at least {least:g} samples, got {total:g}: weights mean repetitions; "
             "scale relative weights so that they average one."
+        )
+    if positive < 2 and total < 2 * (1 - 1e-9):
+        raise ValueError(
+            f"sample_weight must be positive, and not negligible, for at least two samples, got {positive}: give "
+            "others a weight, too."
         )
 
 

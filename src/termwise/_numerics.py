@@ -115,6 +115,7 @@ REESTIMATED_ALPHA_RANGE = 1e15  # factor around the mean squared column that a r
 
 EXACT_FIT_NOISE = 1e-14  # of |y|^2, added to the error of local ridge so that an exact fit still prunes terms
 EVIDENCE_NOISE = 1e-29  # of |y|^2, likewise for LROLS, whose updates divide by the noise variance
+LARGEST_PENALTY = 1e15  # of the squared norm of a term: with a larger one its weight is zero but for rounding
 PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties the dual form loses digits
 GAMMA_RATIO_MIN = (
     1e-10  # of the largest gamma, Hagiwara 2011: smaller components oscillate strongly between the samples

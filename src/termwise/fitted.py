@@ -95,6 +95,7 @@ class Candidates:
     n_features: int
     input_names: NDArray[Any] | None = None
     labels: Labels | None = None
+    dtype: Any = np.float64  # precision of the data, in which `coef_` is given
 
 
 @dataclass(frozen=True)

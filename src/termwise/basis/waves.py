@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from termwise._checks import check_choice, check_number
-from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
+from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, InputStatistics, check_positive, clip, input_ranges
 from termwise.basis.expressions import dot, evaluate, logistic, variable, z
 
 TURNS = (z - variable("origins")) / variable("periods")
@@ -171,10 +171,10 @@ class LogisticBasis(Basis):
         check_number("scale", self.scale, above=0, remedy="1 suits most data, larger is steeper")
         check_choice("extrapolation", self.extrapolation, BOUNDED_EXTRAPOLATIONS)
         rng = check_random_state(self.random_state)
-        spread = X.std(axis=0, dtype=np.float64)
-        spread[spread == 0] = 1.0
+        seen = InputStatistics.from_samples(X)
+        spread = np.where(seen.deviations > 0, seen.deviations, 1.0)
         self.directions_ = self.scale * rng.normal(size=(self.n_units, X.shape[1])) / spread
-        anchors = X[rng.randint(len(X), size=self.n_units)]
+        anchors = X[seen.rows[rng.randint(len(seen.rows), size=self.n_units)]]
         self.offsets_ = np.einsum("ij,ij->i", self.directions_, anchors)
         self.units_, self.ranges_ = np.arange(self.n_units), input_ranges(X)
 

@@ -242,7 +242,7 @@ def to_json(value: Any, indent: str = "") -> str:
 def checksum(document: dict[str, Any]) -> str:
     """Return the SHA-256 of a document without its checksum, in the one form that does not depend on its layout."""
     rest = {key: value for key, value in document.items() if key != "checksum"}
-    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 

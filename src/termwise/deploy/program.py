@@ -365,7 +365,7 @@ def read_steps(data: Any, place: str, sizes: Sizes) -> tuple[ProgramStep, ...]:
     for i, one in enumerate(read(list, data, place, sizes)):
         at = f"{place}[{i}]"
         kind = one.get("step") if isinstance(one, dict) else one
-        if not isinstance(kind, str) or kind not in STEPS:
+        if not isinstance(one, dict) or not isinstance(kind, str) or kind not in STEPS:
             raise invalid(at, f"a step that is one of {', '.join(STEPS)}", kind)
         rest = {name: value for name, value in one.items() if name != "step"}
         steps.append(STEPS[kind].from_plain(rest, at, {"inputs": n_inputs}))

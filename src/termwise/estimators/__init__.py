@@ -156,7 +156,7 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
     def _set_terms(self, terms: FittedTerms, **attributes: Any) -> Self:
         """Set the fitted attributes that depend on the chosen terms."""
         weights = terms.weights
-        coef = np.zeros((weights.shape[1], terms.candidates.n_candidates))
+        coef = np.zeros((weights.shape[1], terms.candidates.n_candidates), dtype=terms.candidates.dtype)
         coef[:, terms.chosen] = to_host(weights).T
         self.fitted_terms_, self.basis_ = terms, terms.candidates.basis
         self.support_, self.n_terms_ = from_host(terms.chosen, weights), len(terms.chosen)

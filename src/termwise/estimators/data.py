@@ -25,6 +25,7 @@ from termwise._arrays import (
     evenly,
     from_host,
     is_foreign,
+    precision,
     put_at,
     rows_of,
     to_host,
@@ -296,7 +297,8 @@ def design_data(G: Any, basis: Any, data: Data) -> DesignData:
     if len(rows) < len(weights):
         G, Y, weights = at(G, rows) if is_foreign(G) else G[rows], at(Y, rows), weights[rows]
     names, one_output = data.input_names, data.y.ndim == 1
-    candidates = Candidates(basis, G.shape[1], one_output, data.n_features, names, data.labels)
+    dtype = precision(G.dtype)
+    candidates = Candidates(basis, G.shape[1], one_output, data.n_features, names, data.labels, dtype)
     return DesignData(candidates, G, Y, weights, data, whole)
 
 

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
-from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE
+from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE, LARGEST_PENALTY
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
@@ -82,15 +82,16 @@ class Terms:
         noise = max(cost / (q * self.n), np.finfo(np.float64).tiny)
         return -0.5 * q * float(self.n * (1 + np.log(2 * np.pi * noise)) + np.sum(np.log1p(self.s / self.alphas)))
 
-    def update(self, reselect: bool, min_norm: float) -> Terms:
-        """Return the terms after one update: those with diverging penalties are removed, the others get new ones.
+    def update(self, prune: bool, reselect: bool, min_norm: float) -> Terms:
+        """Return the terms after one update: with `prune` those with diverging penalties are removed.
 
         If terms are removed or their order changes, the columns are orthogonalised again.
         """
         q, noise = self.U.shape[1], self.noise
-        kept = np.flatnonzero(self.uu > q * noise)
-        s, uu, total = self.s[kept], self.uu[kept], self.s[kept] + self.alphas[kept]
-        alphas = (s / total) * noise * q / (s * uu / total**2)
+        kept = np.flatnonzero(self.uu > q * noise) if prune else np.arange(len(self.index))
+        s, total = self.s[kept], self.s[kept] + self.alphas[kept]
+        uu = np.maximum(self.uu[kept], noise * q / LARGEST_PENALTY)  # of a term that is kept though it explains nothing
+        alphas = np.minimum((s / total) * noise * q / (s * uu / total**2), LARGEST_PENALTY * s)
         if reselect:
             order = greedy_order(self.R[:, kept], self.U, alphas, min_norm)
             kept, alphas = kept[order], alphas[order]
@@ -101,12 +102,14 @@ class Terms:
         rest = self.rest + float(np.sum((self.U - Q @ U) ** 2))
         return Terms(self.index[kept], alphas, R, U, rest, self.n)
 
-    def converged(self, before: Terms, tol: float) -> bool:
-        """Whether the terms are the same as before, all are kept, and at most tol of log evidence can be gained."""
+    def converged(self, before: Terms, prune: bool, tol: float) -> bool:
+        """Whether the terms are the same as before, none diverges, and at most tol of log evidence can be gained."""
         q, noise = self.U.shape[1], self.noise
-        if not np.array_equal(self.index, before.index) or np.any(self.uu <= q * noise):
+        diverges = (self.uu <= q * noise) & (self.alphas < LARGEST_PENALTY / 2 * self.s)
+        if not np.array_equal(self.index, before.index) or np.any(self.uu <= q * noise if prune else diverges):
             return False
-        rho = self.uu / (q * noise * (1 + self.s / self.alphas))
+        used = self.uu > q * noise
+        rho = self.uu[used] / (q * noise * (1 + self.s[used] / self.alphas[used]))
         return bool(0.5 * q * np.sum(rho - 1 - np.log(rho)) <= tol)
 
 
@@ -152,7 +155,7 @@ def update_to_convergence(
     """Update the penalties to convergence; return the terms, the log evidence after each update and why it stopped."""
     evidence, reason = [terms.evidence], "" if max_iter else "max_iter=0 reached"
     while not reason:
-        before, terms = terms, terms.update(model.reselect, model.min_norm)
+        before, terms = terms, terms.update(model.prune, model.reselect, model.min_norm)
         evidence.append(terms.evidence)
         if model.verbose:
             size, noise = len(terms.index), terms.noise
@@ -161,7 +164,7 @@ def update_to_convergence(
             reason = STOPPED
         elif not len(terms.index):
             reason = "no term is left: none rises above the noise"
-        elif terms.converged(before, model.tol):
+        elif terms.converged(before, model.prune, model.tol):
             reason = "the penalties have converged"
         elif len(evidence) > max_iter:
             reason = f"max_iter={max_iter} reached"
@@ -173,7 +176,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
 
     Terms are selected by the largest decrease of the regularised cost until all remaining candidates are linear
     combinations of them. Each weight of the orthogonalised terms has its own penalty; the penalties start from a common
-    value and are updated to convergence. Terms whose penalty diverges are removed.
+    value and are updated to convergence. Terms whose penalty diverges are removed, unless `prune` is False.
 
     Parameters
     ----------
@@ -192,6 +195,9 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
     reselect : bool, default=False
         Whether to repeat the selection among the remaining terms after each update, each with its own penalty, as in
         Chen 2006. False keeps their order.
+    prune : bool, default=True
+        Whether terms whose penalty diverges are removed at once. False keeps them, with weights near zero, as
+        Hagiwara 2011 does.
     max_terms : int or None, default=None
         Maximum number of terms to start from; None: as many as the data can determine.
     fit_intercept : bool, default=True
@@ -283,6 +289,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         fit_intercept: bool = True,
         verbose: int = 0,
         selection_cv: Any = None,
+        prune: bool = True,
         max_updates: int | str = "deprecated",
     ) -> None:
         self.basis = basis
@@ -295,6 +302,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         self.fit_intercept = fit_intercept
         self.verbose = verbose
         self.selection_cv = selection_cv
+        self.prune = prune
         self.max_updates = max_updates
 
     @with_callbacks
@@ -319,6 +327,7 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         check_number("max_iter", max_iter, low=0, integer=True, remedy="0 keeps all terms at alpha")
         check_number("tol", self.tol, low=0, remedy="1e-3 leaves a thousandth of log evidence to gain")
         check_bool("reselect", self.reselect, remedy="True chooses among the terms again after each update")
+        check_bool("prune", self.prune, remedy="False keeps terms whose penalty diverges")
         check_number("verbose", self.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every update")
         parameters = {name: getattr(self, name) for name in ("alpha", "max_terms", "fit_intercept", "min_norm")}
         settings = Settings(rule="cost", penalty="orthogonal", **parameters)

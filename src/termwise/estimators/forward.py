@@ -45,6 +45,7 @@ from termwise.estimators.glm import (
     truncate_glm_path,
 )
 from termwise.execution import select_terms, select_terms_on_cluster
+from termwise.execution.cluster import TIMEOUT
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import measure, solve_orthogonal
@@ -239,7 +240,7 @@ def select_on_cluster(
             f"refit_alpha must be None for Dask data, got {estimator.refit_alpha!r}: it would need the rows of the "
             "chosen terms; leave it out, or fit BasisRidge to transform(X).compute() afterwards."
         )
-    chunks, fresh = split_chunks(X, y, sample_weight), clone(estimator)
+    chunks, fresh = split_chunks(X, y, sample_weight, settings.timeout), clone(estimator)
     validate_data(fresh, without_rows(X), skip_check_array=True, reset=True)
     labels, read_targets = None, check_targets
     if classify:
@@ -350,6 +351,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         `selection_frequency_`, at the cost of one more fit per fold. 10 is a good number; samples are then shuffled
         with a fixed seed, those with equal inputs in the same fold. A splitter or an iterable of (train, test) indices
         as in scikit-learn's `cv` must leave out each sample once at most.
+    timeout : float or None, default=600
+        Of Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
 
     Attributes
     ----------
@@ -496,6 +499,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         hierarchy: bool = False,
         verbose: int = 0,
         selection_cv: Any = None,
+        timeout: float | None = TIMEOUT,
     ) -> None:
         self.basis = basis
         self.loss = loss
@@ -520,6 +524,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         self.hierarchy = hierarchy
         self.verbose = verbose
         self.selection_cv = selection_cv
+        self.timeout = timeout
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -659,6 +664,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         10 is a good number; samples are then shuffled with a fixed seed, stratified by class, those with equal inputs
         in the same fold. A splitter or an iterable of (train, test) indices
         as in scikit-learn's `cv` must leave out each sample once at most.
+    timeout : float or None, default=600
+        Of Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
 
     Attributes
     ----------
@@ -713,6 +720,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         hierarchy: bool = False,
         verbose: int = 0,
         selection_cv: Any = None,
+        timeout: float | None = TIMEOUT,
     ) -> None:
         self.basis = basis
         self.loss = loss
@@ -737,6 +745,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         self.hierarchy = hierarchy
         self.verbose = verbose
         self.selection_cv = selection_cv
+        self.timeout = timeout
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

@@ -21,10 +21,10 @@ from termwise.estimators.data import Data, DesignData, fit_design, path_problem,
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
-from termwise.linalg.criteria import excess
+from termwise.linalg.criteria import excess, squares_and_errors
 from termwise.linalg.filtered_signal import MAX_STORED, FilteredSignal, Prefilter, singular_vectors
 from termwise.linalg.least_squares import WeightedRows, measure, pose, solve_penalised
-from termwise.linalg.two_stage import leave_one_out_scores
+from termwise.linalg.two_stage import leave_one_out_scores, scores_by_output
 from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
 
@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 
 WIDTH_FACTORS = 2.0 ** np.arange(-2, 2.6, 0.5)  # widths to try, relative to the median distance between samples
 WIDTH_ROWS = 2000  # samples the width is chosen on
+WIDTH_LABELS, WIDTH_ROWS_MIN = 20_000, 500  # of many classes fewer, to label at most so many, but not fewer than this
 MAX_CENTERS = 1000  # of more samples, a subset spread over the data
 MAX_LAMBDA_2 = 1.0  # upper end of the swarm's search; leave-one-out does not depend on it
 MAX_VELOCITY = 0.5  # of a particle, as a share of the search space
@@ -253,8 +254,8 @@ def check_prefilter(model: PrefilterClassifier) -> Settings:
 
 def choose_width(model: PrefilterClassifier, data: Data, after_step: Callable[[], bool]) -> RadialBasis:
     """Return the Gaussians whose width has the smallest leave-one-out error rate of stage one."""
-    used = data.used
-    some = used[evenly(len(used), WIDTH_ROWS)]
+    used, n_outputs = data.used, as_columns(data.y).shape[1]
+    some = used[evenly(len(used), max(WIDTH_ROWS_MIN, min(WIDTH_ROWS, WIDTH_LABELS // n_outputs)))]
     if is_foreign(data.X):
         X = as_float64(check_foreign("X", data.X, min_samples=2))
     else:
@@ -313,7 +314,7 @@ def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Float
         one = Prefilter(U, problem, j)
         found[j] = find_penalties(model, one)
         if 8 * U.shape[0] * U.shape[1] * Y.shape[1] > MAX_STORED:
-            one.store_active(found[j, 0])
+            one.release()
         filters.append(one)
     return FilteredSignal(filters, found[:, 0], found[:, 1], Y, problem.rows.sample_weight)
 
@@ -399,11 +400,10 @@ def equivalent_size(path: SelectionPath, stage: FilteredSignal, intercept: bool)
     rows = WeightedRows(stage.sample_weight, intercept)
     n, share = rows.n, rows.sample_weight / rows.n
     training = path.training()
-    scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[1:, ...]
-    xp = namespace(scores)
-    squares = xp.stack([xp.mean((stage.labels - scores[k, ...]) ** 2, axis=1) for k in range(scores.shape[0])])
-    best = squares[int(xp.argmin(squares @ share)), :]
-    difference, spread, rates = fetch(*excess(squares, best, share, n), stage.rates(scores))
+    every = scores_by_output(stage, rows, training.Z, training.Y, training.Y_mean)
+    squares, wrong = squares_and_errors((scores[1:, :] for scores in every), stage.labels)
+    best = squares[int(namespace(squares).argmin(squares @ share)), :]
+    difference, spread, rates = fetch(*excess(squares, best, share, n), as_float64(wrong) @ rows.sample_weight / n)
     rates = np.where(difference > spread + RATE_TIE, np.inf, rates)
     lowest = rates.min()
     limit = lowest + np.sqrt(lowest * (1 - lowest) / n) / 2
@@ -418,7 +418,7 @@ def truncate_second_stage(
     rows, Y_mean = problem.rows, problem.Y_mean
     solution = solve_penalised(problem, np.arange(k), np.zeros(k))
     root = (rows.sample_weight**0.5)[:, None]
-    scores = leave_one_out_scores(stage, rows, training.Z, training.Y, training.Y_mean)[k, ...]
+    scores = leave_one_out_scores(stage, rows, training.Z[:, :k], training.Y, training.Y_mean)
     fitted = Y_mean + problem.G @ solution.weights / root
     sse = to_host(rows.sample_weight @ (stage.labels - fitted) ** 2)
     solution = replace(solution, loo=(stage.labels - scores) * root, sse=sse)

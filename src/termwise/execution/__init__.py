@@ -26,6 +26,7 @@ from termwise._checks import (
 )
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
+from termwise.execution.cluster import TIMEOUT
 from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, split_chunks
 from termwise.execution.local import local_blocks
 from termwise.selection.engine import Callback, Settings, grow_path
@@ -55,6 +56,7 @@ def forward_path(
     sample_weight: ArrayLike | None = None,
     block_rows: int | None = None,
     callback: Callback | None = None,
+    timeout: float | None = TIMEOUT,
 ) -> SelectionPath:
     """Choose terms one by one.
 
@@ -110,6 +112,8 @@ def forward_path(
         Work on that many rows at a time; None: on all at once. Of Dask data the chunks are the blocks.
     callback : callable or None, default=None
         Called with the path after each term (its weights are there once it has ended); return True to stop.
+    timeout : float or None, default=600
+        Of Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
 
     Returns
     -------
@@ -150,6 +154,7 @@ def forward_path(
         criterion=criterion,
         patience=patience,
         max_seconds=max_seconds,
+        timeout=timeout,
         include=include,
         beta=beta,
         cv=cv,
@@ -160,7 +165,7 @@ def forward_path(
     )
     settings.check()
     if is_dask(G, y, sample_weight):
-        path = select_terms_on_cluster(split_chunks(G, y, sample_weight), ChunkReader(), settings, callback)
+        path = select_terms_on_cluster(split_chunks(G, y, sample_weight, timeout), ChunkReader(), settings, callback)
     else:
         design, Y, weights, one_output = _validated(G, y, sample_weight)
         path = select_terms(design, Y, weights, settings, one_output, callback)

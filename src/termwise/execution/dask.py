@@ -36,6 +36,7 @@ from termwise._checks import (
     is_dask,
     read_counts,
 )
+from termwise.execution.cluster import TIMEOUT, Cluster, current_cluster
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.gram import GramCost
 from termwise.selection.path import CondensedRows
@@ -43,19 +44,6 @@ from termwise.selection.path import CondensedRows
 FAN_IN = 16  # results added up by one task
 LARGE_ARGUMENTS = 1 << 16  # bytes from which arguments get a task of their own, rather than a copy in every block's
 RESULT = attrgetter("result")  # of blocks: it may travel, without the blocks, which should not
-START_CLUSTER = "from dask.distributed import Client; client = Client()"
-
-
-def cluster() -> Any:
-    """Return the client of the cluster in use."""
-    distributed = import_optional("distributed", "dask", "Dask data")
-    try:
-        return distributed.get_client()
-    except ValueError:
-        raise ValueError(
-            "X must not be a Dask collection without a cluster to work on, got no client: start one by "
-            f"`{START_CLUSTER}`, or give X.compute() if it fits into memory."
-        ) from None
 
 
 # -- chunks of rows ----------------------------------------------------------------------------------------------------
@@ -68,21 +56,27 @@ class Chunks:
     X: Sequence[Any]
     y: Sequence[Any]
     weights: Sequence[Any]
+    timeout: float | None = TIMEOUT
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster in use."""
+        return current_cluster(self.timeout)
 
     def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Compute `function(X, y, weights, *args)` of every chunk on the cluster; returns futures."""
         dask = import_optional("dask", "dask", "Dask data")
         task, shared = dask.delayed(function, pure=False), [dask.delayed(arg, traverse=False) for arg in args]
         rows = zip(self.X, self.y, self.weights, strict=True)
-        return cluster().compute([task(*row, *shared) for row in rows])
+        return self.cluster.client.compute([task(*row, *shared) for row in rows])
 
     def gather(self, name: str, function: Callable[[Any], Any]) -> list[Any]:
         """Compute a function of the inputs, targets or weights of every chunk on the cluster, and fetch the values."""
         task = import_optional("dask", "dask", "Dask data").delayed(function, pure=False)
-        return cluster().gather(cluster().compute([task(part) for part in getattr(self, name)]))
+        return self.cluster.gather(self.cluster.client.compute([task(part) for part in getattr(self, name)]))
 
 
-def split_chunks(X: Any, y: Any, sample_weight: Any) -> Chunks:
+def split_chunks(X: Any, y: Any, sample_weight: Any, timeout: float | None = TIMEOUT) -> Chunks:
     """Split the data into the chunks of rows that X has; X must be a Dask array or data frame."""
     if not is_dask(X) or getattr(X, "ndim", 0) != 2:
         raise TypeError(
@@ -92,7 +86,7 @@ def split_chunks(X: Any, y: Any, sample_weight: Any) -> Chunks:
         )
     chunks, sizes = row_chunks(X)
     if sizes is None and not all(part is None or is_dask(part) for part in (y, sample_weight)):
-        sizes = tuple(Chunks(chunks, [], []).gather("X", n_rows))
+        sizes = tuple(Chunks(chunks, [], [], timeout).gather("X", n_rows))
     total, parts = sum(sizes or ()), list[Any]()
     if sample_weight is not None and not is_dask(sample_weight):
         sample_weight = read_counts(sample_weight, total)
@@ -114,7 +108,7 @@ def split_chunks(X: Any, y: Any, sample_weight: Any) -> Chunks:
                     f"for {len(chunks)}: take both from one data frame, or use to_dask_array(lengths=True)."
                 )
             parts.append(found)
-    return Chunks(chunks, *parts)
+    return Chunks(chunks, parts[0], parts[1], timeout)
 
 
 def n_rows(X: Any) -> int:
@@ -135,7 +129,7 @@ def row_chunks(X: Any) -> tuple[list[Any], tuple[int, ...] | None]:
 def sample_rows(chunks: Chunks, max_rows: int) -> tuple[Any, Any]:
     """Fetch about `max_rows` rows of X and y with positive weight, evenly spaced within every chunk."""
     each = -(-max_rows // len(chunks.X))
-    found = cluster().gather(chunks.map(_spaced_rows, each))
+    found = chunks.cluster.gather(chunks.map(_spaced_rows, each))
     Xs, ys = zip(*([pair for pair in found if n_rows(pair[0])] or found[:1]), strict=True)
     if hasattr(Xs[0], "iloc"):
         return import_optional("pandas", "dask", "a data frame").concat(Xs), np.concatenate(ys)
@@ -270,8 +264,9 @@ class DaskBlocks(Executor):
     gram_cost = GramCost(31, 2.0)  # which also saves reductions
 
     def __init__(self, chunks: Chunks, reader: ChunkReader) -> None:
-        self.client, blocks = cluster(), chunks.map(read_block, reader)
-        summaries: list[ChunkSummary] = self.client.gather(self.client.map(RESULT, blocks, pure=False))
+        self.cluster, blocks = chunks.cluster, chunks.map(read_block, reader)
+        self.client = self.cluster.client
+        summaries: list[ChunkSummary] = self.cluster.gather(self.client.map(RESULT, blocks, pure=False))
         check_array(np.broadcast_to(0.0, (sum(chunk.given for chunk in summaries), 1)), ensure_min_samples=2)
         weights = np.array([chunk.weight for chunk in summaries])
         check_some(weights)
@@ -282,7 +277,8 @@ class DaskBlocks(Executor):
         self.n_candidates, self.n_outputs, self.one_output = first.p, first.q, first.one_output
         self.dtype = min((summaries[i].dtype for i in filled), key=lambda dtype: dtype.itemsize)
         blocks = [blocks[i] for i in filled]
-        places, threads = self.client.who_has(blocks), self.client.nthreads()
+        places = self.cluster.ask(lambda client: client.who_has(blocks))
+        threads = self.cluster.ask(lambda client: client.nthreads())
         there: dict[str | None, list[int]] = {}  # blocks by the worker they are on
         for i, block in enumerate(blocks):
             there.setdefault(next(iter(places.get(block.key, ())), None), []).append(i)
@@ -296,17 +292,17 @@ class DaskBlocks(Executor):
 
     def map(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> list[Any]:
         """Call the function on all blocks and fetch all results."""
-        found = self.client.gather(self._results(function, list, parts, args))
+        found = self.cluster.gather(self._results(function, list, parts, args))
         results = [result for part in found for result in part]
         return [results[i] for i in np.argsort([i for share in self.members for i in share])]
 
     def reduce(self, function: Callable[..., Any], *args: Any, parts: Iterable[Any] | None = None) -> Any:
         """Call the function on all blocks and fetch the sum of the results, by a tree of tasks."""
-        results = self._results(function, add_up, parts, args)
+        results = tasks = self._results(function, add_up, parts, args)
         while len(results) > 1:
             groups = [results[i : i + FAN_IN] for i in range(0, len(results), FAN_IN)]
             results = [self.client.submit(add_up, group, pure=False) for group in groups]
-        return results[0].result()
+        return self.cluster.gather(results, tasks)[0]
 
     def model_rows(self) -> CondensedRows:
         """Return as few rows as the model and the targets have columns, with the same products."""

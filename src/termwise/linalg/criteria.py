@@ -12,12 +12,12 @@ A model that has used up its degrees of freedom (dof >= n) gets an infinite esti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from termwise._arrays import Array, at_least, is_foreign, namespace, put
+from termwise._arrays import Array, as_float64, at_least, is_foreign, namespace, put
 from termwise._numerics import SCORE_ZERO
 
 Numbers = Any  # floats or arrays that broadcast against each other
@@ -50,6 +50,23 @@ def misclassified(scores: Array, Y: Array) -> Array:
         return ((scores >= -SCORE_ZERO) != (Y > 0))[..., 0]
     xp = namespace(scores)
     return xp.argmax(scores, axis=-1) != xp.argmax(Y, axis=-1)
+
+
+def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, Array]:
+    """Mean squared errors over the outputs, and whether the class is wrong, from scores (k, n) of one output each.
+
+    Of many classes, the scores of all sizes would not fit into memory together.
+    """
+    squares: Any = 0.0
+    largest: Any = None  # score so far, and its class
+    found: Any = None
+    for j, one in enumerate(scores):
+        squares = squares + (labels[:, j] - one) ** 2 / labels.shape[1]
+        if labels.shape[1] == 1:
+            return squares, misclassified(one[..., None], labels)
+        found = one * 0 if largest is None else put(found, one > largest, j)  # of equal scores the first
+        largest = one if largest is None else namespace(one).maximum(largest, one)
+    return squares, found != as_float64(namespace(labels).argmax(labels, axis=1))
 
 
 def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:

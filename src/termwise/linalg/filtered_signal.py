@@ -99,19 +99,20 @@ class Prefilter:
         self.g, self.size, self.sign = g[order], np.abs(g[order]), np.sign(g[order])  # on the host, which chooses t
         self.lower = np.append(self.size[1:], 0.0)  # lower ends of the intervals, |g_m+1|
         self.U, self.root, self.order = U, root, order
-        self.V = self.all_directions()
+        self.V: Array | None = None
+        self.V = self.directions(len(g))
         self.mean = float(problem.Y_mean[output])
         self.y = namespace(U).sign(problem.Y[:, output] / root + self.mean)
         self.h0 = rows.intercept / self.n
         self._valid: dict[int, bool] = {}  # results of `sign_condition_holds`
 
-    def all_directions(self) -> Array:
-        """Singular vectors in the order of `|g|`, (n, r), with the rows of single samples."""
-        return at(self.U, self.order, axis=1) / self.root[:, None]
+    def directions(self, m: int) -> Array:
+        """Return the first m singular vectors in the order of `|g|`, (n, m), with the rows of single samples."""
+        return at(self.U, self.order[:m], axis=1) / self.root[:, None] if self.V is None else self.V[:, :m]
 
-    def store_active(self, t: float) -> None:
-        """Store active directions only, which is enough after the search for t."""
-        self.V = copied(self.V[:, : self.active(t)])
+    def release(self) -> None:
+        """Store the directions no longer, which are computed from those of all outputs when they are needed."""
+        self.V = None
 
     # -- at one t ------------------------------------------------------------------------------------------------------
 
@@ -122,11 +123,11 @@ class Prefilter:
     def signal(self, t: float) -> Array:
         """`y_pre` with `lambda_2 = 0`, Hong (11)."""
         m = self.active(t)
-        return self.mean + self.V[:, :m] @ from_host(self.g[:m] - t * self.sign[:m], self.V)
+        return self.mean + self.directions(m) @ from_host(self.g[:m] - t * self.sign[:m], self.U)
 
     def leverage(self, t: float) -> Array:
         """h, of a single repeat."""
-        return self.single * (self.h0 + row_squares(self.V[:, : self.active(t)]))
+        return self.single * (self.h0 + row_squares(self.directions(self.active(t))))
 
     def rate(self, t: float) -> float:
         """J: share of leave-one-out errors, Hong (24) with (37); a sample with leverage 1 is an error."""
@@ -142,10 +143,9 @@ class Prefilter:
 
     def violations(self, t: float, lambda_2: float = 0.0) -> float:
         """Share of the samples for which Hong (34) fails."""
-        xp, m, removed = namespace(self.V), self.active(t), self.single * self.residual(t, lambda_2)
-        g, sign = send(self.V, self.g, self.sign[:m])
-        V = self.V if self.V.shape[1] == len(self.g) else self.all_directions()
-        without = g - V * removed[:, None]
+        xp, m, removed = namespace(self.U), self.active(t), self.single * self.residual(t, lambda_2)
+        g, sign = send(self.U, self.g, self.sign[:m])
+        without = g - self.directions(len(self.g)) * removed[:, None]
         fails = xp.any(without[:, :m] * sign <= t, axis=1) | xp.any(xp.abs(without[:, m:]) > t, axis=1)
         return float(as_float64(fails) @ self.sample_weight) / self.n
 
@@ -184,15 +184,15 @@ class Prefilter:
 
     def sweep(self) -> tuple[Array, Array, Array, Array]:
         """Return J, the ends and m of every segment, in descending order of t, by chunks of intervals."""
-        xp, n = namespace(self.V), self.V.shape[0]
-        step = max(1, (DEVICE_CHUNK if is_foreign(self.V) else CHUNK) // n)
-        fit, slope = self.y * (self.mean + SCORE_ZERO), zeros((n,), self.V)
+        directions, n = self.directions(len(self.g)), self.U.shape[0]
+        xp, step = namespace(self.U), max(1, (DEVICE_CHUNK if is_foreign(self.U) else CHUNK) // n)
+        fit, slope = self.y * (self.mean + SCORE_ZERO), zeros((n,), self.U)
         h = slope + self.h0
         parts = []
         for first in range(0, len(self.g), step):  # an interval is a row, a sample a column
             part = slice(first, min(first + step, len(self.g)))
-            g, sign, low, high = send(self.V, self.g[part], self.sign[part], self.lower[part], self.size[part])
-            V = self.V[:, part].T
+            g, sign, low, high = send(self.U, self.g[part], self.sign[part], self.lower[part], self.size[part])
+            V = directions[:, part].T
             yV = V * self.y
             fits = running_sums(yV * g[:, None], axis=0) + fit
             slopes = running_sums(yV * sign[:, None], axis=0) + slope
@@ -271,7 +271,7 @@ class FilteredSignal:
     def change(self, j: int) -> Change:
         """Decrease of output j of the signal when a sample is left out, along its active singular vectors."""
         one, t, lambda_2 = self.filters[j], float(self.t[j]), float(self.lambda_2[j])
-        V = one.V[:, : one.active(t)]
+        V = one.directions(one.active(t))
         removed = one.single * one.residual(t, lambda_2) / (1 + lambda_2)
         return Change(removed * one.h0, V, V * removed[:, None])
 
@@ -290,7 +290,8 @@ class FilteredSignal:
         reduced.filters = []
         for one, t in zip(self.filters, self.t.tolist(), strict=True):
             m, active = one.active(t), copy.copy(one)
-            active.V, active.g, active.size, active.sign = copied(one.V[:, :m]), one.g[:m], one.size[:m], one.sign[:m]
-            active.U, active.order = active.V, np.arange(m)
+            active.g, active.size, active.sign, active.order = one.g[:m], one.size[:m], one.sign[:m], one.order[:m]
+            if one.V is not None:  # else the directions of all outputs are kept, once
+                active.U = active.V = copied(one.V[:, :m])
             reduced.filters.append(active)
         return reduced

@@ -29,6 +29,9 @@ MAX_HALVINGS = 30
 MAX_RESCALINGS = 10
 CG_TOLERANCE = 0.1  # of the gradient that conjugate gradients leave, at most; less near the optimum
 MAX_CG_STEPS = 100
+# Outputs whose coupling leave-one-out and covariances take into account, in time and memory that grow as the square of
+# their number. Of more classes most probabilities are small, and the products of two of them negligible.
+MAX_COUPLED = 30
 
 
 @dataclass(frozen=True)
@@ -154,32 +157,32 @@ def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
     exactly Orr (5.1) for the squared loss. Leave-one-out leaves out one repeat, as everywhere. Samples with leverage 1
     are predicted by `null`, the model without terms.
     """
-    if loss.coupled:
+    if loss.coupled and fit.eta.shape[1] <= MAX_COUPLED:
         return multinomial_loo(loss, V, Q, samples, fit, null)
-    assert fit.H is not None
+    every = hessians(loss, V, Q, samples, fit.eta) if fit.H is None else fit.H
     single = np.minimum(samples.sample_weight, 1.0)
     curvature, gradient = loss.curvature(samples.Y, fit.eta), loss.gradient(samples.Y, fit.eta)
     left_out, dof = np.empty_like(fit.eta), 0.0
-    for j, H in enumerate(fit.H):
+    for j, H in enumerate(every):
         leverage = np.einsum("mn,mn->n", regularised_inverse(H) @ V, V)
         gap = 1 - single * curvature[:, j] * leverage
         saturated = gap <= LEVERAGE_GAP_MIN
         change = single * leverage * gradient[:, j] / np.where(saturated, 1.0, gap)
         left_out[:, j] = np.where(saturated, null[:, j], fit.eta[:, j] + change)
         dof += float(samples.sample_weight @ (curvature[:, j] * leverage))
-    return left_out, dof / len(fit.H)
+    return left_out, dof / len(every)
 
 
 def covariances(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit) -> Floats:
     """Covariance of the coefficients of each output for dispersion one, `H^-1 (H - Q) H^-1`, (q, m, m)."""
-    if loss.coupled:
+    if loss.coupled and fit.eta.shape[1] <= MAX_COUPLED:
         H = multinomial_hessian(V, Q, samples, fit.eta)
         q, m = H.shape[:2]
         inverse = regularised_inverse(H.reshape(q * m, q * m))
         whole = (inverse - inverse @ np.kron(np.eye(q), Q) @ inverse).reshape(q, m, q, m)
         return np.stack([whole[j, :, j, :] for j in range(q)])
-    assert fit.H is not None
-    inverses = np.stack([regularised_inverse(h) for h in fit.H])
+    every = hessians(loss, V, Q, samples, fit.eta) if fit.H is None else fit.H
+    inverses = np.stack([regularised_inverse(h) for h in every])
     return inverses - inverses @ Q @ inverses
 
 

@@ -7,9 +7,10 @@ repeats both stages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from termwise._arrays import Array, empty, namespace, put, row_products, running_sums, zeros
+from termwise._arrays import Array, namespace, put, row_products, running_sums, zeros
 from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.linalg.least_squares import WeightedRows
 
@@ -41,8 +42,8 @@ class Stage(Protocol):
         """Change of output j of the signal when a sample is left out."""
 
 
-def leave_one_out_scores(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mean: Array) -> Array:
-    """Leave-one-out predictions by both stages with the first 0 to k terms of a path, (k + 1, n, q).
+def scores_by_output(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mean: Array) -> Iterator[Array]:
+    """Leave-one-out predictions by both stages with the first 0 to k terms of a path, (k + 1, n) for each output.
 
     Terms and penalties of the first stage are held fixed. Stage two projects the signal on its orthogonal columns Z;
     Y is the centred signal, rows of both scaled. Without sample i the signal is `d = shift_i + U A_i` less, and with p
@@ -57,12 +58,16 @@ def leave_one_out_scores(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y
     unscaled = Z / root
     p = single * (rows.intercept / rows.n + running_sums(unscaled**2, axis=1))
     exact = 1 - p <= LEVERAGE_GAP_MIN
-    gap = put(1 - p, exact, 1.0)
-    signal, scores = stage.signal, empty((Z.shape[1], *Y.shape), Z)
+    gap, signal = put(1 - p, exact, 1.0), stage.signal
     for j, mean in enumerate(Y_mean.tolist()):
         change = stage.change(j)
         moved = change.shift[:, None] + running_sums(unscaled * (change.A @ ((change.U * root).T @ Z)), axis=1)
         f = mean + running_sums(unscaled * (Z.T @ Y[:, j]), axis=1)
         without = (f - moved - p * (signal[:, j] - change.own)[:, None]) / gap
-        scores[:, :, j] = put(without, exact, mean).T
-    return scores
+        yield put(without, exact, mean).T
+
+
+def leave_one_out_scores(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mean: Array) -> Array:
+    """Leave-one-out predictions by both stages with all terms of a path, (n, q)."""
+    found = [scores[-1, :] for scores in scores_by_output(stage, rows, Z, Y, Y_mean)]
+    return namespace(Z).stack(found, axis=1)

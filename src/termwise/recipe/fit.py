@@ -73,7 +73,7 @@ def cut_least_squares(
     if isinstance(stage, ReferenceTarget):
         solution, intercept = stage.solution(solution, problem, path.terms[:k], alpha)
     elif stage is not None:
-        scores = leave_one_out_scores(stage, rows, data.Z, data.Y, data.Y_mean)[k]
+        scores = leave_one_out_scores(stage, rows, data.Z[:, :k], data.Y, data.Y_mean)
         solution = through_first_stage(stage, solution, problem, scores)
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
     terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)

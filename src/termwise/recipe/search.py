@@ -254,7 +254,8 @@ def try_first(search: Search, options: RecipeOptions, targets: list[str], length
         targets = [target for target in targets if target != "data"]
     else:
         found = trials_of(others, plain)
-    enough = len(search.folds[0].X) >= search.settings.rough_rows
+    n, q = search.folds[0].Y.shape
+    enough = n >= search.settings.rough_rows and q <= search.settings.max_boosted_outputs
     references = [target for target in targets if target in REFERENCES]
     if enough and (rough or references) and search.favours_boosting(found):
         found += trials_of(rough, targets, found)

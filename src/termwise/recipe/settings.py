@@ -63,10 +63,9 @@ class RecipeSettings:
 
     # -- kinks and thresholds ------------------------------------------------------------------------------------------
     rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target,
+    max_boosted_outputs: int = 30  # and classes or outputs up to which it does: boosting grows trees for each,
     rough_error: float = 1.3  # if boosting has an error of at most this multiple of that of the best other model,
-    clearly_smooth: float = (
-        2.0  # and is not beyond this multiple in the first folds, which saves the time of the others
-    )
+    clearly_smooth: float = 2.0  # and not beyond this multiple in the first folds, which saves the time of the others
 
     # -- another model as the target -----------------------------------------------------------------------------------
     # Gradient boosting with fewer and smaller trees than scikit-learn's defaults: on thirteen tables of 260 to 1,000

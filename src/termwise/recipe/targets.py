@@ -335,7 +335,7 @@ class MemberFit:
             gap = rows.gap(np.einsum("ij,ij->i", Z, Z))
             removed = rows.single * leave_one_out(targets - signal, gap, targets - model.start).T
             return cls(Z, signal, [Change(g / rows.n, U, U * g[:, None]) for g in removed], None)
-        scores = leave_one_out_scores(ridge, rows, Z, root * (ridge.signal - model.start), model.start)[-1]
+        scores = leave_one_out_scores(ridge, rows, Z, root * (ridge.signal - model.start), model.start)
         changes = []
         for j in range(targets.shape[1]):
             first = ridge.change(j)

@@ -114,6 +114,7 @@ class Settings:
     min_norm: float = 0.0  # candidates with a residual squared norm of at most this are excluded
     refine: str | None = None
     constraints: Constraints | None = None
+    timeout: float | None = None  # of a Dask cluster
 
     def check(self) -> None:
         """Raise on the first invalid one."""
@@ -127,8 +128,9 @@ class Settings:
         for name in ("max_terms", "patience", "block_rows"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, integer=True, remedy="None sets no limit")
-        if self.max_seconds is not None:
-            check_number("max_seconds", self.max_seconds, above=0, remedy="None sets no limit")
+        for name in ("max_seconds", "timeout"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), above=0, remedy="None sets no limit")
         check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
         check_number("min_norm", self.min_norm, low=0, remedy="0 admits every linearly independent column")
         if isinstance(self.precompute, int) and not isinstance(self.precompute, bool):
