@@ -25,7 +25,8 @@ app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pre
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
-Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "latex", "json"])
+Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "pyomo", "latex", "json"])
+Precision = StrEnum("Precision", ["float64", "float32"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum(
@@ -359,6 +360,13 @@ def export(
     model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
     to: Annotated[Language | None, typer.Option("--to", "--format", help="Format; default: by the suffix.")] = None,
+    narrow: Annotated[bool, typer.Option("--narrow", help="Take only the inputs that the terms use.")] = False,
+    name: Annotated[
+        str | None, typer.Option(help="C: prefix of the names of functions; default: model.", show_default=False)
+    ] = None,
+    dtype: Annotated[
+        Precision | None, typer.Option(help="C, ONNX: precision; default: float64.", show_default=False)
+    ] = None,
     gradient: Annotated[bool, typer.Option("--gradient", help="C: write a function for the gradient too.")] = False,
     table: Annotated[
         str | None, typer.Option(help="SQL: name of the table; default: data.", show_default=False)
@@ -370,11 +378,13 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Write a model as ONNX, C, Python, SQL, SymPy, LaTeX or JSON.
+    """Write a model as ONNX, C, Python, SQL, SymPy, Pyomo, LaTeX or JSON.
+
+    Beside a file of C it writes a header with the same name, which declares the functions.
 
     Examples
     --------
-        termwise export model.json --to c -o model.c
+        termwise export model.json -o pump.c --name pump --dtype float32 --narrow
 
         termwise export model.json -o model.onnx
 
@@ -383,8 +393,9 @@ def export(
     from termwise.cli.commands import run_export
 
     given = {"gradient": gradient or None, "table": table, "keep": keep or None, "order_by": order_by or None}
-    options = {name: value for name, value in given.items() if value is not None}
-    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), **options)
+    given |= {"name": name, "dtype": None if dtype is None else str(dtype)}
+    options = {key: value for key, value in given.items() if value is not None}
+    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), narrow, **options)
 
 
 @command
