@@ -74,11 +74,8 @@ def read_ends(one: Input, given: Any) -> tuple[float, float]:
             )
         return (float(one.categories.index(given)),) * 2
     ends = [given, given] if isinstance(given, Real) else list(given) if hasattr(given, "__iter__") else []
-    if (
-        len(ends) != 2
-        or not all(isinstance(end, Real) and np.isfinite(float(end)) for end in ends)
-        or ends[0] > ends[1]
-    ):
+    numbers = len(ends) == 2 and all(isinstance(end, Real) and np.isfinite(float(end)) for end in ends)
+    if not numbers or ends[0] > ends[1]:
         raise ValueError(
             f"box must have two finite numbers low <= high for {one.name}, got {given!r}: one number is a fixed value."
         )

@@ -1,8 +1,8 @@
 """A model as one file of C99 that needs `<math.h>` alone: constant tables, no allocation, no state.
 
-While the text is assembled `$real` stands for the type of numbers, `$zero` and `$one` for constants of that type, `$exp`
-and so on for the functions of its precision, and `@x` for the table x of a step. The body of a loop or of a condition
-is written behind it on the same line; `function` puts it in braces.
+While the text is assembled `$real` stands for the type of numbers, `$zero` and `$one` for constants of that type,
+`$exp` and so on for the functions of its precision, and `@x` for the table x of a step. A short body of a loop or of a
+condition is written behind it on the same line; `function` puts it in braces.
 """
 
 from __future__ import annotations
@@ -247,10 +247,8 @@ def _concatenate(step: Concatenate, c: CNames, name: str) -> str:
         lines += [f"    for (int i = 0; i < {sizes[0]}; ++i) a0[i] = z[@columns_{p}[i]];"]
         for i, size in enumerate(sizes[1:]):
             lines += [f"    $real a{i + 1}[{size}];", f"    {c.name}_{name}_{p}_{i}(a{i}, a{i + 1});"]
-        lines += [
-            f"    for (int i = 0; i < {sizes[-1]}; ++i) all[{f'{start} + i' if start else 'i'}] = a{len(sizes) - 1}[i];",
-            "}",
-        ]
+        place = f"{start} + i" if start else "i"
+        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) all[{place}] = a{len(sizes) - 1}[i];", "}"]
         start += sizes[-1]
     lines += [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = all[@order[k]];"]
     columns = {f"columns_{p}": part.columns for p, part in enumerate(step.parts)}
@@ -287,18 +285,13 @@ def _input(program: Program, c: CNames) -> str:
     lines += [f"if ({allowed}!isfinite(value)) return j + 1;"] * (program.lags is None)
     if (schema.categories != VALUE).any():
         tables += c.array("codes", schema.categories)
-        lines += [
-            f"const int code = {c.name}_codes[i];",
-            "if (code >= 0) value = (value == ($real)code) ? $one : $zero;",
-        ]
-        lines += [f"if (code == {MISSING}) value = isnan(value) ? $one : $zero;"] * bool(
-            (schema.categories == MISSING).any()
-        )
-        levels = bool((schema.categories == LEVEL).any())  # missing values are the last one
+        missing, levels, others = (bool((schema.categories == code).any()) for code in (MISSING, LEVEL, OTHER))
+        lines += [f"const int code = {c.name}_codes[i];"]
+        lines += ["if (code >= 0) value = (value == ($real)code) ? $one : $zero;"]
+        lines += [f"if (code == {MISSING}) value = isnan(value) ? $one : $zero;"] * missing
+        # Missing values are the last level.
         lines += [f"if ((code == {LEVEL}) && isnan(value)) value = ($real){c.name}_counts[j];"] * levels
-        lines += [f"if (code == {OTHER}) value = (value == {c.number(UNSEEN)}) ? $one : $zero;"] * bool(
-            (schema.categories == OTHER).any()
-        )
+        lines += [f"if (code == {OTHER}) value = (value == {c.number(UNSEEN)}) ? $one : $zero;"] * others
     lines += ["z[i] = value;"]
     loop = [f"for (int i = 0; i < {len(schema.columns)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
     head = f"static int {c.name}_read(const $real *x, $real *z)"
@@ -320,10 +313,8 @@ def _outputs(program: Program, c: CNames) -> str:
         lines += ["    if (status != 0) return status;"]
         for i in range(split):
             lines += [f"    {arrays[i + 1]}", f"    {c.name}_step_{i + 1}(z{i}, z{i + 1});"]
-        lines += [
-            f"    for (int j = 0; j < {sizes[split]}; ++j) window[{index_of('row', sizes[split], 'j')}] = z{split}[j];",
-            "}",
-        ]
+        place = index_of("row", sizes[split], "j")
+        lines += [f"    for (int j = 0; j < {sizes[split]}; ++j) window[{place}] = z{split}[j];", "}"]
     for i in range(split, len(program.steps)):
         before = "window" if lags is not None and i == split else f"z{i}"
         lines += [arrays[i + 1], f"{c.name}_step_{i + 1}({before}, z{i + 1});"]
@@ -348,12 +339,9 @@ def _with_braces(line: str) -> list[str]:
     indent, text = line[: len(line) - len(line.lstrip())], line.lstrip()
     if not text.startswith(("for (", "if (")):
         return [line]
-    depth = end = 0
-    for end, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if char == ")" and depth == 0:
-            break
-    head, body = text[: end + 1], text[end + 1 :].strip()
+    depths = np.cumsum([(char == "(") - (char == ")") for char in text])
+    end = next(i for i, char in enumerate(text) if char == ")" and depths[i] == 0) + 1
+    head, body = text[:end], text[end:].strip()
     if body == "{":
         return [line]
     return [f"{indent}{head} {{", *(f"{indent}    {each}" for each in _with_braces(body)), f"{indent}}}"]

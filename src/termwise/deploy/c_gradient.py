@@ -116,9 +116,8 @@ def _branches(step: Concatenate, c: CNames, name: str) -> list[str]:
         lines += [f"    $real {kind}{i}[{size or 1}];" for i, size in enumerate(sizes) for kind in "ab"]
         lines += ["    (void)a0;", f"    for (int i = 0; i < {sizes[0]}; ++i) a0[i] = z[@columns_{p}[i]];"]
         lines += [f"    {one}(a{i}, a{i + 1});" for i, one in enumerate(names)]
-        lines += [
-            f"    for (int i = 0; i < {sizes[-1]}; ++i) b{len(names)}[i] = all[{f'{start} + i' if start else 'i'}];"
-        ]
+        place = f"{start} + i" if start else "i"
+        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) b{len(names)}[i] = all[{place}];"]
         lines += [f"    {one}_gradient(a{i}, b{i + 1}, b{i});" for i, one in reversed(list(enumerate(names)))]
         lines += [f"    for (int i = 0; i < {sizes[0]}; ++i) dz[@columns_{p}[i]] += b0[i];", "}"]
         start += sizes[-1]

@@ -9,14 +9,15 @@ from pathlib import Path
 from termwise.deploy.program import Program
 
 # Reserved words of C, from C99 to C23, and those of C++, in which the header can be included.
-KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const const_cast constexpr "
-    "continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend "
-    "goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected "
-    "public register reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct "
-    "switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned "
-    "using virtual void volatile wchar_t while xor xor_eq".split()
-)
+KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int long mutable namespace new noexcept not
+    not_eq nullptr operator or or_eq private protected public register reinterpret_cast restrict return
+    short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+"""
 HEADER_TITLE = "The interface of a model written by termwise, in C99."
 
 
@@ -24,7 +25,7 @@ def check_name(name: object) -> str:
     """Return the prefix of all names, or raise if it is no name of C."""
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII)):
         raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
-    if name in KEYWORDS:
+    if name in KEYWORDS.split():
         raise ValueError(f"name must not be a keyword of C or C++, got {name!r}: add a word, as in '{name}_model'.")
     return name
 

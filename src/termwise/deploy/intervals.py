@@ -7,7 +7,7 @@ than the rounding of the operation. Derivatives are accumulated backwards, from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ ROUNDING = 8 * np.finfo(np.float64).eps  # relative: more than the errors of ele
 class Interval(NamedTuple):
     """Lower and upper ends, one each or for every box."""
 
-    low: Floats
-    high: Floats
+    low: Any
+    high: Any
 
 
 def outward(low: Floats, high: Floats) -> Interval:
@@ -61,12 +61,7 @@ def multiply(u: Interval, v: Interval) -> Interval:
     else:
         a, b, c, d = u.low * v.low, u.low * v.high, u.high * v.low, u.high * v.high
         low, high = np.fmin(np.fmin(a, b), np.fmin(c, d)), np.fmax(np.fmax(a, b), np.fmax(c, d))
-    if np.isnan(low).any() or np.isnan(high).any():
-        low, high = (
-            np.nan_to_num(low, posinf=np.inf, neginf=-np.inf),
-            np.nan_to_num(high, posinf=np.inf, neginf=-np.inf),
-        )
-    return outward(low, high)
+    return outward(np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), 0.0, high))
 
 
 def divide(u: Interval, v: Interval) -> Interval:
@@ -252,6 +247,6 @@ class WeightedSum:
                     if slope is not None and argument.operation != "constant":
                         product = multiply(slopes[node], slope)
                         slopes[argument] = add(slopes[argument], product) if argument in slopes else product
-        found = [slopes.get(node, constant(0.0)) for node in self.variables]
-        lows, highs = (np.column_stack([np.broadcast_to(one[i], n_boxes) for one in found]) for i in (0, 1))
+        gradient = [slopes.get(node, constant(0.0)) for node in self.variables]
+        lows, highs = (np.column_stack([np.broadcast_to(one[i], n_boxes) for one in gradient]) for i in (0, 1))
         return Interval(lows, highs)

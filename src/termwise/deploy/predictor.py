@@ -468,10 +468,10 @@ class Predictor(Exports):
         check_number("tol", tol, above=0, below=1, remedy="1e-3 is a thousandth of the range of the predictions")
         check_number("max_boxes", max_boxes, low=1, integer=True, remedy="2000 takes seconds")
         check_bool("return_points", return_points, remedy="True returns inputs of extreme predictions too")
-        lower, upper, *points = BoxBounds(self._exported, box, tol, int(max_boxes)).find()
-        if self._program.linear.one_output:
-            lower, upper, points = float(lower[0]), float(upper[0]), [one[0] for one in points]
-        return (lower, upper, *points) if return_points else (lower, upper)
+        found = BoxBounds(self._exported, box, tol, int(max_boxes)).find()[: 4 if return_points else 2]
+        if not self._program.linear.one_output:
+            return found
+        return (float(found[0][0]), float(found[1][0]), *(points[0] for points in found[2:]))
 
     # -- changed copies ------------------------------------------------------------------------------------------------
 

@@ -95,22 +95,18 @@ def suggest(
     return table[taken]
 
 
-Axis = tuple[Any, ...] | tuple[float, float, bool]  # categories; or the ends, and whether numbers are whole
-
-
 def read_axes(inputs: tuple[Input, ...], bounds: Any, integer: Collection[str | int]) -> list[Any]:
-    """Return for each input its categories, or its ends and whether its values are whole numbers; or raise."""
+    """Return for each input a list of categories, or a tuple: its ends, and whether its values are whole numbers."""
     names = [one.name for one in inputs]
     if not isinstance(bounds, Mapping):
-        bounds = (
-            dict(zip(names, bounds, strict=False)) if hasattr(bounds, "__len__") and len(bounds) == len(names) else {}
-        )
+        complete = hasattr(bounds, "__len__") and len(bounds) == len(names)
+        bounds = dict(zip(names, bounds, strict=True)) if complete else {}
     whole = {names[i] if isinstance(i, Integral) and 0 <= i < len(names) else i for i in integer}
     numbers = [one.name for one in inputs if one.kind == "number"]
-    if not whole <= set(numbers):
+    others = sorted(str(name) for name in whole if name not in numbers)
+    if others:
         raise ValueError(
-            f"integer must name inputs that are numbers, got {listing(map(repr, sorted(map(str, whole - set(numbers)))))}"
-            f": they are {listing(numbers)}."
+            f"integer must name inputs that are numbers, got {listing(others)}: they are {listing(numbers)}."
         )
     if set(bounds) != set(names):
         raise ValueError(
@@ -121,31 +117,25 @@ def read_axes(inputs: tuple[Input, ...], bounds: Any, integer: Collection[str | 
 
 
 def read_axis(one: Input, given: Any, whole: bool) -> Any:
-    """Return the categories of an input, or its ends and whether its values are whole numbers."""
+    """Return a list of the categories of an input, or a tuple of its ends and whether its values are whole numbers."""
     values = list(given) if hasattr(given, "__iter__") and not isinstance(given, str) else []
     if one.categories is not None and values and all(value in one.categories for value in values):
-        return tuple(values)
+        return values
     pair = len(values) == 2 and all(isinstance(end, Real) and np.isfinite(float(end)) for end in values)
-    if (
-        one.kind != "number"
-        or not pair
-        or values[0] > values[1]
-        or (whole and np.floor(values[1]) < np.ceil(values[0]))
-    ):
-        kind = {"category": "categories of the fit", "number": "two finite numbers low <= high"}.get(
-            one.kind, "numbers"
-        )
+    low, high = (float(values[0]), float(values[1])) if pair else (1.0, 0.0)
+    low, high = (np.ceil(low), np.floor(high)) if whole else (low, high)
+    if one.kind != "number" or low > high:
+        kind = "categories of the fit" if one.kind == "category" else "two finite numbers low <= high"
         raise ValueError(
-            f"bounds of {one.name} must be {kind}, got {given!r}: dates are not supported, and whole numbers must be "
-            "between the ends."
+            f"bounds of {one.name} must be {kind}, got {given!r}: there must be a value between them, a whole one of an "
+            "integer input, and dates are not supported."
         )
-    low, high = float(values[0]), float(values[1])
-    return (np.ceil(low), np.floor(high), True) if whole else (low, high, False)
+    return low, high, whole
 
 
 def place(axis: Any, unit: Floats) -> tuple[Floats, NDArray]:
     """Return numbers between 0 and 1 in units of an axis, and as values of the input; categories one column each."""
-    if not isinstance(axis[-1], bool) or len(axis) != 3:
+    if isinstance(axis, list):
         number = np.minimum((unit * len(axis)).astype(np.intp), len(axis) - 1)
         return np.eye(len(axis))[number] / np.sqrt(2), np.array(axis, dtype=object)[number]
     low, high, whole = axis
@@ -159,7 +149,7 @@ def known_points(predictor: Predictor, axes: list[Any], X: Any) -> Floats:
     columns = [X[name] for name in predictor.input_names] if frame else np.asarray(X, dtype=object).T
     parts = []
     for axis, column in zip(axes, columns, strict=True):
-        if not isinstance(axis[-1], bool) or len(axis) != 3:
+        if isinstance(axis, list):
             parts.append((np.asarray(column, dtype=object)[:, None] == np.array(axis, dtype=object)) / np.sqrt(2))
         else:
             values = np.asarray(column, dtype=np.float64)
