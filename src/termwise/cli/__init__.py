@@ -21,7 +21,7 @@ import typer
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
-app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+app = typer.Typer(epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
@@ -196,7 +196,9 @@ def main(version: Version = False) -> None:
 @command
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column to predict; without it, columns are listed.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Model file to write, JSON.")] = None,
     task: Annotated[TaskKind, typer.Option(help="auto: strings and two whole numbers are classes.")] = TaskKind.auto,
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
@@ -247,8 +249,10 @@ def fit(
 
         termwise fit iris.csv -t species --json | jq .score
     """
-    from termwise.cli.fit import FitOptions, run_fit
+    from termwise.cli.fit import FitOptions, ask_for_target, run_fit
 
+    if target is None:
+        raise ask_for_target(data, tuple(missing or ()))
     if hold_out is not None and not 0 < hold_out < 1:
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
     if size not in (None, "readable", "small", "accurate") and not (size.isdecimal() and int(size) > 0):
@@ -328,6 +332,31 @@ def explain(
     from termwise.cli.commands import run_explain
 
     return run_explain(model, data, out, tuple(identifier or ()), Console(quiet, as_json, stderr=out is None))
+
+
+@command
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Model file of `termwise fit`.", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another model file.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Table to predict by both.", show_default=False)
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> dict[str, Any]:
+    """Compare two models: inputs, terms, estimated errors and, of the rows of a table, predictions.
+
+    Terms are the same if they have the same name. If the table has the target too, both predictions are scored.
+
+    Examples
+    --------
+        termwise compare january.json february.json
+
+        termwise compare january.json february.json new.csv --json | jq .predictions
+    """
+    from termwise.cli.compare import run_compare
+
+    return run_compare(first, second, data, Console(quiet, as_json))
 
 
 @command

@@ -127,8 +127,8 @@ def read_axis(one: Input, given: Any, whole: bool) -> Any:
     if one.kind != "number" or low > high:
         kind = "categories of the fit" if one.kind == "category" else "two finite numbers low <= high"
         raise ValueError(
-            f"bounds of {one.name} must be {kind}, got {given!r}: there must be a value between them, a whole one of an "
-            "integer input, and dates are not supported."
+            f"bounds of {one.name} must be {kind}, got {given!r}: there must be a value between them, a whole one of "
+            "an integer input, and dates are not supported."
         )
     return low, high, whole
 
