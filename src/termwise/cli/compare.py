@@ -148,8 +148,9 @@ def print_predictions(found: dict[str, Any], console: Console) -> None:
         console.print(f"{found['agreement']:.1%} of {found['rows']} rows have the same prediction")
     else:
         correlation = "" if found["correlation"] is None else f", correlation {found['correlation']:.4f}"
-        console.print(f"predictions of {found['rows']} rows differ by {found['rms_difference']:.4g} (root mean square), "
-                      f"at most {found['largest_difference']:.4g}{correlation}")  # fmt: skip
+        rms, largest = found["rms_difference"], found["largest_difference"]
+        console.print(f"predictions of {found['rows']} rows differ by {rms:.4g} (root mean square), at most "
+                      f"{largest:.4g}{correlation}")  # fmt: skip
     for title, score in zip(("first", "second"), found["scores"] or (), strict=bool(found["scores"])):
         if score is not None:
             console.print(f"{title}: {score['metric']} {with_error(score)} against the table")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -218,12 +218,12 @@ class Exports:
             )
         return found[name]
 
-    def to_pyomo(self, variables: Mapping[str, Any]) -> Any:
+    def to_pyomo(self, variables: Any) -> Any:
         """Return the model as an expression of Pyomo, for an objective or a constraint.
 
         Parameters
         ----------
-        variables : mapping
+        variables : mapping or indexed variable
             A variable, or an expression, of Pyomo for every input in use, by its name. The name `kind=a` of a category
             is for a number, such as a binary variable, that is 1 where the input is this category, else 0.
 
@@ -248,7 +248,7 @@ class Exports:
         >>> pyo.value(predictor.to_pyomo({"x0": model.x}))  # doctest: +SKIP
         7.0
         """
-        if not isinstance(variables, Mapping):
+        if not hasattr(variables, "keys"):  # an indexed variable of Pyomo is no Mapping
             raise TypeError(
                 f"variables must be a mapping from names of inputs to variables of Pyomo, got {variables!r}: give "
                 "{'x0': model.x0}."

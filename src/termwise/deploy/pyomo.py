@@ -39,7 +39,7 @@ def source(program: Program) -> str:
     return "\n".join([*lines, f"    return {result}"]) + "\n"
 
 
-def expressions(program: Program, variables: Mapping[str, Any]) -> Any:
+def expressions(program: Program, variables: Any) -> Any:
     """Return the expression that the function of `source` builds, or the list of several."""
     import_optional("pyomo", "pyomo", "Writing Pyomo expressions")
     names: dict[str, Any] = {}
