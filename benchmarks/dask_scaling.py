@@ -49,7 +49,7 @@ def chunk(number: int, n: int, p: int) -> np.ndarray:
 def far(n: int, p: int, count: int) -> tuple[Any, Any]:
     """Rows on the workers."""
     import dask.array as da
-    from dask import delayed
+    from dask.delayed import delayed
     from distributed import wait
 
     parts = [da.from_delayed(delayed(chunk)(i, n // count, p), (n // count, p + 1), float) for i in range(count)]

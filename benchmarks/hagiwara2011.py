@@ -56,11 +56,13 @@ SIZES = {
     "puma32H": ((16.92, 31.96), (4.06, 3.59)),
     "auto_mpg": ((10.30, 24.52), (4.38, 34.58)),
 }
-Model = tuple[NDArray, NDArray, float, int]  # columns, weights, intercept, components
+Model = tuple[NDArray[Any], NDArray[Any], float, int]  # columns, weights, intercept, components
 Result = tuple[float, int, int]  # test error, components, width
 
 
-def split_data(name: str, split: int, most: int | None) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+def split_data(
+    name: str, split: int, most: int | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Inputs and targets for training, `most` samples at most, then for testing."""
     n_train, n_test = SETS[name]
     data = datasets.load(name)
@@ -71,7 +73,7 @@ def split_data(name: str, split: int, most: int | None) -> tuple[NDArray, NDArra
     return train[:, :-1], train[:, -1], test[:, :-1], test[:, -1]
 
 
-def papers_models(G: NDArray, y: NDArray) -> dict[str, Model]:
+def papers_models(G: NDArray[Any], y: NDArray[Any]) -> dict[str, Model]:
     """Every method of the paper on one design matrix."""
     ridge = BasisRidge(alpha="loo", fit_intercept=False).fit(G, y)
     models = {"RM": (ridge.support_, ridge.weights_, 0.0, round(ridge.effective_dof_))}
@@ -85,7 +87,7 @@ def papers_models(G: NDArray, y: NDArray) -> dict[str, Model]:
     return models
 
 
-def default_models(G: NDArray, y: NDArray) -> dict[str, Model]:
+def default_models(G: NDArray[Any], y: NDArray[Any]) -> dict[str, Model]:
     """The defaults beside ridge, both with an intercept."""
     ridge, ours = BasisRidge(alpha="loo").fit(G, y), OrthogonalThresholdRegressor().fit(G, y)
     return {
@@ -94,7 +96,9 @@ def default_models(G: NDArray, y: NDArray) -> dict[str, Model]:
     }
 
 
-def predictions(X: NDArray, y: NDArray, X_new: NDArray, width: float, models: Any) -> dict[str, tuple[NDArray, int]]:
+def predictions(
+    X: NDArray[Any], y: NDArray[Any], X_new: NDArray[Any], width: float, models: Any
+) -> dict[str, tuple[NDArray[Any], int]]:
     """Predictions and number of components of each model."""
     basis = RadialBasis(width=width).fit(X)
     fitted, G = models(basis.transform(X), y), basis.transform(X_new)

@@ -123,7 +123,8 @@ def compare(name: str, n: int) -> dict[str, Any]:
     return record
 
 
-EFFECTS = [lambda x: np.sin(3 * x), lambda x: 1.5 * x**2, lambda x: 0.5 * x]  # of the first three inputs
+# Of the first three inputs.
+EFFECTS: list[Callable[[Any], Any]] = [lambda x: np.sin(3 * x), lambda x: 1.5 * x**2, lambda x: 0.5 * x]
 
 
 def bands(n: int, noise: float, folds: int, seed: int, draws: int) -> dict[str, Any]:

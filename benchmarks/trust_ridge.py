@@ -62,7 +62,7 @@ def friedman(X: Array) -> Array:
 
 FUNCTIONS = {"hermite": (hermite, 1), "sine": (sine, 1), "step": (step, 1), "hills": (hills, 2), "plane": (plane, 10),
              "friedman": (friedman, 10)}  # fmt: skip
-BASES = {
+BASES: dict[str, Callable[[int], Any]] = {
     "columns": lambda d: None,
     "wide Gaussians": lambda d: RadialBasis(width="median"),
     "narrow Gaussians": lambda d: RadialBasis(width=0.3 * np.sqrt(d)),

@@ -18,11 +18,12 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import r2_score
 from typer.testing import CliRunner
 
 import termwise
 import termwise.__main__
-from termwise import AnovaBasis, ForwardRegressor, load_predictor
+from termwise import AnovaBasis, ForwardRegressor, NarxRegressor, load_predictor
 from termwise.cli import Console, Language, StepCounter, UsageError, app, handle_errors
 from termwise.deploy.exports import EXPORTS
 
@@ -384,23 +385,28 @@ def test_time_series(folder, tmp_path):
     one_step = pd.read_csv(io.StringIO(invoke("predict", path, folder / "series.csv").stdout))["prediction"]
     known = series["day"].rank() > 3
     assert np.abs(one_step - series["level"])[known].max() < 0.2
+    assert invoke("export", path, "--simulation", "-o", tmp_path / "m.c").exit_code == 0
+    assert "int model_step(model_state *state" in (tmp_path / "m.c").read_text()
     ends = series.assign(level=series["level"].where(series["day"].rank() <= 100))
     ends.to_csv(tmp_path / "ends.csv", index=False)
     forecast = pd.read_csv(io.StringIO(invoke("predict", path, tmp_path / "ends.csv").stdout))["prediction"]
     assert np.abs(forecast - series["level"])[series["day"].rank() > 100].max() < 0.5
-    for rank, message in ((50, "must have level up to some time and not after, got one in line"),):
-        series.assign(level=series["level"].where(series["day"].rank() != rank)).to_csv(
-            tmp_path / "gap.csv", index=False
-        )
-        result = invoke("predict", path, tmp_path / "gap.csv")
-        assert result.exit_code == 1
-        assert message in words(result)
+    gap = series.assign(level=series["level"].where(series["day"].rank() != 50))
+    gap.to_csv(tmp_path / "gap.csv", index=False)
+    found = pd.read_csv(io.StringIO(invoke("predict", path, tmp_path / "gap.csv").stdout), skip_blank_lines=False)
+    broken = found["prediction"].isna()
+    assert sorted(series["day"].rank()[broken]) == [51, 52, 53]
+    np.testing.assert_allclose(found["prediction"][~broken], one_step[~broken])
+    refused = invoke("report", path, tmp_path / "gap.csv", "-o", tmp_path / "r.html")
+    assert "must have level up to some time and not after, got one in line" in words(refused)
     series.assign(level=np.nan).to_csv(tmp_path / "none.csv", index=False)
     assert "must have past values of level, got none: add them." in words(
         invoke("predict", path, tmp_path / "none.csv")
     )
-    refused = invoke("fit", tmp_path / "gap.csv", "-t", "level", "--time", "day", "--basis", "lag")
-    assert "must have level up to some time and not after, got one in line" in words(refused)
+    options = "-t", "level", "--time", "day", "--basis", "lag", "--lags", "3"
+    accepted = words(invoke("fit", tmp_path / "gap.csv", *options))
+    assert "1 row with a missing value: lags do not reach across, 113 rows have a complete past" in accepted
+    assert "fitted to 113 rows" in accepted
     most = invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "40", "--hold-out", "0.5")
     assert "no rows are held out: the others would be fewer than twice the 40 lags" in words(most)
     short = invoke("fit", folder / "series.csv", "-t", "level", "--basis", "lag", "--lags", "50")
@@ -418,6 +424,30 @@ def test_time_series_is_scored_in_order(folder, tmp_path):
         r"R2 (\S+) against", words(invoke("predict", path, folder / "series.csv", "-o", tmp_path / "p.csv"))
     )
     assert float(said[1]) > 0.99  # without the rows that have no past
+
+
+def test_time_series_is_compared_with_persistence_and_simulated(tmp_path):
+    """The scores on held-out rows are those of `NarxRegressor` with the same candidates."""
+    rng = np.random.default_rng(0)
+    u, y = rng.normal(size=200), np.zeros(200)
+    for t in range(1, 200):
+        y[t] = 0.8 * y[t - 1] + u[t - 1] + 0.1 * rng.normal()
+    y[60] = u[120] = np.nan
+    pd.DataFrame({"u": u, "y": y}).to_csv(tmp_path / "gaps.csv", index=False)
+    options = "-t", "y", "--basis", "lag", "--lags", "2", "--hold-out", "0.25", "--json"
+    record = json.loads(invoke("fit", tmp_path / "gaps.csv", *options).stdout)
+    model = NarxRegressor(2, basis=None, alpha=1e-6, refit_alpha="loo").fit(u[:150, None], y[:150])
+    assert record["n_terms"] == model.n_terms_
+    assert record["score"]["value"] == pytest.approx(model.one_step_score(u[148:, None], y[148:]), rel=1e-6)
+    assert record["score"]["free_run_r2"] == pytest.approx(model.free_run_score(u[148:, None], y[148:]), rel=1e-6)
+    free = model.simulate(u[148:, None], y[148:150])[2:]
+    assert record["score"]["free_run_rmse"] == pytest.approx(np.sqrt(np.mean((y[150:] - free) ** 2)), rel=1e-6)
+    last = record["baselines"][0]
+    assert last["name"] == "persistence"
+    assert last["value"] == pytest.approx(r2_score(y[150:], y[149:-1]))
+    said = words(invoke("fit", tmp_path / "gaps.csv", *options[:-1]))
+    assert re.search(r"free run: R2 0\.\d+, root mean squared error of the free run 0\.\d+", said)
+    assert "persistence, the last value" in said
 
 
 def test_time_series_with_missing_inputs(folder, tmp_path):

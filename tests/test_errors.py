@@ -24,6 +24,7 @@ from termwise import (
     LagBasis,
     LocalRidge,
     LogisticBasis,
+    NarxRegressor,
     OnlineRidge,
     RadialBasis,
     UnionBasis,
@@ -248,6 +249,35 @@ CASES = [
      r"input_features is not equal to feature_names_in_: leave it out to use those seen in fit\."),
     ("take outside", lambda: RadialBasis().fit(X).take([12]), ValueError,
      r"indices must lie between 0 and 11, got 12: there are 12 functions\."),
+    # identification of systems
+    ("order by name", lambda: NarxRegressor("many").fit(X, y), ValueError,
+     r"lags must be one of 'auto', got 'many': or give a number or a list of lags\."),
+    ("short sequences", lambda: NarxRegressor(3).fit(X, y, groups=np.arange(12) // 3), ValueError,
+     r"y must have at least two rows after 3 complete ones of the same sequence, got 0 of 12 samples: shorten the lags "
+     r"or give longer sequences\."),
+    ("no output", lambda: NarxRegressor().fit(X, None), ValueError,
+     r"NarxRegressor requires y to be passed, but the target y is None: give the measured outputs\."),
+    ("no inputs", lambda: NarxRegressor().fit(X, y).predict(None, y), ValueError,
+     r"X must have the 3 inputs of the fit, got None: give their values\."),
+    ("inputs of a model without", lambda: NarxRegressor().fit(None, y).predict(X, y), ValueError,
+     r"X must be None for a model fitted without inputs, got ndarray: fit with inputs, or leave it out\."),
+    ("short start", lambda: NarxRegressor().fit(X, y).simulate(X, y[:1]), ValueError,
+     r"y_init must have at least 2 values, the longest lag, got 1: give the outputs of as many rows, or None\."),
+    ("fewer inputs than initial values", lambda: NarxRegressor().fit(X, y).simulate(X[:3], y), ValueError,
+     r"X must have a row for each of the 12 values of y_init and for every step after them, got 3 rows: give the "
+     r"inputs from the first initial value on\."),
+    ("steps of given inputs", lambda: NarxRegressor().fit(X, y).simulate(X, y[:2], n_steps=3), ValueError,
+     r"n_steps must be None for a model with inputs, got 3: X has a row for every step\."),
+    ("unknown number of steps", lambda: NarxRegressor().fit(None, y).simulate(None, y), TypeError,
+     r"n_steps must be a whole number >= 1, got None: a model without inputs needs the number of values to simulate\."),
+    ("nothing to score", lambda: NarxRegressor().fit(X, y).score(X[:3], y[:3]), ValueError,
+     r"y must have at least two rows after 2 complete ones of the same sequence to score, got 1: give longer "
+     r"sequences\."),
+    ("simulation of a table", lambda: BasisRidge().fit(X, y).predictor_.export("m.c", simulation=True), ValueError,
+     r"simulation must be False for a model without past values of its own output, got True: fit a NarxRegressor, or "
+     r"an estimator on a LagBasis\."),
+    ("limits of a simulation", lambda: NarxRegressor().fit(X, y).export("m.c", simulation=(2, 1)), ValueError,
+     r"simulation must be a bool or the lowest and the highest output, got \(2, 1\): True sets no limits\."),
     # lags
     ("lags", lambda: LagBasis(lags=0).fit(X), ValueError,
      r"lags must be a number >= 1 or a list of different whole numbers >= 1, got 0: say how many steps back to look\."),

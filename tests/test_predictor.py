@@ -881,8 +881,9 @@ ERRORS = [
     ("unknown language", lambda: predictor_of().export("model.f90"), ValueError,
      r"to must be one of 'json', 'sympy', .*, 'latex', got '\.f90': or end the path in one of \.json, \.sympy"),
     ("option", lambda: predictor_of().export("model.py", dtype="float32"), TypeError,
-     r"dtype is no option of an export to python, which has none: leave it out\."),
-    ("option of C", lambda: predictor_of().export("model.c", opset=3), TypeError, r"dtype, name, gradient: leave"),
+     r"dtype is no option of an export to python, which has simulation: leave it out\."),
+    ("option of C", lambda: predictor_of().export("model.c", opset=3), TypeError,
+     r"dtype, name, gradient, simulation: leave"),
     ("language", lambda: predictor_of().export("model", to="fortran"), ValueError, r"to must be one of .* got"),
 ]  # fmt: skip
 

@@ -24,6 +24,7 @@ from termwise import (
     LagBasis,
     LocalRidge,
     LogisticBasis,
+    NarxRegressor,
     OnlineRidge,
     OrthogonalThresholdRegressor,
     PrefilterClassifier,
@@ -63,6 +64,8 @@ ESTIMATORS = [
     FourierBasis(),
     LogisticBasis(),
     LagBasis(),
+    NarxRegressor(),
+    NarxRegressor(degree=1),
     SmoothBasis(),
     SmoothBasis(width=("median", [0.5, 2.0]), centers=5, linear=False),
     AnovaBasis(),
@@ -75,6 +78,14 @@ def expected_failures(estimator):
     if isinstance(estimator, LagBasis):
         reason = "lags look at earlier rows: the order of the rows is the order of time"
         return {"check_methods_sample_order_invariance": reason, "check_methods_subset_invariance": reason}
+    if isinstance(estimator, NarxRegressor):
+        failures = {"check_estimators_pickle": "missing values are breaks in a fit; a simulation needs all inputs"}
+        if estimator.degree > 1:
+            return failures | {"check_supervised_y_2d": "a simulation of noise leaves its range, with a warning"}
+        reason = "predictions depend on earlier rows: the order of the rows is the order of time"
+        return failures | dict.fromkeys(
+            ["check_methods_sample_order_invariance", "check_methods_subset_invariance"], reason
+        )
     if getattr(estimator, "loss", None) == "poisson":
         return {"check_regressor_multioutput": "the targets are negative, and counts are not"}
     return {}

@@ -464,16 +464,19 @@ def test_rows_are_sorted_by_time(written):
     assert by_number.y.tolist() == [wave(i) for i in range(29, -1, -1)]
 
 
+def test_rows_without_a_target_are_breaks_of_a_series(written):
+    table = written(text({"a": wave, "y": lambda i: "" if i in (3, 28, 29) else wave(i)}))
+    assert len(make_task(table, "y").y) == 27
+    task = make_task(table, "y", series=True)
+    assert np.flatnonzero(np.isnan(task.y)).tolist() == [3]
+    assert len(task.y) == len(task.X) == 28
+    assert "left out, no value of y: 2 rows" in task.notes
+
+
 def test_imputation(written):
     table = written(
         text({"a": lambda i: "" if i == 4 else i % 7, "k": lambda i: "" if i == 5 else "uvv"[i % 3], "y": wave})
     )
-    said = (
-        r"missing values, which lags cannot use: a in 1 row, first in line 6; k in 1 row, first in line 7\. Fill them "
-        r"in, leave the columns out with --drop, or use --impute, which takes the median"
-    )
-    with pytest.raises(ValueError, match=said):
-        make_task(table, "y", series=True)
     assert make_task(table, "y").X.isna().sum().tolist() == [1, 1]
     task = make_task(table, "y", impute=True)
     fill = fill_values(task.X)

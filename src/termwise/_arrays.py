@@ -49,7 +49,7 @@ def from_host(values: Any, like: Array) -> Array:
     return namespace(like).asarray(values, device=array_api_compat.device(like))
 
 
-def send(like: Array, *values: NDArray) -> list[Array]:
+def send(like: Array, *values: NDArray[Any]) -> list[Array]:
     """`from_host` for several small arrays, those of float64 in one transfer."""
     if isinstance(like, np.ndarray):
         return list(values)
@@ -65,7 +65,7 @@ def send(like: Array, *values: NDArray) -> list[Array]:
     return parts
 
 
-def to_host(x: Any) -> NDArray:
+def to_host(x: Any) -> NDArray[Any]:
     """Return an array of any library as one of NumPy's."""
     if isinstance(x, np.ndarray):
         return x
@@ -78,7 +78,7 @@ def to_host(x: Any) -> NDArray:
     return np.asarray(x)
 
 
-def fetch(*arrays: Array) -> list[NDArray]:
+def fetch(*arrays: Array) -> list[NDArray[Any]]:
     """`to_host` for several small arrays of float64 in one transfer."""
     if isinstance(arrays[0], np.ndarray | np.generic):
         return [np.asarray(x) for x in arrays]
@@ -380,13 +380,13 @@ def all_finite(X: Array) -> bool:
         return bool(xp.isfinite(xp.sum(X))) or bool(xp.all(xp.isfinite(X)))  # a sum may overflow
 
 
-def has_missing(X: NDArray) -> bool:
+def has_missing(X: NDArray[Any]) -> bool:
     """Whether a NumPy array of numbers without infinities has a NaN, by one pass in the common case."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isnan(np.sum(X)) and np.isnan(X).any())  # a sum that overflows may be NaN, too
 
 
-def comparable(X: NDArray) -> NDArray:
+def comparable(X: NDArray[Any]) -> NDArray[Any]:
     """Return finite numbers and NaN with infinity in place of NaN, so that missing values are equal to each other."""
     return np.where(np.isnan(X), np.inf, X) if has_missing(X) else X
 

@@ -97,6 +97,13 @@ def is_dask(*objects: Any) -> bool:
     return any(hasattr(data, "__dask_graph__") for data in objects)
 
 
+class UnavailableError(AttributeError, TypeError, ValueError):
+    """A fitted attribute that a model does not have.
+
+    An AttributeError, so that `hasattr`, `dir` and the diagrams of scikit-learn, which read all attributes, work.
+    """
+
+
 def is_frame(X: Any) -> bool:
     """Whether X has named columns that may differ in type."""
     return hasattr(X, "columns") and hasattr(X, "dtypes")
@@ -127,7 +134,7 @@ def check_container(name: str, values: Any) -> Any:
         )
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    count = np.ma.count_masked(values)
+    count = np.ma.getmaskarray(values).sum()
     if count:
         raise ValueError(
             f"{name} must not have masked entries, got {count}: drop their rows, or fill in other values with its "
@@ -249,7 +256,7 @@ def check_targets(y: Any) -> NDArray[np.float64]:
     return y
 
 
-def check_labels(y: Any) -> NDArray:
+def check_labels(y: Any) -> NDArray[Any]:
     """Return labels of classes, strings or numbers, as an array of shape (n,)."""
     y = to_host(y) if is_foreign(y) else check_container("y", y)
     if isinstance(y, list | tuple) and any(isinstance(one, str) for one in y):

@@ -15,12 +15,13 @@ try:
     import fcntl
 except ImportError:  # Windows has no such locks; an unfinished file of a killed process stays there
     fcntl = None  # type: ignore[assignment]
+LOCKS = fcntl is not None
 
 PREFIX, SUFFIX = ".termwise-", ".part"  # of unfinished files
 READABLE = 0o666  # permissions of a new file, less the umask
 
 
-def write_file(path: str | os.PathLike, content: str | bytes) -> None:
+def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write a whole file.
 
     A regular file is written under a temporary name in the same folder and renamed: readers see the old file or the
@@ -50,7 +51,7 @@ def write_file(path: str | os.PathLike, content: str | bytes) -> None:
         raise raised from None
 
 
-def is_special(path: str | os.PathLike) -> bool:
+def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a device, a pipe or a socket, which can be written to but must not be replaced."""
     try:
         mode = os.stat(path).st_mode
@@ -59,7 +60,7 @@ def is_special(path: str | os.PathLike) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def same_file(one: str | os.PathLike, other: str | os.PathLike) -> bool:
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Whether two paths are the same regular file, be it there already or not."""
     if is_special(one) or is_special(other):
         return False
@@ -78,14 +79,14 @@ def _replace(path: Path, data: bytes) -> None:
     if former is not None and stat.S_ISDIR(former.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with _unfinished(path.parent, READABLE if former is None else stat.S_IMODE(former.st_mode)) as (file, part):
-        if former is not None and fcntl is not None:
+        if former is not None and LOCKS:
             with suppress(OSError):  # only the superuser may give a file away; the group is kept where it may be
                 os.chown(part, former.st_uid, former.st_gid)
             os.chmod(part, stat.S_IMODE(former.st_mode))
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-        if fcntl is None:
+        if not LOCKS:
             file.close()  # elsewhere it stays open, and locked, until it has its name
         os.replace(part, path)
 
@@ -98,7 +99,7 @@ def _unfinished(folder: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with open(os.open(part, flags, mode), "wb") as file:
             try:
-                if fcntl is not None:
+                if LOCKS:
                     with suppress(OSError):  # a file system without locks, where nothing is taken to be unfinished
                         fcntl.flock(file, fcntl.LOCK_EX)
                     if not os.fstat(file.fileno()).st_nlink:  # another process removed it before it was locked
@@ -111,7 +112,7 @@ def _unfinished(folder: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
 
 def _remove_unfinished(folder: Path) -> None:
     """Remove files that killed processes left unfinished in a folder: those that no process has locked."""
-    for part in folder.glob(f"{PREFIX}*{SUFFIX}") if fcntl is not None else ():
+    for part in folder.glob(f"{PREFIX}*{SUFFIX}") if LOCKS else ():
         with suppress(OSError), open(os.open(part, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ from termwise.estimators.evidence import EvidenceForwardRegressor
 from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
 from termwise.estimators.inference import InferenceResult, inference
 from termwise.estimators.local_ridge import LocalRidge
+from termwise.estimators.narx import NarxRegressor
 from termwise.estimators.online import OnlineRidge
 from termwise.estimators.prefilter import PrefilterClassifier
 from termwise.estimators.ridge import BasisRidge
@@ -43,6 +44,7 @@ __all__ = [
     "LagBasis",
     "LocalRidge",
     "LogisticBasis",
+    "NarxRegressor",
     "NumericalWarning",
     "OnlineRidge",
     "OrthogonalThresholdRegressor",

@@ -7,6 +7,7 @@ import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ TWO_CLASS = ("banana", "breast-cancer", "diabetis", "flare-solar", "german", "he
 Seed = int | np.random.RandomState | None
 
 
-def load(name: str, data_home: str | os.PathLike | None = None) -> Bunch:
+def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Bunch:
     """Load one of the papers' data sets.
 
     Read from `data_home`, else from the folder in the environment variable `TERMWISE_DATA`, as
@@ -200,7 +201,7 @@ def make_logistic(
 
 
 def _noisy(
-    f: Callable[[NDArray], NDArray], low: float, high: float, n_samples: int, noise: float, random_state: Seed
+    f: Callable[[NDArray[Any]], NDArray[Any]], low: float, high: float, n_samples: int, noise: float, random_state: Seed
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     check_number("n_samples", n_samples, low=1, integer=True, remedy="use at least one sample")
     check_number("noise", noise, low=0, remedy="it is a standard deviation")

@@ -27,7 +27,9 @@ from termwise._arrays import (
     row_blocks,
     to_host,
 )
+from termwise._checks import UnavailableError
 from termwise.basis.base import clipped_rows, inputs_of_columns, restrict
+from termwise.basis.frames import StoredFrame
 from termwise.design.blocks import combine_columns
 from termwise.design.files import RowFile
 from termwise.linalg.calibration import calibrate
@@ -70,7 +72,7 @@ class Labels:
     Calibration also shifts the intercept of the scores, so that the class of the largest score is the most probable.
     """
 
-    classes: NDArray
+    classes: NDArray[Any]
     slope: float | None = None
     shift: NDArray[np.float64] | None = None  # (q,), the part of the intercept that is due to the calibration
 
@@ -91,7 +93,7 @@ class Candidates:
     n_candidates: int
     one_output: bool  # whether y was a vector
     n_features: int
-    input_names: NDArray | None = None
+    input_names: NDArray[Any] | None = None
     labels: Labels | None = None
 
 
@@ -194,6 +196,15 @@ class FittedTerms:
     fold_models: FoldModels | None = None
     sample: Any = None  # some validated inputs of the fit, over which effects are described; None where there are none
     link: str = "identity"  # how linear predictors become responses: a key of `linalg.losses.LINKS`
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, with a pandas sample as plain arrays: skops, which loads no code, stores no frames."""
+        sample = StoredFrame.from_frame(self.sample) if hasattr(self.sample, "iloc") else self.sample
+        return {**self.__dict__, "sample": sample}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        sample = state["sample"]
+        self.__dict__.update(state, sample=sample.to_frame() if isinstance(sample, StoredFrame) else sample)
 
     @classmethod
     def from_solution(
@@ -347,7 +358,7 @@ class FittedTerms:
     def loo_residuals(self) -> Array:
         """Leave-one-out residuals of all samples, (n, q)."""
         if self.statistics.residuals is None:
-            raise ValueError(
+            raise UnavailableError(
                 "leave-one-out residuals and intervals need every row of the fit, got a model fitted on Dask data, "
                 "whose rows stay on the cluster: fit on NumPy arrays, or use predict(X, return_std=True)."
             )
@@ -392,11 +403,7 @@ class FittedTerms:
         if not len(self.chosen):
             return ["no terms: the model is the mean"]
         weights, errors = to_host(self.weights).T, self.standard_errors()
-        ratio = np.abs(weights) / np.maximum(errors, np.finfo(np.float64).tiny)
-        rank = np.zeros(len(self.chosen), dtype=np.intp)
-        for j, group in enumerate(groups):
-            rank[list(group)] = j
-        order = np.lexsort([-ratio.max(axis=0), rank])[:max_terms]
+        order = self.ranked(errors, groups)[:max_terms]
         names = self.names
         width = max(4, *(len(names[j]) for j in order))
         lines = [f"{'term':<{width}}  {'weight':>11}  {'std. error':>11} given the terms"]
@@ -407,6 +414,18 @@ class FittedTerms:
         if len(order) < len(self.chosen):
             lines.append(f"... and {len(self.chosen) - len(order)} more")
         return lines
+
+    def ranked(self, errors: NDArray[np.float64] | None, groups: Sequence[Sequence[int]] = ()) -> NDArray[np.intp]:
+        """Return the order of the terms in tables: by groups, then by the ratio of weight to standard error, if known.
+
+        The ratio is the largest over the outputs; `errors` is (q, k).
+        """
+        weights = np.abs(to_host(self.weights)).T
+        ratio = weights if errors is None else weights / np.maximum(errors, np.finfo(np.float64).tiny)
+        rank = np.zeros(len(self.chosen), dtype=np.intp)
+        for j, group in enumerate(groups):
+            rank[list(group)] = j
+        return np.lexsort([-ratio.max(axis=0), rank])
 
 
 def inputs_of(terms: FittedTerms) -> list[tuple[int, ...]]:

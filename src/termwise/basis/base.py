@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import (
     Array,
     all_finite,
+    as_columns,
     as_float64,
     as_type,
     at,
@@ -89,11 +91,11 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         """Set the fitted attributes from valid inputs and, for the few bases that use them, from the targets."""
 
     @abstractmethod
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs, as `transform` does but without validation.
 
         Parameters
@@ -177,7 +179,7 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         self.missing_ = self.missing_ | missing
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Evaluate every function on every sample.
 
         Parameters
@@ -339,7 +341,7 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
         """Do nothing: the transformer is fitted already."""
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Evaluate the transformer and select the columns."""
         return at(densify(self.transformer.transform(X)), self.indices, axis=1)
 
@@ -351,6 +353,15 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the transformer's own names of these columns."""
         return self.transformer.get_feature_names_out(input_features)[self.indices]
+
+
+def check_targets(parameter: str, y: Any, X: NDArray[Any], remedy: str) -> Floats:
+    """Return the targets that a basis depends on, one column for each output."""
+    if y is None:
+        raise ValueError(f"{parameter} requires targets, got none: call fit(X, y), or {remedy}.")
+    Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, Y)
+    return as_columns(Y)
 
 
 def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) -> Floats:

@@ -68,7 +68,7 @@ class ColumnEncoding:
             return as_numbers(column)
         return as_days(column) if self.kind == "date" else positions(column, self.categories, self.unseen)
 
-    def with_fill(self, values: NDArray) -> ColumnEncoding:
+    def with_fill(self, values: NDArray[Any]) -> ColumnEncoding:
         """Return the encoding that fills in the mean of these values, as read, or an unseen category."""
         if self.missing:
             return self
@@ -90,7 +90,7 @@ def name_encoded(name: str, code: int, kind: str, categories: Iterable[Any]) -> 
     return name
 
 
-def encode(numbers: Floats, code: int, kind: str, n_categories: int) -> NDArray:
+def encode(numbers: Floats, code: int, kind: str, n_categories: int) -> NDArray[Any]:
     """Return an encoded column of values as `ColumnEncoding.read` returns them."""
     if code >= 0:
         return date_part(numbers, code) if kind == "date" else numbers == code
@@ -246,7 +246,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         codes = (*range(len(categories)), *((OTHER,) if others else ()), *last)
         return ColumnEncoding(key, kind, categories, missing, codes, others=others)
 
-    def transform(self, X: Any) -> NDArray:
+    def transform(self, X: Any) -> NDArray[Any]:
         """Return the table as numbers, NaN where numbers and dates are missing.
 
         Parameters
@@ -385,7 +385,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
 
-    def _read(self, table: Any, encodings: list[ColumnEncoding]) -> NDArray:
+    def _read(self, table: Any, encodings: list[ColumnEncoding]) -> NDArray[Any]:
         """Return the values of a valid table as numbers, positions and days, (n, d); raise if some must not be."""
         values = table
         if isinstance(table, dict):
@@ -457,7 +457,7 @@ def column_kind(column: Any) -> str | None:
     return "category" if all(isinstance(value, str) for value in present) else None
 
 
-def as_numbers(column: Any) -> NDArray:
+def as_numbers(column: Any) -> NDArray[Any]:
     """Return a column of numbers with NaN in place of missing values."""
     missing = is_missing(column)
     if not missing.any() or getattr(column.dtype, "kind", "") == "f":

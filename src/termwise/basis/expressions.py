@@ -9,6 +9,10 @@ inputs):
 The variable `z` is the input of a function, or each input in turn inside a sum over inputs (`sum_squares`, `dot`,
 `power_product`); the other variables are parameters. `evaluate` computes an expression by NumPy or another array
 library, `SourceWriter` writes it as statements of C or Python, and `termwise.deploy.onnx` as nodes of a graph.
+
+Other NumPy functions, powers among them (`np.square(u)`, not `u**2`), can be evaluated, but not exported: to add one,
+give it an entry in the tables of operations of the writers in `termwise.deploy` (C, Python, ONNX, SQL, SymPy, LaTeX)
+and in `termwise.basis.derivatives`.
 """
 
 from __future__ import annotations

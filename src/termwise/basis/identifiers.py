@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from termwise.basis.encoder import CATEGORICAL, as_numbers, column_kind, is_frame, is_missing
+from termwise._checks import is_frame
+from termwise.basis.encoder import CATEGORICAL, as_numbers, column_kind, is_missing
 
 # Names of identifiers; those that measurements may have, too, mean one only if the values are consecutive.
 IDENTIFIER = re.compile(r"(row[ _.]?)?(id|ids|names?|uuid|guid)|.*[ _.]id", re.IGNORECASE)

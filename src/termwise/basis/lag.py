@@ -66,7 +66,7 @@ class LagBasis(Basis):
         self.input_lags = input_lags
         self.output = output
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         own = _lag_list("lags", self.lags, smallest=1)
         other = own if self.input_lags is None else _lag_list("input_lags", self.input_lags, smallest=0)
         names, output = self.input_names(), self.output
@@ -82,14 +82,14 @@ class LagBasis(Basis):
         self.max_lag_ = int(self.lags_.max())
         self._check_length(X)
 
-    def _check_length(self, X: NDArray) -> None:
+    def _check_length(self, X: NDArray[Any]) -> None:
         if len(X) <= self.max_lag_:
             raise ValueError(
                 f"X must have more than {self.max_lag_} rows, the longest lag, got {len(X)} "
                 f"sample{'s' * (len(X) != 1)}: shorten the lags or give a longer series."
             )
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs.
 
         Parameters
@@ -113,7 +113,7 @@ class LagBasis(Basis):
         times = [f"[t-{lag}]" if lag else "[t]" for lag in self.lags_]
         return [inputs[j] + time for j, time in zip(self.columns_, times, strict=True)]
 
-    def windows(self, X: ArrayLike) -> tuple[NDArray, NDArray]:
+    def windows(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the rows with a complete history and their targets.
 
         Parameters
@@ -162,7 +162,7 @@ class LagBasis(Basis):
                 f"X must be complete but for outputs from row {start} on, got NaN in row "
                 f"{np.flatnonzero(np.isnan(table).any(axis=1))[0]}: fill it or choose a later start."
             )
-        as_table: Callable[[NDArray], Any] = np.asarray
+        as_table: Callable[[NDArray[Any]], Any] = np.asarray
         if hasattr(X, "columns"):  # the model needs the names it was fitted with
             columns = {"columns": X.columns} if hasattr(X, "iloc") else {"schema": list(X.columns)}
             as_table = partial(type(X), **columns)
@@ -172,7 +172,7 @@ class LagBasis(Basis):
         return table[:, self.output_]
 
 
-def lagged(X: NDArray, columns: NDArray[np.intp], lags: NDArray[np.intp]) -> NDArray:
+def lagged(X: NDArray[Any], columns: NDArray[np.intp], lags: NDArray[np.intp]) -> NDArray[Any]:
     """Return the values some rows back in some columns, those of the first row before it."""
     return X[np.maximum(np.arange(len(X))[:, None] - lags, 0), columns]
 

@@ -101,10 +101,10 @@ class LevelMeans(Basis):
         """True: the design matrix of the training samples is that of `fit_transform`."""
         return True
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         self._fit_table(X, y)
 
-    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray:
+    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """Fix the functions, and evaluate them on the training samples with cross-fitted effects.
 
         Parameters
@@ -137,7 +137,7 @@ class LevelMeans(Basis):
         table = self.fit_table(X, y)
         return design_matrix(self.basis_, table)
 
-    def fit_table(self, X: ArrayLike, y: Any = None) -> NDArray:
+    def fit_table(self, X: ArrayLike, y: Any = None) -> NDArray[Any]:
         """Fix the functions, and return the inputs of the basis for the training samples, with cross-fitted effects.
 
         Parameters
@@ -149,7 +149,7 @@ class LevelMeans(Basis):
         """
         return self._fit_table(self._check(X, reset=True), y)
 
-    def _fit_table(self, X: NDArray, y: Any) -> NDArray:
+    def _fit_table(self, X: NDArray[Any], y: Any) -> NDArray[Any]:
         """Learn the effects, and the functions from the inputs with cross-fitted effects, which are returned."""
         if not isinstance(self.basis, Basis):
             raise TypeError(f"basis must be one of termwise.basis, got {self.basis!r}: AnovaBasis() suits most tables.")
@@ -188,20 +188,20 @@ class LevelMeans(Basis):
         more = np.repeat(groups[self.columns_], further // len(self.columns_))
         return clone(basis).set_params(groups=np.append(groups, more))
 
-    def _replace(self, X: NDArray, values: Floats) -> NDArray:
+    def _replace(self, X: NDArray[Any], values: Floats) -> NDArray[Any]:
         """Return the inputs with effects (n, columns, q) in place of numbers of levels."""
         table = X.copy()
         table[:, self.columns_] = values[:, :, 0]
         further = values[:, :, 1:].reshape(len(X), -1).astype(X.dtype)
         return np.hstack([table, further]) if further.shape[1] else table
 
-    def _table(self, X: NDArray) -> NDArray:
+    def _table(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the inputs of the basis."""
         q = self.effects_[0].shape[1] if self.effects_ else 1
         found = [look_up(effects, X[:, j]) for effects, j in zip(self.effects_, self.columns_, strict=True)]
         return self._replace(X, np.stack(found, axis=1) if found else np.empty((len(X), 0, q)))
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs, with the effects learned from all training samples.
 
         Parameters
@@ -212,7 +212,7 @@ class LevelMeans(Basis):
         return self.basis_.evaluate(self._table(X))
 
     @available_if(lambda self: hasattr(getattr(self, "basis_", self.basis), "design"))
-    def design(self, X: NDArray) -> Any:
+    def design(self, X: NDArray[Any]) -> Any:
         """Return the design matrix of valid inputs without storing it, if the basis can.
 
         Parameters
@@ -222,7 +222,7 @@ class LevelMeans(Basis):
         """
         return self.basis_.design(self._table(X))
 
-    def _stores(self, X: NDArray) -> bool:
+    def _stores(self, X: NDArray[Any]) -> bool:
         """Whether estimators store the design matrix."""
         return self.basis_._stores(X)
 
@@ -293,14 +293,14 @@ class LevelMeans(Basis):
         return self.basis_._names(names)
 
 
-def look_up(effects: Floats, codes: NDArray) -> Floats:
+def look_up(effects: Floats, codes: NDArray[Any]) -> Floats:
     """Return the effects of levels given by their numbers, (n, q); zero for levels that have none."""
     known = (codes >= 0) & (codes < len(effects))
     padded = np.vstack([effects, np.zeros((1, effects.shape[1]))])
     return padded[np.where(known, codes, len(effects)).astype(np.intp)]
 
 
-def variance_components(codes: NDArray, Y: Floats) -> tuple[Floats, Floats]:
+def variance_components(codes: NDArray[Any], Y: Floats) -> tuple[Floats, Floats]:
     """Return the variances of the noise and of the effects of levels, (q,) each, by the analysis of variance."""
     levels, numbers, counts = np.unique(codes[codes >= 0], return_inverse=True, return_counts=True)
     n, zero = len(numbers), np.zeros(Y.shape[1])
@@ -313,7 +313,7 @@ def variance_components(codes: NDArray, Y: Floats) -> tuple[Floats, Floats]:
     return noise, np.maximum(0.0, between - (len(levels) - 1) * noise) / (n - counts @ counts / n)
 
 
-def level_effects(codes: NDArray, Y: Floats, n_levels: int, components: tuple[Floats, Floats]) -> Floats:
+def level_effects(codes: NDArray[Any], Y: Floats, n_levels: int, components: tuple[Floats, Floats]) -> Floats:
     """Return the best linear predictor of the effect of every level on each target, (n_levels, q)."""
     known, (noise, variance) = codes >= 0, components
     numbers, effects = codes[known].astype(np.intp), np.zeros((n_levels, Y.shape[1]))

@@ -186,7 +186,7 @@ class RadialBasis(Basis):
         return [f"{self.kernel}_{row}" for row in arrays.to_host(self.center_rows_)]
 
 
-def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: str) -> KernelDesign:
+def kernel_design(X: Array, centers: NDArray[Any], width: float | NDArray[Any], kernel: str) -> KernelDesign:
     """Return radial functions around centres on samples X, on their device, by tiles that are not stored.
 
     Distances are matrix products here, for speed, and not the sum in `SQUARED_DISTANCE`, which exports use.
@@ -214,7 +214,7 @@ def kernel_design(X: Array, centers: NDArray, width: float | NDArray, kernel: st
     return KernelDesign(A, C, phi, arrays.precision(X.dtype), symmetric=same)
 
 
-def spread_rows(X: NDArray, count: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+def spread_rows(X: NDArray[Any], count: int, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Draw rows that are spread over the data, by greedy k-means++ (Arthur and Vassilvitskii 2007).
 
     Each is the best of a few rows, the one that leaves the least sum of squared distances of all rows to the nearest
@@ -275,7 +275,7 @@ def median_distance(X: Array) -> float:
     return float((low + distances[half]) / 2)
 
 
-def _metric_root(metric: NDArray) -> NDArray:
+def _metric_root(metric: NDArray[Any]) -> NDArray[Any]:
     """Lower Cholesky factor of the metric M."""
     try:
         if not np.allclose(metric, metric.T):

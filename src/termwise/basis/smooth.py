@@ -19,12 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import as_columns, different_rows, has_missing, is_foreign, row_blocks, to_host
+from termwise._arrays import different_rows, has_missing, row_blocks
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
-from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
+from termwise.basis.base import (
+    EXTRAPOLATIONS,
+    STANDARDISED,
+    Basis,
+    InputStatistics,
+    check_targets,
+    clip,
+    linear_ranges,
+)
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
 from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
 from termwise.design import EVERY
@@ -178,7 +186,7 @@ class SmoothBasis(Basis):
         self.extrapolation = extrapolation
         self.min_count = min_count
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         check_bool("linear", self.linear, remedy="True has the inputs themselves as functions too")
         check_choice("extrapolation", self.extrapolation, EXTRAPOLATIONS, remedy="'clip' suits most data")
         check_number("min_count", self.min_count, low=0, remedy="0 excludes nothing")
@@ -204,7 +212,7 @@ class SmoothBasis(Basis):
         if self.min_count:
             self._exclude_rare(X[statistics.rows])
 
-    def _exclude_rare(self, X: NDArray) -> None:
+    def _exclude_rare(self, X: NDArray[Any]) -> None:
         """Exclude Gaussians that are supported by too few of the distinct samples."""
         squares, fourth = np.zeros((2, len(self.columns_)))
         for rows in row_blocks(len(X), len(self.columns_)):
@@ -246,7 +254,7 @@ class SmoothBasis(Basis):
         """Inputs of the Gaussians."""
         return np.flatnonzero(self.relevance_)
 
-    def _resolve_relevance(self, X: NDArray, y: Any) -> Floats:
+    def _resolve_relevance(self, X: NDArray[Any], y: Any) -> Floats:
         """Return the factor of each standardised input; 0 for a constant one."""
         varies = self.deviations_ > 0
         if self.relevance is None:
@@ -254,11 +262,8 @@ class SmoothBasis(Basis):
         relevance = np.zeros(len(varies))
         if isinstance(self.relevance, str):
             check_choice("relevance", self.relevance, ["auto"], remedy="give 'auto', None or a number for each input")
-            if y is None:
-                raise ValueError("relevance='auto' requires targets, got none: call fit(X, y), or give numbers.")
-            Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
-            check_consistent_length(X, Y)
-            relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), as_columns(Y)) * self.deviations_[varies]
+            Y = check_targets("relevance='auto'", y, X, remedy="give numbers")
+            relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
             return relevance
         given = check_array(np.atleast_1d(self.relevance), ensure_2d=False, dtype=np.float64, input_name="relevance")
         relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance
@@ -269,7 +274,9 @@ class SmoothBasis(Basis):
             )
         return relevance
 
-    def _resolve_centers(self, X: NDArray, distinct: NDArray[np.intp], Z: Floats) -> tuple[NDArray, NDArray[np.intp]]:
+    def _resolve_centers(
+        self, X: NDArray[Any], distinct: NDArray[np.intp], Z: Floats
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Return distinct centres and their rows; Z holds the distinct samples, standardised."""
         if np.ndim(self.centers) == 0 and not isinstance(self.centers, str):
             remedy = "'samples' or an array of points will do as well"
@@ -285,7 +292,7 @@ class SmoothBasis(Basis):
         rows = different_rows(given[:, self._relevant_inputs])
         return given[rows], rows
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Fill the design matrix block by block, the Gaussians of one width at a time.
 
         Parameters
@@ -328,7 +335,7 @@ class SmoothBasis(Basis):
         """Range that linear functions are clipped to."""
         return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
 
-    def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray]]:
+    def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]:
         """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""
         inputs, parts = self._relevant_inputs, []
         for factor in np.unique(self.factors_[self.columns_ < 0]):
@@ -359,7 +366,7 @@ class SmoothBasis(Basis):
         return names
 
 
-def present_gaussians(X: NDArray, centers: NDArray, widths: Floats) -> Floats:
+def present_gaussians(X: NDArray[Any], centers: NDArray[Any], widths: Floats) -> Floats:
     """Evaluate `PRESENT_GAUSSIAN` on inputs (n, d) with missing values, by matrix products.
 
     With `m_j` 1 where input j is present and else 0, the squared distance in units of the widths is

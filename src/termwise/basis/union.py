@@ -69,7 +69,7 @@ class UnionBasis(Basis):
     _per_term = ("places_",)
 
     def __init__(self, bases: Sequence[Basis]) -> None:
-        self.bases = bases
+        self.bases: Any = bases  # validated in fit
 
     @property
     def allows_missing(self) -> bool:  # type: ignore[override]
@@ -106,12 +106,12 @@ class UnionBasis(Basis):
         union.places_ = np.arange(sum(union.sizes))
         return union
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         self._check_bases()
         self.bases_ = tuple(clone(basis).fit(X, y) for basis in self.bases)
         self.places_ = np.arange(sum(self.sizes))
 
-    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray:
+    def fit_transform(self, X: ArrayLike, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """Fix the functions from the training inputs and evaluate them on these.
 
         Parameters
@@ -197,7 +197,7 @@ class UnionBasis(Basis):
         restricted.places_ = places
         return restricted
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs.
 
         Parameters
@@ -219,7 +219,7 @@ class UnionBasis(Basis):
         inputs = [one for basis in self.bases_ for one in basis.inputs_of(np.arange(basis.n_functions))]
         return [inputs[place] for place in self.places_[indices]]
 
-    def _clipped(self, X: NDArray) -> NDArray[np.bool_]:
+    def _clipped(self, X: NDArray[Any]) -> NDArray[np.bool_]:
         return np.any([np.zeros(len(X), dtype=bool), *(basis._clipped(X) for basis in self.bases_)], axis=0)
 
     def _names(self, inputs: list[str]) -> list[str]:

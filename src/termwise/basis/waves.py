@@ -65,7 +65,7 @@ class FourierBasis(Basis):
         self.period = period
         self.extrapolation = extrapolation
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         check_number(
             "n_harmonics", self.n_harmonics, low=1, integer=True, remedy="one is the smallest number of waves per input"
         )
@@ -79,7 +79,7 @@ class FourierBasis(Basis):
         self.harmonics_ = np.tile(np.repeat(np.arange(1, self.n_harmonics + 1), 2), d)
         self.phases_ = np.tile([0.0, np.pi / 2], d * self.n_harmonics)  # cos(a) = sin(a + pi/2)
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs.
 
         Parameters
@@ -166,7 +166,7 @@ class LogisticBasis(Basis):
         self.random_state = random_state
         self.extrapolation = extrapolation
 
-    def _fit(self, X: NDArray, y: Any) -> None:
+    def _fit(self, X: NDArray[Any], y: Any) -> None:
         check_number("n_units", self.n_units, low=1, integer=True, remedy="one is the smallest number of units")
         check_number("scale", self.scale, above=0, remedy="1 suits most data, larger is steeper")
         check_choice("extrapolation", self.extrapolation, BOUNDED_EXTRAPOLATIONS)
@@ -178,7 +178,7 @@ class LogisticBasis(Basis):
         self.offsets_ = np.einsum("ij,ij->i", self.directions_, anchors)
         self.units_, self.ranges_ = np.arange(self.n_units), input_ranges(X)
 
-    def evaluate(self, X: NDArray) -> NDArray:
+    def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the design matrix of valid inputs.
 
         Parameters

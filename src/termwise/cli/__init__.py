@@ -397,6 +397,9 @@ def export(
         Precision | None, typer.Option(help="C, ONNX: precision; default: float64.", show_default=False)
     ] = None,
     gradient: Annotated[bool, typer.Option("--gradient", help="C: write a function for the gradient too.")] = False,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="C, Python: of a time series, write a free run with its state too.")
+    ] = False,
     table: Annotated[
         str | None, typer.Option(help="SQL: name of the table; default: data.", show_default=False)
     ] = None,
@@ -421,8 +424,8 @@ def export(
     """
     from termwise.cli.commands import run_export
 
-    given = {"gradient": gradient or None, "table": table, "keep": keep or None, "order_by": order_by or None}
-    given |= {"name": name, "dtype": None if dtype is None else str(dtype)}
+    given = {"gradient": gradient or None, "simulation": simulation or None, "table": table, "keep": keep or None,
+             "order_by": order_by or None, "name": name, "dtype": None if dtype is None else str(dtype)}  # fmt: skip
     options = {key: value for key, value in given.items() if value is not None}
     return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), narrow, **options)
 

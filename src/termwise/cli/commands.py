@@ -19,6 +19,7 @@ from termwise._checks import import_optional
 from termwise._files import write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
+from termwise.cli.series import after_breaks, fill_breaks
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
 
@@ -76,7 +77,9 @@ class SavedModel:
         used = self.predictor.input_names if every else self.predictor.used_inputs
         inputs = [each for each in self.predictor.inputs if each.name in used]
         order = time_order(table, self.time if self.lags else None)
-        X = select_inputs(table, inputs, optional=[self.target] if self.lags else [])
+        X = select_inputs(table, inputs, optional=self.predictor.input_names if self.lags else [])
+        fills = {each.name: each.fill for each in inputs if each.fill is not None and each.name != self.target}
+        X = X.fillna(fills) if self.lags else X
         return X.iloc[order].reset_index(drop=True), order
 
     def unseen(self, table: Table) -> dict[str, Any]:
@@ -92,18 +95,26 @@ class SavedModel:
     def predict(self, table: Table, proba: bool) -> dict[str, Any]:
         """Return a column of predictions, in the order of the table, and with `proba` one per class."""
         X, order = self.inputs(table)
-        n_past = count_past(table, self.target, order) if self.lags and self.target in X else len(X)
+        n_past = self.count_known(X)
         if n_past == 0:
             raise ValueError(f"{table.path} must have past values of {self.target}, got none: add them.")
-        predicted = self.predictor.predict(X.iloc[:n_past])
+        predicted = self.predictor.predict(fill_breaks(X.iloc[:n_past]) if self.lags else X)
         if n_past < len(X):  # forecasts are fed back
-            predicted = np.r_[predicted, self.predictor.free_run(X, n_past)[n_past:]]
+            predicted = np.r_[predicted, self.predictor.free_run(fill_breaks(X), n_past)[n_past:]]
+        if self.lags and (broken := after_breaks(X, self.target, n_past, self.lags)).any():
+            predicted = np.where(broken, np.nan, predicted)
         columns = {"prediction": predicted[np.argsort(order, kind="stable")]}
         if proba:
             probabilities = self.predictor.predict_proba(X)
             columns |= {f"probability of {label}": probabilities[:, j]
                         for j, label in enumerate(self.predictor.classes or [])}  # fmt: skip
         return columns
+
+    def count_known(self, X: Any) -> int:
+        """Return the number of rows up to the last with a value of a series that predictions read."""
+        if not self.lags or self.target not in X:
+            return len(X)
+        return int(np.flatnonzero(X[self.target].notna())[-1] + 1) if X[self.target].notna().any() else 0
 
     def intervals(self, table: Table, coverage: float) -> dict[str, Any]:
         """Return the ends of prediction intervals; the models of the folds may use other inputs than the terms."""
@@ -117,7 +128,7 @@ class SavedModel:
         Rows of a series that are forecast are not counted.
         """
         X, order = self.inputs(table)
-        n_past = count_past(table, self.target, order) if self.lags and self.target in X else len(X)
+        n_past = self.count_known(X)
         found = np.zeros((len(X), len(self.predictor.inputs)), dtype=bool)
         found[order[:n_past]] = self.predictor.clipped(X.iloc[:n_past])
         return {name: rows for name, rows in zip(self.predictor.input_names, found.T, strict=True) if rows.any()}
@@ -146,6 +157,7 @@ class SavedModel:
         present = ~column.missing
         if self.lags:  # the first rows have no past
             present[time_order(table, self.time)[: self.lags]] = False
+            present &= ~np.isnan(predicted)
         y, predicted = column.values[present], predicted[present]
         if self.predictor.task == "classification":
             return f"; {np.mean(y == predicted):.1%} agree with the table" if len(y) else ""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -21,8 +20,9 @@ import termwise as tw
 from termwise._checks import import_optional
 from termwise._files import is_special, same_file, write_file
 from termwise.cli import Console, UsageError
+from termwise.cli.series import N_TIME_FOLDS, as_series, break_notes, fill_breaks, score_series, scored_rows
 from termwise.cli.tables import read_table
-from termwise.cli.task import Task, count_past, counted, fill_values, find_column, listed, make_task, time_order
+from termwise.cli.task import Task, counted, fill_values, find_column, listed, make_task
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
@@ -32,13 +32,13 @@ from termwise.recipe import dictionaries
 pd = import_optional("pandas", "cli", "The command line")
 
 MIN_ROWS_TO_SCORE = 20
-N_TIME_FOLDS = 5  # of rows in the order of time: blocks of the last half, each predicted from the rows before it
 MAX_TERMS_SHOWN = 15
 MAX_COLUMNS_LISTED = 50  # where the target is asked for
 MAX_OUTPUTS_SHOWN = 4  # columns of weights
 MAX_EFFECTS_SHOWN = 12
 MAX_CLASSES_SHOWN = 8  # of a confusion matrix
-SCORE_NAMES = {"root mean squared error": "rmse", "mean absolute error": "mae", "log loss": "log_loss", "AUC": "auc",
+SCORE_NAMES = {"root mean squared error": "rmse", "mean absolute error": "mae", "free run: R2": "free_run_r2",
+               "root mean squared error of the free run": "free_run_rmse", "log loss": "log_loss", "AUC": "auc",
                "calibration slope": "calibration_slope", "expected calibration error": "calibration_error"}  # fmt: skip
 MAX_LEVELS = 20  # of a category with indicators; more are replaced by means of the target
 MAX_CENTERS = 500  # radial functions on a table with more rows
@@ -115,11 +115,17 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     console.print(f"{options.data}: {sizes}, {task.kind} of {task.target}")
     notes = [*task.notes, *preprocessing_notes(task, options)]
     train, test = split(task, options, notes)
-    fill = fill_values(task.X.iloc[train])
+    fill = fill_values(task.X.iloc[train].drop(columns=[task.target] if series else []))  # else a gap is a break
     X = task.X.fillna(fill) if options.impute else task.X
-    X_train, y_train = X.iloc[train].reset_index(drop=True), pd.Series(task.y[train], name=task.target)
+    weights: dict[str, Any] = {}
+    table = as_series(task, X) if series else None
+    if table is not None:
+        notes += break_notes(table, options.lags)
+        weights = {"sample_weight": scored_rows(table, options.lags)[train].astype(float)}  # 0: no complete past
+        X = fill_breaks(X)
+    y = task.y if table is None else X[task.target].to_numpy()
+    X_train, y_train = X.iloc[train].reset_index(drop=True), pd.Series(y[train], name=task.target)
     model = make_estimator(options, task.kind, X_train)
-    weights = {"sample_weight": (train >= options.lags).astype(float)} if series else {}  # 0: no past
     with console.step(f"fitting {len(train)} rows", model, notes):
         model.fit(X_train, y_train.to_numpy(), **weights)
     scores: dict[str, Any] = {}
@@ -127,7 +133,10 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
         notes.append(f"not compared with baselines: fewer than {MIN_ROWS_TO_SCORE} rows")
     elif options.score:
         with console.step("scoring the held-out rows" if len(test) else "cross-validating", notes=notes):
-            scores = score_fit(model, X, task, test, options)
+            if table is None:
+                scores = score_fit(model, X, task, test, options)
+            else:
+                scores = score_series(model, X, table, test, options.seed)
     with console.step("collecting diagnostics", notes=notes):
         facts = tw.diagnostics.facts(model, X_train, y_train, **scores, reproduce=options.command,
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
@@ -193,8 +202,6 @@ def load_task(options: FitOptions) -> Task:
     task = make_task(table, options.target, kind=options.task, drop=options.drop, time=options.time,
                      impute=options.impute, series=series)  # fmt: skip
     words = [name for name in task.X.columns if str(task.X[name].dtype) == "category"]
-    if series:
-        count_past(table, task.target, time_order(table, options.time))
     if series and words:
         raise ValueError(f"--basis lag must have inputs of numbers, got text in {', '.join(words)}: leave it out with "
                          + " ".join(f"--drop {shlex.quote(name)}" for name in words) + ".")  # fmt: skip
@@ -213,7 +220,7 @@ def load_task(options: FitOptions) -> Task:
 def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
     """Return notes on encoding, imputation and scaling."""
     notes = []
-    fill = fill_values(task.X)
+    fill = fill_values(task.X.drop(columns=[task.target] if options.basis == "lag" else []))
     for name, column in task.X.items():
         if str(column.dtype) == "category":
             levels = column.cat.categories
@@ -222,7 +229,7 @@ def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
         if column.dtype.kind == "M":
             notes.append(f"{name} is a date, expanded to the elapsed time, year, season, weekday and hour")
         if column.isna().any():
-            value = "kept as missing"
+            value = "where a new sequence begins" if options.basis == "lag" else "kept as missing"
             if options.impute and name in fill:
                 value = "imputed with " + (f"{fill[name]:.6g}" if isinstance(fill[name], float) else fill[name])
             notes.append(f"{name} is missing in {counted(column.isna().sum(), 'row')}, {value}")
@@ -239,24 +246,17 @@ def score_fit(model: Any, X: Any, task: Task, test: Any, options: FitOptions) ->
     cross-validation of the whole fit: the model itself has seen all rows. Rows in the order of time are predicted from
     rows before them.
     """
-    n, past = len(task.y), options.lags if options.basis == "lag" else 0
     if len(test):
-        train = np.setdiff1d(np.arange(n), test)
-        judged = np.arange(test[0] - past, n) if past else test  # with the past of the first one
+        train = np.setdiff1d(np.arange(len(task.y)), test)
         held_out, baselines = tw.diagnostics.held_out_comparison(
-            model, X.iloc[train].reset_index(drop=True), task.y[train], X.iloc[judged].reset_index(drop=True),
-            task.y[judged],
+            model, X.iloc[train].reset_index(drop=True), task.y[train], X.iloc[test].reset_index(drop=True),
+            task.y[test],
         )  # fmt: skip
         rows = counted(len(test), "row")
         protocol = f"on the last {rows}, held out" if task.ordered else f"on {rows} held out at random"
         return {"held_out": {**held_out, "protocol": protocol}, "baselines": baselines}
-    y, estimator = task.y, model
-    if past:  # lagged values as columns, so that rows can be left out
-        X, y = model.basis_.windows(X)
-        X, estimator = pd.DataFrame(X, columns=model.basis_.get_feature_names_out()), clone(model)
-        estimator = estimator.set_params(basis=None)
-    cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(y) // (2 * N_TIME_FOLDS)) if task.ordered else None
-    score, baselines = tw.diagnostics.cross_validated_comparison(estimator, X, y, cv=cv, random_state=options.seed)
+    cv = TimeSeriesSplit(N_TIME_FOLDS, test_size=len(task.y) // (2 * N_TIME_FOLDS)) if task.ordered else None
+    score, baselines = tw.diagnostics.cross_validated_comparison(model, X, task.y, cv=cv, random_state=options.seed)
     return {"cross_validation": score, "baselines": baselines}
 
 

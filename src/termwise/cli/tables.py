@@ -72,7 +72,7 @@ class Column:
     """One column: float64 with NaN, or, if it is not numeric, str with None."""
 
     kind: str  # "number", "date", "text", "empty" or "other"
-    values: NDArray
+    values: NDArray[Any]
     problem: str = ""  # why it is neither numeric nor categorical
     hint: str = ""  # for the user, if the column is used
 
@@ -479,7 +479,7 @@ def column_of(
     return Column("text", words[codes], problem)
 
 
-def classify(words: NDArray, counts: NDArray[np.intp], decimal: str) -> tuple[str, NDArray[np.float64], str]:
+def classify(words: NDArray[Any], counts: NDArray[np.intp], decimal: str) -> tuple[str, NDArray[np.float64], str]:
     """Return the type of a column, its numbers and the sign of per cent or a currency that all of them have.
 
     The column is given by its distinct strings and the number of rows of each. It is numeric ("number") if all strings

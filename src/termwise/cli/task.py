@@ -49,7 +49,7 @@ class Task:
     """
 
     X: Any
-    y: NDArray
+    y: NDArray[Any]
     kind: str
     target: str
     notes: list[str]
@@ -83,8 +83,8 @@ def make_task(
     impute : bool, default=False
         Whether missing values are imputed later: a series may have some then.
     series : bool, default=False
-        Whether the target may be the only column, as in a time series that is predicted from its past. Its inputs must
-        be numbers, and complete.
+        Whether the target may be the only column, as in a time series that is predicted from its past. Rows with a
+        missing target are kept then, but for those at the end.
 
     Returns
     -------
@@ -109,7 +109,10 @@ def make_task(
         raise ValueError(f"the target {target} must be a column of its own, got it as --drop or --time as well.")
     y, kind, notes = read_target(table, target, kind)
     rows = time_order(table, time)
-    rows = rows[~table.columns[target].missing[rows]]
+    present = np.flatnonzero(~table.columns[target].missing[rows])
+    rows = rows[: present[-1] + 1] if series else rows[present]  # in a series, missing values are breaks
+    n_missing = table.n_rows - len(rows)
+    notes = [f"left out, no value of {target}: {counted(n_missing, 'row')}"] * bool(n_missing) + notes
     if time is not None:
         notes.append(f"rows are in the order of {time}, which is not an input")
     inputs = {name: column for name, column in table.columns.items() if name not in not_inputs}
@@ -118,8 +121,6 @@ def make_task(
     if not inputs and not series:
         why = "; ".join(exclusions) or "the target is the only one"
         raise ValueError(f"{table.path} must have a column to predict from ({why}): add columns.")
-    if series and not impute:
-        check_complete(table, inputs, rows)
     X = pd.DataFrame({name: typed(column) for name, column in inputs.items()}, index=range(len(rows)))
     return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None)
 
@@ -161,7 +162,7 @@ def counted(number: int, noun: str) -> str:
 # -- target ------------------------------------------------------------------------------------------------------------
 
 
-def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, list[str]]:
+def read_target(table: Table, target: str, kind: str) -> tuple[NDArray[Any], str, list[str]]:
     """Return the target of all rows, the type of the task, and notes."""
     column, name = find_column(table, target), f"the target {target}"
     if f"{target} (2)" in table.columns:
@@ -176,9 +177,7 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
     n = len(present)
     if n < MIN_ROWS:
         raise ValueError(f"{table.path} must have at least {MIN_ROWS} rows with a target, got {n}: add rows.")
-    n_missing = len(column.values) - n
-    notes = [f"left out, no value of {target}: {counted(n_missing, 'row')}"] * bool(n_missing)
-    notes += [f"{target} {column.hint}"] * bool(column.hint)
+    notes = [f"{target} {column.hint}"] * bool(column.hint)
     numeric = column.kind == "number"
     distinct = np.unique(present if numeric else present.astype(str))
     example = as_word(distinct[0])
@@ -201,7 +200,7 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray, str, lis
     return column.values, kind, notes
 
 
-def class_labels(target: str, column: Column, distinct: NDArray) -> NDArray:
+def class_labels(target: str, column: Column, distinct: NDArray[Any]) -> NDArray[Any]:
     """Return a target with these distinct values as class labels: whole numbers or strings that repeat."""
     name, n, numeric = f"the target {target}", np.count_nonzero(~column.missing), column.kind == "number"
     if len(distinct) > max(2, n / 2):
@@ -232,7 +231,7 @@ def time_order(table: Table, time: str | None) -> NDArray[np.intp]:
     return np.argsort(column.values if column.kind == "number" else parse_dates(table, time, column), kind="stable")
 
 
-def parse_dates(table: Table, name: str, column: Column) -> NDArray:
+def parse_dates(table: Table, name: str, column: Column) -> NDArray[Any]:
     """Return dates as values that can be sorted; raise if 3/4/2021 may be in March or in April."""
     words = pd.Series(column.values)
     found = [match for word in words.unique() if (match := DAY_OR_MONTH_FIRST.fullmatch(word))]
@@ -252,7 +251,7 @@ def parse_dates(table: Table, name: str, column: Column) -> NDArray:
 
 
 def count_past(table: Table, target: str, order: NDArray[np.intp]) -> int:
-    """Return how many rows of a time series have a target; raise if there is a gap, which lags cannot bridge."""
+    """Return how many rows of a time series have a target; raise if there is a gap, which a report cannot show."""
     missing = find_column(table, target).missing[order]
     past = int(np.argmax(missing)) if missing.any() else len(missing)
     if not missing[past:].all():
@@ -288,17 +287,6 @@ def check_magnitude(table: Table, columns: dict[str, Column], remedy: str, small
         largest = np.nanmax(size)
         if 0 < largest < smallest:
             raise ValueError(f"{name} must have values beyond {smallest:g}, got at most {largest:g}: use other units.")
-
-
-def check_complete(table: Table, columns: dict[str, Column], rows: NDArray[np.intp]) -> None:
-    """Raise on missing values in these rows of the table; the columns hold these rows only."""
-    gaps = {name: rows[column.missing] for name, column in columns.items() if column.missing.any()}
-    if gaps:
-        details = "; ".join(f"{name} in {counted(len(found), 'row')}, first in {table.location(int(found.min()))}"
-                            for name, found in list(gaps.items())[:MAX_NAMED])  # fmt: skip
-        more = f"; and {len(gaps) - MAX_NAMED} more columns" * (len(gaps) > MAX_NAMED)
-        raise ValueError(f"{table.path} has missing values, which lags cannot use: {details}{more}. Fill them in, "
-                         "leave the columns out with --drop, or use --impute, which takes the median.")  # fmt: skip
 
 
 def informative_columns(

@@ -11,7 +11,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from termwise.deploy.program import (
     ProgramStep,
     as_float32,
 )
+from termwise.deploy.simulation import c_comment, c_simulation
 
 TITLE = "A model written by termwise, in C99. It needs <math.h> and no memory of its own."
 LINE_LENGTH = 116
@@ -84,7 +85,9 @@ class CNames:
         return [re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", line) for line in lines]
 
 
-def source(program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False) -> str:
+def source(
+    program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False, simulation: Any = False
+) -> str:
     """Return the file.
 
     Parameters
@@ -97,8 +100,11 @@ def source(program: Program, dtype: str = "float64", name: str = "model", gradie
         Prefix of the names of all functions and tables.
     gradient : bool, default=False
         Whether to write a function `NAME_gradient` too.
+    simulation : bool or pair of float, default=False
+        Whether to write the functions `NAME_init` and `NAME_step` of a simulation too, perhaps with the lowest and the
+        highest output.
     """
-    interface = _interface(program, dtype, name, gradient)
+    interface = _interface(program, dtype, name, gradient, simulation)
     c, heads = CNames(interface.real, interface.name), interface.functions
     q, k = program.linear.weights.shape
     linear = [
@@ -113,27 +119,36 @@ def source(program: Program, dtype: str = "float64", name: str = "model", gradie
         *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),
         c.step("linear", linear, weights=program.linear.weights, intercept=program.linear.intercept),
         _outputs(program, c),
-        _predictions(program, c, heads[: len(heads) - gradient]),
+        _predictions(program, c, heads[: interface.n_predictions]),
     ]
     if gradient:
         from termwise.deploy.c_gradient import gradient_functions  # which imports from here
 
-        parts += gradient_functions(program, c, heads[-1])
+        parts += gradient_functions(program, c, heads[interface.n_predictions])
+    if simulation is not False:
+        parts.append(c_simulation(program, c, simulation)[2])
     text = "\n".join(parts).replace("$real", c.real).replace("$zero", c.number(0.0)).replace("$one", c.number(1.0))
     text = re.sub(r"\$(\w+)\(", rf"\1{'f' * (c.real == 'float')}(", text)
     return f"{comment(program, interface, TITLE)}\n#include <math.h>\n\n{interface.declarations}\n{text}"
 
 
-def header(program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False) -> str:
+def header(
+    program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False, simulation: Any = False
+) -> str:
     """Return the header that declares what the file with the same parameters defines."""
-    return _interface(program, dtype, name, gradient).header(program)
+    return _interface(program, dtype, name, gradient, simulation).header(program)
 
 
-def _interface(program: Program, dtype: str, name: str, gradient: bool) -> Interface:
+def _interface(program: Program, dtype: str, name: str, gradient: bool, simulation: Any) -> Interface:
     """Validate the parameters of the file and return its interface."""
     check_bool("gradient", gradient, remedy="True writes a function for it too")
     check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
-    return Interface.from_program(program, check_name(name), "double" if dtype == "float64" else "float", gradient)
+    real = "double" if dtype == "float64" else "float"
+    found = Interface.from_program(program, check_name(name), real, gradient)
+    if simulation is False:
+        return found
+    state, heads, _ = c_simulation(program, CNames(real, name), simulation)
+    return replace(found, functions=(*found.functions, *heads), state=state, about=tuple(c_comment(program)))
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------

@@ -45,8 +45,11 @@ class Interface:
 
     name: str
     real: str
-    functions: tuple[str, ...]  # declarations without the semicolon; the last is that of the gradient, if there is one
+    functions: tuple[str, ...]  # declarations without the semicolon: predictions, the gradient, a simulation
+    n_predictions: int
     classes: int  # number of class labels; 0 for a regression
+    state: str = ""  # type of the state of a simulation
+    about: tuple[str, ...] = ()  # lines of the comment about a simulation
 
     @classmethod
     def from_program(cls, program: Program, name: str, real: str, gradient: bool) -> Interface:
@@ -58,14 +61,15 @@ class Interface:
             functions += [f"int {name}_decision_function(const {real} *x, {real} *y)"]
             proba = f"int {name}_predict_proba(const {real} *x, {real} *p)"
             functions += [proba] if labels.sharpness is not None else []
+        n_predictions = len(functions)
         functions += [f"int {name}_gradient(const {real} *x, {real} *g)"] * gradient
-        return cls(name, real, tuple(functions), 0 if labels is None else len(labels.classes))
+        return cls(name, real, tuple(functions), n_predictions, 0 if labels is None else len(labels.classes))
 
     @property
     def declarations(self) -> str:
         """The lines that declare everything."""
         lines = [f"extern const char *const {self.name}_classes[{self.classes}];"] if self.classes else []
-        return "".join(f"{line}\n" for line in [*lines, *(f"{head};" for head in self.functions)])
+        return self.state + "".join(f"{line}\n" for line in [*lines, *(f"{head};" for head in self.functions)])
 
     def header(self, program: Program) -> str:
         """Return the header file, which has the numbers of inputs and outputs as macros."""
@@ -106,7 +110,8 @@ def comment(program: Program, interface: Interface, title: str) -> str:
     if any("_gradient(" in head for head in interface.functions):
         rows = f"of each of {q} outputs y by {d} inputs" if q > 1 else f"of y by {d} inputs"
         lines += ["", f"g receives the derivatives {rows}; they are NAN for categories."]
-    lines += ["", "All functions return 0, or the number, counted from 1, of an input that is missing or no known"]
+    lines += ["", *interface.about]
+    lines += ["All functions return 0, or the number, counted from 1, of an input that is missing or no known"]
     lines += ["category (of a past value, where there are several rows). The terms:", ""]
     lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]
     text = "/*\n"

@@ -141,7 +141,7 @@ class Values:
             raise invalid(at, f"a whole number up to {MAX_INTEGER}", level[wrong])
         if self.kind is str:
             return tuple(level)
-        array: NDArray = np.array(level, dtype=np.intp if self.kind is int else np.float64)
+        array: NDArray[Any] = np.array(level, dtype=np.intp if self.kind is int else np.float64)
         if self.positive and np.any(array <= 0):
             raise invalid(place, "greater than zero", array[array <= 0][0].item())
         if self.nonzero and np.any(array == 0):
@@ -262,7 +262,7 @@ def count_values(content: bytes) -> int:
     return 1 + sum(content.count(mark) for mark in (b",", b"[", b"{"))
 
 
-def read_document(path: str | os.PathLike) -> dict[str, Any]:
+def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return a JSON document that declares itself a model of a supported version; errors name the file and a remedy."""
     with open(path, "rb") as file:
         content = file.read(MAX_BYTES + 1)

@@ -53,7 +53,7 @@ class Exports:
         rest = {"predictor": {**document.to_plain(self._program.schema), **parts}, "facts": self.facts}
         return {**head, "checksum": document.checksum(head | rest), **rest}
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file.
 
         The file holds plain data in readable form, with exact numbers. It is written under a temporary name and then
@@ -66,7 +66,7 @@ class Exports:
         """
         write_file(path, document.to_bytes(self.to_dict()))
 
-    def export(self, path: str | os.PathLike, to: str | None = None, **options: Any) -> None:
+    def export(self, path: str | os.PathLike[str], to: str | None = None, **options: Any) -> None:
         """Write the model in another language.
 
         Parameters
@@ -81,8 +81,9 @@ class Exports:
             `.sympy.py`, `.pyomo.py`, `.tex` or `.json`.
         **options : dict
             For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, the prefix of the names of
-            functions, and `gradient=True`, which writes a function for the gradient too; for "sql" and "latex" the
-            parameters of `to_sql` and `to_latex`.
+            functions, and `gradient=True`, which writes a function for the gradient too; for "c" and "python" of a
+            model of past values `simulation=True`, or the lowest and the highest output, which writes a free run with
+            its state too; for "sql" and "latex" the parameters of `to_sql` and `to_latex`.
 
         Notes
         -----

@@ -64,6 +64,7 @@ FEW_DISTANCES = 1 << 12  # differences of an input, up to which the expression t
 
 def freeze(estimator: Any) -> Program:
     """Return a fitted estimator, or a pipeline that ends in one, as a program."""
+    estimator = getattr(estimator, "pipeline_", estimator)  # lags and the model of a NarxRegressor
     chain = list(flatten(estimator))
     model = chain.pop() if chain else estimator
     if not hasattr(type(model), "predictor_"):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from termwise._arrays import is_foreign, to_host
-from termwise._checks import check_table
+from termwise._checks import check_table, is_frame
 from termwise.basis.dates import DATE_PARTS, as_days
 from termwise.basis.encoder import (
     LEVEL,
@@ -24,7 +24,6 @@ from termwise.basis.encoder import (
     VALUE,
     ColumnEncoding,
     encode,
-    is_frame,
     is_missing,
     is_numeric,
     listing,
@@ -34,7 +33,7 @@ from termwise.deploy.document import Integers, Record, Sizes, invalid, plain_sca
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-Column = tuple[NDArray, NDArray[np.bool_]]  # values, and which are missing
+Column = tuple[NDArray[Any], NDArray[np.bool_]]  # values, and which are missing
 
 NUMBERS = (Real, Decimal, np.bool_)  # types of values of an input of numbers, in a column of objects
 MAX_LISTED = 5  # unknown categories of a column that an error lists
@@ -90,7 +89,7 @@ class Input(Record):
         others = tuple(read_scalars(data["others"], f"{place}.others", sizes)) if "others" in data else None
         return cls(name, kind, categories, fill, missing, unseen, others)
 
-    def to_numbers(self, values: NDArray, missing: NDArray[np.bool_], complete: bool) -> Floats:
+    def to_numbers(self, values: NDArray[Any], missing: NDArray[np.bool_], complete: bool) -> Floats:
         """Return a column as numbers, positions of categories or days, with missing values filled.
 
         Unless values may be missing, numbers must be finite if the column must be complete; categories always.
@@ -121,7 +120,7 @@ class Input(Record):
             )
         return numbers
 
-    def _positions(self, values: NDArray) -> Floats:
+    def _positions(self, values: NDArray[Any]) -> Floats:
         """Return the positions of categories none of which is missing."""
         assert self.categories is not None
         position = {category: i for i, category in enumerate(self.categories)}
@@ -136,7 +135,7 @@ class Input(Record):
             )
         return numbers
 
-    def count_unseen(self, values: NDArray, missing: NDArray[np.bool_]) -> int:
+    def count_unseen(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> int:
         """Return the number of values that are categories the fit did not have."""
         known = (*(self.categories or ()), *(self.others or ()))
         return 0 if self.categories is None else sum(value not in known for value in values[~missing])

@@ -108,7 +108,7 @@ class Graph:
         self.dtype = np.dtype(dtype)
         self.free_name = free_name  # returns a name that is not in use
         self.nodes: list[tuple[str, list[str], str, str, dict[str, Any]]] = []  # operator, inputs, result, domain, ...
-        self.constants: dict[str, NDArray] = {}
+        self.constants: dict[str, NDArray[Any]] = {}
 
     def node(self, op: str, *inputs: str, domain: str = "", name: str = "", **attributes: Any) -> str:
         """Add a node and return the name of its result."""
@@ -122,7 +122,7 @@ class Graph:
         self.constants[name] = self.cast(values)
         return name
 
-    def cast(self, values: Any) -> NDArray:
+    def cast(self, values: Any) -> NDArray[Any]:
         """Return an array of a type that ONNX has."""
         array = np.asarray(values)
         if array.dtype.kind == "f" and self.dtype == np.float32:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from termwise._checks import check_bool, check_choice, check_number
-from termwise.basis.encoder import is_frame
+from termwise._checks import check_bool, check_choice, check_number, is_frame
 from termwise.deploy import document
 from termwise.deploy.bounds import BoxBounds
 from termwise.deploy.exports import Exports
@@ -287,7 +286,7 @@ class Predictor(Exports):
         return self._program.schema.count_unseen(X)
 
     @available_if(lambda self: self._program.labels is not None)
-    def decision_function(self, X: Any) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the output of a classifier: positive for the second class, or one column per class.
 
         Parameters
@@ -297,7 +296,7 @@ class Predictor(Exports):
         """
         return self.linear_predictor(X)
 
-    def linear_predictor(self, X: Any) -> NDArray:
+    def linear_predictor(self, X: Any) -> NDArray[Any]:
         """Return the weighted sum of the terms and the intercept: what `link` is applied to in predictions.
 
         Parameters
@@ -308,7 +307,7 @@ class Predictor(Exports):
         return self._shaped(self._program.outputs(X), X)
 
     @available_if(lambda self: self._program.labels is not None and self._program.labels.sharpness is not None)
-    def predict_proba(self, X: Any) -> NDArray:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each class, where the estimator has it.
 
         Parameters
@@ -327,7 +326,7 @@ class Predictor(Exports):
     @available_if(_has_intervals)
     def predict_interval(
         self, X: Any, coverage: float = 0.9, side: str = "two-sided", normalised: bool = False
-    ) -> tuple[NDArray, NDArray]:
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Prediction intervals for new observations by CV+, of a model with fold models.
 
         Of a fold with more than 500 residuals, that many quantiles are kept.
@@ -355,7 +354,7 @@ class Predictor(Exports):
         lower, upper = ends[..., 0] if self._program.linear.one_output else ends
         return lower, upper
 
-    def _shaped(self, outputs: Floats, X: Any) -> NDArray:
+    def _shaped(self, outputs: Floats, X: Any) -> NDArray[Any]:
         """Return outputs in the precision of the inputs, as a vector if the targets were one."""
         outputs = outputs.astype(_dtype(X), copy=False)
         return outputs[:, 0] if self._program.linear.one_output else outputs
@@ -509,7 +508,7 @@ class Predictor(Exports):
         return replace(self, _program=replace(program, schema=schema, series=series, folds=()))
 
 
-def load_predictor(path: str | os.PathLike) -> Predictor:
+def load_predictor(path: str | os.PathLike[str]) -> Predictor:
     """Read a model that `Predictor.save` wrote.
 
     The file is data: nothing in it is executed, and everything is validated. A file that was altered has another

@@ -95,7 +95,7 @@ class ProgramStep(Record):
         return self.axis in specs(type(self))[name].axes
 
     @cached_property
-    def tables(self) -> dict[str, NDArray]:
+    def tables(self) -> dict[str, NDArray[Any]]:
         """Parameters in the expression, matrices with a row for every term, and the columns if there are such."""
         names = {"columns", *self.expression.variables()}
         axes = {name: spec.axes for name, spec in specs(type(self)).items() if name in names}
@@ -109,7 +109,7 @@ class ProgramStep(Record):
         return any(node.operation in SUMS for node in self.expression.nodes())
 
     @cached_property
-    def parameters(self) -> dict[str, NDArray]:
+    def parameters(self) -> dict[str, NDArray[Any]]:
         """Parameters in the expression, in shapes that agree with z of shape (n, 1, inputs) inside sums."""
         sums = [node for node in self.expression.nodes() if node.operation in SUMS]
         inside = {name for node in sums for name in node.variables()}

@@ -9,6 +9,7 @@ import numpy as np
 
 from termwise.basis.expressions import SourceWriter
 from termwise.deploy.program import Concatenate, Lags, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.simulation import python_simulation
 
 LINKS = {  # expressions of the list of outputs
     "log": "[math.exp(v) if v < 709.78 else math.inf for v in z]",  # math.exp raises where it overflows
@@ -16,13 +17,15 @@ LINKS = {  # expressions of the list of outputs
 }
 
 
-def source(program: Program) -> str:
+def source(program: Program, simulation: Any = False) -> str:
     """Return the source of a module with `predict` and, of a classifier, `decision_function` and `predict_proba`.
 
     Parameters
     ----------
     program : Program
         The model.
+    simulation : bool or pair of float, default=False
+        Whether to write the class `Simulation` too, perhaps with the lowest and the highest output.
     """
     schema, linear = program.schema, program.linear
     what = "classes" if program.labels else "targets"
@@ -53,6 +56,7 @@ def source(program: Program) -> str:
         _step("_linear", [line], weights=linear.weights, intercept=linear.intercept),
         _function("_outputs", chain, argument="x"),
         *_predictions(program),
+        *([] if simulation is False else [python_simulation(program, simulation)]),
     ]
     return "\n\n\n".join(parts) + "\n"
 

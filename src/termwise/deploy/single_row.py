@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from termwise.basis.encoder import VALUE, encode, is_frame, listing
+from termwise._checks import is_frame
+from termwise.basis.encoder import VALUE, encode, listing
 from termwise.basis.expressions import OTHERS, Expression
 from termwise.deploy.inputs import MAX_NAMES, NUMBERS, Input
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
@@ -61,7 +62,7 @@ def _step_function(step: ProgramStep) -> Function:
     return _products(step, function) if isinstance(step, PairProducts) else function
 
 
-def _expression_function(expression: Expression, parameters: Mapping[str, NDArray], columns: Any) -> Function:
+def _expression_function(expression: Expression, parameters: Mapping[str, NDArray[Any]], columns: Any) -> Function:
     """Return an expression of the vector z, or of its entries in `columns`, with parameters of given values."""
     values: list[Any] = [None]  # of all parts: z first, results of the calls filled in when they are made
     places: dict[Expression, int] = {}

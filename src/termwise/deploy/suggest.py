@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,10 @@ def suggest(
     n: int = 1,
     *,
     X: Any = None,
-    integer: Collection[str | int] = (),
+    integer: Collection[Any] = (),
     n_candidates: int = 4096,
     random_state: Any = None,
-) -> NDArray:
+) -> NDArray[Any]:
     """Suggest where to measure next: where the models of the folds disagree, and away from known points.
 
     Candidates are points of a scrambled Sobol sequence. The uncertainty of a candidate is the jackknife standard error
@@ -95,13 +95,13 @@ def suggest(
     return table[taken]
 
 
-def read_axes(inputs: tuple[Input, ...], bounds: Any, integer: Collection[str | int]) -> list[Any]:
+def read_axes(inputs: tuple[Input, ...], bounds: Any, integer: Collection[Any]) -> list[Any]:
     """Return for each input a list of categories, or a tuple: its ends, and whether its values are whole numbers."""
     names = [one.name for one in inputs]
     if not isinstance(bounds, Mapping):
         complete = hasattr(bounds, "__len__") and len(bounds) == len(names)
         bounds = dict(zip(names, bounds, strict=True)) if complete else {}
-    whole = {names[i] if isinstance(i, Integral) and 0 <= i < len(names) else i for i in integer}
+    whole = {names[i] if not isinstance(i, str) and 0 <= i < len(names) else i for i in integer}
     numbers = [one.name for one in inputs if one.kind == "number"]
     others = sorted(str(name) for name in whole if name not in numbers)
     if others:
@@ -133,7 +133,7 @@ def read_axis(one: Input, given: Any, whole: bool) -> Any:
     return low, high, whole
 
 
-def place(axis: Any, unit: Floats) -> tuple[Floats, NDArray]:
+def place(axis: Any, unit: Floats) -> tuple[Floats, NDArray[Any]]:
     """Return numbers between 0 and 1 in units of an axis, and as values of the input; categories one column each."""
     if isinstance(axis, list):
         number = np.minimum((unit * len(axis)).astype(np.intp), len(axis) - 1)
@@ -157,7 +157,7 @@ def known_points(predictor: Predictor, axes: list[Any], X: Any) -> Floats:
     return np.column_stack(parts)
 
 
-def fold_uncertainty(predictor: Predictor, table: NDArray) -> Floats:
+def fold_uncertainty(predictor: Predictor, table: NDArray[Any]) -> Floats:
     """Return the jackknife standard error of every prediction, of several outputs their mean in units of their spread.
 
     It is sqrt((K - 1) / K sum_k (f_k - mean_k f_k)^2) of the models f_k fitted without each of K folds.

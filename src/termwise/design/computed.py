@@ -112,7 +112,7 @@ class KernelDesign(Design):
             self._write(left[part, :], right, G[part, :])
         return G if self._shift is None else G - at(self._shift, chosen)
 
-    def write(self, out: NDArray) -> None:
+    def write(self, out: NDArray[Any]) -> None:
         """Write the whole matrix, of functions that have no shift, to an array of NumPy."""
         for part in row_blocks(*self.shape):
             self._write(self._left[part], self._right, out[part])
@@ -144,7 +144,7 @@ class KernelDesign(Design):
         short = None if self.dtype == np.float64 else buffer[1].view(self.dtype)[:size].reshape(shape)
         return self._fill(left, right, buffer[0, :size].reshape(shape), short)
 
-    def _fill(self, left: Floats, right: Floats, m: Floats, short: NDArray | None = None) -> NDArray:
+    def _fill(self, left: Floats, right: Floats, m: Floats, short: NDArray[Any] | None = None) -> NDArray[Any]:
         """`phi(m)` in the memory of m, or for another dtype than float64 in that of `short`."""
         if self._direct:
             np.negative(_direct_distances(left, right), out=m)
@@ -263,7 +263,7 @@ class ProductDesign(Design):
     not.
     """
 
-    def __init__(self, S: NDArray, first: Indices, second: Indices, span: Span | None = None) -> None:
+    def __init__(self, S: NDArray[Any], first: Indices, second: Indices, span: Span | None = None) -> None:
         self.S, self.first, self.second, self.span = S, first, second, span
         self.shape, self.dtype = (len(S), len(first)), S.dtype
         self.nbytes = len(S) * len(first) * S.dtype.itemsize
@@ -328,12 +328,14 @@ class ProductDesign(Design):
         return self.first * self.S.shape[1] + self.second
 
     @cached_property
-    def _spanning(self) -> NDArray:
+    def _spanning(self) -> NDArray[Any]:
         """The columns that span the others."""
         return np.ascontiguousarray(self.S[:, self.span.kept]) if self.span else self.S
 
 
-def weighted_gram(S: NDArray, u: NDArray | None, left: Any = EVERY, right: Any = EVERY, squarings: int = 0) -> Floats:
+def weighted_gram(
+    S: NDArray[Any], u: NDArray[Any] | None, left: Any = EVERY, right: Any = EVERY, squarings: int = 0
+) -> Floats:
     """`L' diag(u) R` for columns L and R of S, squared repeatedly, over strips of rows that stay in the caches.
 
     Where L and R are all columns, it is symmetric: panels of rows are computed from the diagonal on.

@@ -80,13 +80,13 @@ class RowFile(ABC):
     _columns: Indices  # positions of the columns in the file
     _order = "C"  # of a block in memory
     _target: Any = None
-    _y: NDArray | None = None
+    _y: NDArray[Any] | None = None
     _used: NDArray[np.bool_] | None = None
     path: Path
     _state: tuple[int, int] | None = None  # of the file when it was opened
 
     @abstractmethod
-    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
+    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         """Read all rows in order, selected or not, `rows` at a time, into the buffers in turn."""
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ class RowFile(ABC):
         return max(1, BLOCK_BYTES // (self.dtype.itemsize * max(1, self.shape[1])))
 
     @property
-    def y(self) -> NDArray:
+    def y(self) -> NDArray[Any]:
         """The targets."""
         if self._target is None:
             raise ValueError(f"y is not in {self.name}: name it as the target of open_rows, or read it from elsewhere.")
@@ -133,19 +133,19 @@ class RowFile(ABC):
         """
         return self._gather(self._columns[np.asarray(chosen, dtype=np.intp)]).astype(np.float64, copy=False)
 
-    def load(self) -> NDArray:
+    def load(self) -> NDArray[Any]:
         """Read everything into memory."""
         return self._gather(self._columns)
 
-    def blocks(self) -> Iterator[NDArray]:
+    def blocks(self) -> Iterator[NDArray[Any]]:
         """Read everything in order, block by block; a block is valid until the next but one is read."""
         self.passes += 1
         return self._read(self._columns, 2)
 
-    def _gather(self, columns: Indices) -> NDArray:
+    def _gather(self, columns: Indices) -> NDArray[Any]:
         return np.concatenate([np.array(block) for block in self._read(columns, 1)])
 
-    def _read(self, columns: Indices, n_buffers: int) -> Iterator[NDArray]:
+    def _read(self, columns: Indices, n_buffers: int) -> Iterator[NDArray[Any]]:
         """Read the selected rows in order, block by block, into buffers in turn: one pass."""
         if self._state is not None and _state_of(self.path) != self._state:
             raise ValueError(
@@ -186,7 +186,7 @@ class NpyRows(RowFile):
             kept = kept[~np.isin(kept, wanted)]
         self._columns, self.shape = kept, (self.rows, len(kept))
 
-    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
+    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         plain = self.stored == self.dtype and np.array_equal(columns, np.arange(self.width))
         raw = None if plain else np.empty((rows, self.width), dtype=self.stored)
         with open(self.path, "rb", buffering=0) as file:
@@ -211,11 +211,11 @@ class NpyRows(RowFile):
 class MappedRows(RowFile):
     """Rows of a memory map, copied out of it block by block."""
 
-    def __init__(self, G: NDArray) -> None:
+    def __init__(self, G: NDArray[Any]) -> None:
         self.G, self.shape, self.dtype, self.name = G, G.shape, G.dtype, "a memory map"
         self._columns = np.arange(G.shape[1])
 
-    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
+    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         whole = len(columns) == self.G.shape[1]
         for turn, first in enumerate(range(0, len(self.G), rows)):
             block = self.G[first : first + rows]
@@ -281,7 +281,7 @@ class ArrowRows(RowFile):
             for i in range(file.num_record_batches):
                 yield file.get_batch(i).select(names)
 
-    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray]) -> Iterator[NDArray]:
+    def _scan(self, columns: Indices, rows: int, buffers: Sequence[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         order = list(self.fields)
         names = [order[j] for j in columns]
         turn = filled = 0
@@ -386,18 +386,18 @@ class BlockReader:
         self.lengths = [int(used[i : i + step].sum()) for i in range(0, len(used), step)]
         self.offsets = np.cumsum([0, *self.lengths])
         self.checked = False
-        self.shift: NDArray | None = None  # reference value subtracted from every column as it is read
+        self.shift: NDArray[Any] | None = None  # reference value subtracted from every column as it is read
         self.owners = np.full(cached, -1)  # the column in each slot of the cache
         self._suggested: Indices | None = None  # columns to be cached if there is another pass
         self.filled = np.zeros((cached, len(self.lengths)), dtype=bool)
         self.cache = np.empty((cached, len(source)), dtype=source.dtype)  # its pages are touched as it fills
         self._current, self._block = -1, np.empty((0, 0))
         self._pool = ThreadPoolExecutor(1)
-        self._blocks: Iterator[NDArray] = iter(())
+        self._blocks: Iterator[NDArray[Any]] = iter(())
         self._next = len(self.lengths)
-        self._ahead: Future | None = None
+        self._ahead: Future[Any] | None = None
 
-    def set_shift(self, shift: NDArray) -> None:
+    def set_shift(self, shift: NDArray[Any]) -> None:
         """Subtract reference values from the columns from now on; what was read before is dropped."""
         if self._ahead is not None:
             self._ahead.result()
@@ -430,7 +430,7 @@ class BlockReader:
             return None
         return self.cache[np.concatenate(slots), self.offsets[i] : self.offsets[i + 1]].T.astype(np.float64)
 
-    def block(self, i: int) -> NDArray:
+    def block(self, i: int) -> NDArray[Any]:
         """Return block i, and read the next one ahead."""
         while self._current != i:
             if self._next > i or self._ahead is None:  # block i is behind: begin another pass
@@ -447,7 +447,7 @@ class BlockReader:
             self._ahead = self._pool.submit(self._load, self._next) if more else None
         return self._block
 
-    def _load(self, i: int) -> NDArray:
+    def _load(self, i: int) -> NDArray[Any]:
         """Read block i, check it in the first pass and cache columns."""
         block = next(self._blocks)
         if not self.checked:
@@ -480,7 +480,7 @@ class FileBlock(Dense):
         self.nbytes = self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     @property
-    def G(self) -> NDArray:
+    def G(self) -> NDArray[Any]:
         """The rows."""
         return self.reader.block(self.number)
 

@@ -17,8 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import Array, as_type, at, densify, from_host, is_foreign, namespace, to_host
-from termwise._checks import check_bool, check_choice, check_number, is_dask
-from termwise.deploy.predictor import Predictor
+from termwise._checks import UnavailableError, check_bool, check_choice, check_number, is_dask
+from termwise.deploy.predictor import Predictor as Predictor
 from termwise.design.files import RowFile
 from termwise.estimators.data import check_design, check_inputs
 from termwise.execution.dask import map_rows, without_rows
@@ -28,7 +28,8 @@ from termwise.linalg.conformal import SIDES
 from termwise.selection.path import SelectionPath
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -76,7 +77,37 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class TermModel(BaseEstimator):
+def freeze_model(model: Any) -> Predictor:
+    """Return the predictor of a fitted model; one that cannot be stored has no such attribute."""
+    try:
+        return Predictor.from_estimator(model)
+    except (TypeError, ValueError) as error:
+        raise UnavailableError(str(error)) from error
+
+
+class HtmlSummaryMixin:
+    """Adds a summary of the fitted model to the diagram that scikit-learn shows in notebooks."""
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """Return the function that notebooks call; there is none with `sklearn.set_config(display="text")`."""
+        diagram = super()._repr_html_  # type: ignore[misc]
+        return lambda: diagram() + self._summary_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return the representations of the model by their media types."""
+        bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html()
+        return bundle
+
+    def _summary_html(self) -> str:
+        from termwise.explain.summary import summary_html  # built from estimators
+
+        return summary_html(self)
+
+
+class TermModel(HtmlSummaryMixin, BaseEstimator):
     """A model linear in its terms, once fitted: a shell around `fitted_terms_`.
 
     A subclass has the parameters `basis` and `fit_intercept` and a `fit` that ends with `_store`. The class variables
@@ -177,7 +208,7 @@ class TermModel(BaseEstimator):
             return scores.map_blocks(labels.decide, dtype=labels.classes.dtype, drop_axis=dropped)
         return labels.decide(scores)
 
-    def linear_predictor(self, X: ArrayLike) -> NDArray:
+    def linear_predictor(self, X: ArrayLike) -> NDArray[Any]:
         """Return the weighted sum of the terms and the intercept: what the link of a loss is applied to.
 
         The logarithm of predicted means with `loss="poisson"` and "gamma", and the scores of a classifier; otherwise
@@ -214,7 +245,7 @@ class TermModel(BaseEstimator):
         return terms.clipped(check_inputs(self, X, terms.candidates.basis, reset=False))
 
     @available_if(lambda model: isinstance(model, ClassifierMixin))
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the score of a classifier: positive for the second class, or one column per class.
 
         Parameters
@@ -263,7 +294,7 @@ class TermModel(BaseEstimator):
         method: str = "auto",
         side: str = "two-sided",
         normalised: bool = False,
-    ) -> tuple[NDArray, NDArray]:
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Prediction intervals for new observations, by CV+ or jackknife+.
 
         "jackknife+" uses the closed-form leave-one-out fits (Barber, Candes, Ramdas and Tibshirani 2021). Whatever the
@@ -437,7 +468,8 @@ class TermModel(BaseEstimator):
     @property
     def predictor_(self) -> Predictor:
         """The model without its training data, to be saved and exported: a `Predictor`."""
-        return Predictor.from_estimator(self)
+        self._fitted()
+        return freeze_model(self)
 
     def _fitted(self) -> FittedTerms:
         if not hasattr(self, "fitted_terms_"):  # much cheaper than the check itself, for predictions of single rows
@@ -527,7 +559,7 @@ class TermModel(BaseEstimator):
 class SelectorModel(TransformerMixin, TermModel):
     """A model that is also a transformer: it selects the columns of its terms."""
 
-    def get_support(self, indices: bool = False) -> NDArray:
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
         """Return which candidates are in the model.
 
         Parameters
@@ -540,7 +572,7 @@ class SelectorModel(TransformerMixin, TermModel):
         mask[terms.chosen] = True
         return np.flatnonzero(mask) if indices else mask
 
-    def transform(self, X: ArrayLike) -> NDArray:
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the columns of the chosen terms, in the order of the candidates.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from termwise.fitted import Candidates, FittedTerms
 from termwise.selection.constraints import Constraints
 
 WHAT = "bounds, monotone or hierarchy"
-UNCONSTRAINED = {
+UNCONSTRAINED: dict[str, tuple[Callable[[Any], bool], str, str]] = {
     "alpha": (lambda value: value == "reestimate", "a number", "a penalty that changes with every term moves weights"),
     "refit_alpha": (lambda value: value is not None, "None", "another penalty moves the weights beyond their bounds"),
     "refine": (lambda value: value is not None, "None", "an exchange may remove a term that others depend on"),

@@ -66,7 +66,7 @@ class Data:
     y: NDArray[np.float64]  # (n,) or (n, q); classes are coded -1 and +1
     weights: NDArray[np.float64]  # (n,), frequency weights
     n_features: int
-    input_names: NDArray | None
+    input_names: NDArray[Any] | None
     labels: Labels | None = None
 
     @property
@@ -190,13 +190,13 @@ def check_request(estimator: Any, basis: Any, y: Any) -> None:
         )
 
 
-def code_known_labels(classes: NDArray, y: Any) -> NDArray[np.float64]:
+def code_known_labels(classes: NDArray[Any], y: Any) -> NDArray[np.float64]:
     """Return labels of the given classes coded -1 and +1, one column per class for more than two."""
     columns = np.where(column_or_1d(y)[:, None] == classes, 1.0, -1.0)
     return columns[:, 1] if len(classes) == 2 else columns
 
 
-def check_classes(classes: NDArray) -> None:
+def check_classes(classes: NDArray[Any]) -> None:
     """Raise unless there are at least two classes."""
     if len(classes) < 2:
         got = f"one class {classes[0]!r}" if len(classes) else "no samples"
@@ -335,7 +335,7 @@ def warn_of_lost_digits(candidates: Candidates, unresolved: NDArray[np.intp]) ->
     warn_unresolved([repr(name) for name in names], len(unresolved), remedy)
 
 
-def warn_of_rounded_inputs(names: NDArray, table: NDArray, data: Data) -> None:
+def warn_of_rounded_inputs(names: NDArray[Any], table: NDArray[Any], data: Data) -> None:
     """Warn of inputs of a table, of the samples with positive weight, that vary by hardly more than rounding."""
     Y, p = as_columns(data.y)[data.used], table.shape[1]
     unresolved = pose(table, Y, data.weights[data.used], intercept=True).unresolved

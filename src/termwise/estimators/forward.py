@@ -266,7 +266,7 @@ def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any]
     return basis
 
 
-def distinct_labels(y: Any) -> NDArray:
+def distinct_labels(y: Any) -> NDArray[Any]:
     """Return the distinct labels of a chunk."""
     y = check_labels(y)
     assert_all_finite(y, input_name="y")

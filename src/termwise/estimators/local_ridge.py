@@ -70,18 +70,18 @@ class Primal:
     `s = h_j' P_j h_j`.
     """
 
-    def __init__(self, G: NDArray, alphas: NDArray) -> None:
+    def __init__(self, G: NDArray[Any], alphas: NDArray[Any]) -> None:
         self.G, self.inside = G, np.flatnonzero(np.isfinite(alphas)).tolist()
         self.rows = len(G)
         penalties = np.diag(np.sqrt(np.where(np.isfinite(alphas), alphas, 0.0)))
         self.Q, self.R = np.linalg.qr(np.vstack([G, penalties])[:, self.inside])
 
-    def residual(self, Y: NDArray) -> tuple[NDArray, float]:
+    def residual(self, Y: NDArray[Any]) -> tuple[NDArray[Any], float]:
         """`P Y` and the dof of the terms."""
         Z = self.Q[: self.rows]
         return Y - Z @ (Z.T @ Y), float(np.sum(Z * Z))
 
-    def remove(self, j: int) -> NDArray:
+    def remove(self, j: int) -> NDArray[Any]:
         """Remove term j, if it is in the model, and return `v = P_j h_j`."""
         if j in self.inside:
             at = self.inside.index(j)
@@ -96,7 +96,7 @@ class Primal:
         self.column, self.left = self.column + again, x
         return x[: self.rows]
 
-    def add(self, j: int, v: NDArray, alpha: float) -> None:
+    def add(self, j: int, v: NDArray[Any], alpha: float) -> None:
         """Add term j with a finite penalty."""
         self.left[self.rows + j] += np.sqrt(alpha)
         den = np.sqrt(self.left @ self.left)
@@ -108,16 +108,16 @@ class Primal:
 class Dual:
     """The matrix `P = (I + G diag(1/alpha) G')^-1`."""
 
-    def __init__(self, G: NDArray, alphas: NDArray) -> None:
+    def __init__(self, G: NDArray[Any], alphas: NDArray[Any]) -> None:
         self.G, self.alphas = G, alphas.copy()
         scaled = G / np.sqrt(alphas)
         self.P = sla.cho_solve(sla.cho_factor(np.eye(len(G)) + scaled @ scaled.T), np.eye(len(G)))
 
-    def residual(self, Y: NDArray) -> tuple[NDArray, float]:
+    def residual(self, Y: NDArray[Any]) -> tuple[NDArray[Any], float]:
         """`P Y` and the dof of the terms."""
         return self.P @ Y, float(len(self.P) - np.trace(self.P))
 
-    def remove(self, j: int) -> NDArray:
+    def remove(self, j: int) -> NDArray[Any]:
         """Remove term j, if it is in the model, and return `v = P_j h_j`."""
         v, alpha = self.P @ self.G[:, j], self.alphas[j]
         if np.isinf(alpha):
@@ -127,13 +127,19 @@ class Dual:
         self.P += np.outer(v, v / den)
         return v
 
-    def add(self, j: int, v: NDArray, alpha: float) -> None:
+    def add(self, j: int, v: NDArray[Any], alpha: float) -> None:
         """Add term j with a finite penalty."""
         self.P -= np.outer(v, v / (alpha + self.G[:, j] @ v))
 
 
 def sweep(
-    form: Primal | Dual, G: NDArray, Y: NDArray, outside: float, freedom: float, alphas: NDArray, end: float = np.inf
+    form: Primal | Dual,
+    G: NDArray[Any],
+    Y: NDArray[Any],
+    outside: float,
+    freedom: float,
+    alphas: NDArray[Any],
+    end: float = np.inf,
 ) -> tuple[float, float]:
     """Optimise every penalty once, in place; return the sse and the freedom reached.
 
@@ -162,7 +168,7 @@ def sweep(
     return float(outside + np.sum(r * r)), float(freedom)
 
 
-def choose_form(G: NDArray, alphas: NDArray, largest: float) -> Primal | Dual:
+def choose_form(G: NDArray[Any], alphas: NDArray[Any], largest: float) -> Primal | Dual:
     """Dual if there are more terms than rows and no penalty is very small relative to the largest eigenvalue."""
     many = np.isfinite(alphas).sum() > len(G)
     return Dual(G, alphas) if many and alphas.min() > PENALTY_RATIO_MIN * largest else Primal(G, alphas)

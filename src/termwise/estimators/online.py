@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import check_bool, check_indices, check_number
+from termwise._checks import UnavailableError, check_bool, check_indices, check_number
 from termwise._numerics import FLOAT64, ROUNDING_SHARE
 from termwise.estimators import TermModel
 from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
@@ -253,18 +253,20 @@ class OnlineState:
         if self.n_samples:
             self.factor.add_rows(*self.weighted_rows(*self.require_samples("a new factor").rows()))
 
-    def weighted_rows(self, G: NDArray, Y: NDArray, weights: NDArray) -> tuple[NDArray, NDArray]:
+    def weighted_rows(
+        self, G: NDArray[Any], Y: NDArray[Any], weights: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Columns of the model, the intercept's first, and targets, with rows times the square roots of weights."""
         root = np.sqrt(weights)[:, None]
         return np.hstack([np.ones((len(G), self.intercept)), self.differences(G, self.chosen)]) * root, Y * root
 
-    def differences(self, G: NDArray, chosen: NDArray[np.intp]) -> NDArray:
+    def differences(self, G: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
         """Some columns less their reference values; differences within rounding of these are zero."""
         reference = self.reference[chosen]
         columns = G[:, chosen] - reference
         return np.where(np.abs(columns) <= ROUNDING_SHARE[FLOAT64] * np.abs(reference), 0.0, columns)
 
-    def add(self, X: Any, Y: NDArray[np.float64], G: NDArray, weights: NDArray[np.float64]) -> None:
+    def add(self, X: Any, Y: NDArray[np.float64], G: NDArray[Any], weights: NDArray[np.float64]) -> None:
         """Add the samples with positive weight.
 
         With an intercept the first sample is subtracted from all: then constant columns are zero, and columns with a
@@ -310,7 +312,7 @@ class OnlineState:
         weights = self.factor.weights(free=self.intercept)
         first, weights = np.split(weights, [self.intercept])
         intercept = first.sum(axis=0) - self.reference[self.chosen] @ weights
-        statistics = partial(self.statistics, self.chosen)
+        statistics = DeferredStatistics(self, self.chosen)
         return FittedTerms(self.candidates, self.chosen, weights, intercept, statistics)
 
     def statistics(self, chosen: NDArray[np.intp]) -> FitStatistics:
@@ -324,8 +326,20 @@ class OnlineState:
     def require_samples(self, purpose: str) -> SampleStore:
         """Return the samples, or raise if they were not kept."""
         if self.samples is None:
-            raise ValueError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
+            raise UnavailableError(f"{purpose} needs the samples, got keep_samples=False: fit with keep_samples=True.")
         return self.samples
+
+
+@dataclass(frozen=True)
+class DeferredStatistics:
+    """The statistics of an online model, computed when called."""
+
+    state: OnlineState
+    chosen: NDArray[np.intp]
+
+    def __call__(self) -> FitStatistics:
+        """Solve on all samples."""
+        return self.state.statistics(self.chosen)
 
 
 class SampleStore:
@@ -338,13 +352,28 @@ class SampleStore:
         self._keys: list[Hashable] = []
         self._slots: dict[Hashable, list[int]] = {}
 
-    def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray, NDArray, NDArray]:
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields without the dictionary by keys, which formats that write JSON, such as skops, refuse."""
+        return {name: value for name, value in self.__dict__.items() if name != "_slots"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._index_slots()
+
+    def _index_slots(self) -> None:
+        """Find the slots of the samples of each key."""
+        self._slots = {}
+        for slot, key in enumerate(self._keys):
+            if self._alive[slot]:
+                self._slots.setdefault(key, []).append(slot)
+
+    def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return design rows, targets and weights of the samples in some slots, by default of all."""
         size = len(self._keys)
         table = self._table[:size][self._alive[:size]] if slots is None else self._table[list(slots)]
         return table[:, : self._p], table[:, self._p : -1], table[:, -1]
 
-    def add(self, keys: Sequence[Hashable], G: NDArray, Y: NDArray, weights: NDArray) -> None:
+    def add(self, keys: Sequence[Hashable], G: NDArray[Any], Y: NDArray[Any], weights: NDArray[Any]) -> None:
         """Append samples; a full table is compacted and its capacity doubled, amortised O(1) per sample."""
         if len(self._keys) + len(keys) > len(self._table):
             kept = np.flatnonzero(self._alive[: len(self._keys)])
@@ -353,9 +382,7 @@ class SampleStore:
             table[: len(kept)], alive[: len(kept)] = self._table[kept], True
             self._table, self._alive = table, alive
             self._keys = [self._keys[slot] for slot in kept]
-            self._slots = {}
-            for slot, key in enumerate(self._keys):
-                self._slots.setdefault(key, []).append(slot)
+            self._index_slots()
         start = len(self._keys)
         end = start + len(keys)
         self._table[start:end] = np.hstack([G, Y, weights[:, None]])
@@ -386,7 +413,7 @@ class SampleStore:
         self._alive[list(slots)] = False
 
 
-def sample_keys(X: Any, Y: NDArray) -> list[Hashable]:
+def sample_keys(X: Any, Y: NDArray[Any]) -> list[Hashable]:
     """One hashable value per sample: the bytes of numbers, the items of anything else."""
     table = np.asarray(X)
     if np.issubdtype(table.dtype, np.number) or table.dtype == bool:

@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_number
-from termwise.estimators import Predictor
+from termwise.estimators import HtmlSummaryMixin, Predictor, freeze_model
 
 
 class Outcome(NamedTuple):
@@ -124,7 +124,7 @@ def _delegated(name: str, purpose: str) -> Any:
     return available_if(_model_has(name))(method)
 
 
-class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
+class CriterionSearch(HtmlSummaryMixin, MetaEstimatorMixin, BaseEstimator):
     """Search over a grid of parameters, ranking each fit by its own closed-form criterion.
 
     Like scikit-learn's `GridSearchCV`, but each candidate is fitted once, to all the data, and ranked by its
@@ -267,7 +267,7 @@ class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     def predictor_(self) -> Predictor:
         """The best model without its training data, to be saved and exported: a `Predictor`."""
         check_is_fitted(self)
-        return Predictor.from_estimator(self.best_estimator_)
+        return freeze_model(self.best_estimator_)
 
     def _check(self) -> list[dict[str, Any]]:
         """Return the candidates, or raise on the first bad parameter before anything is fitted."""

@@ -171,8 +171,8 @@ def forward_path(
 
 def select_terms(
     G: Any,
-    Y: NDArray,
-    sample_weight: NDArray,
+    Y: NDArray[Any],
+    sample_weight: NDArray[Any],
     settings: Settings,
     one_output: bool,
     callback: Callback | None = None,
@@ -196,7 +196,7 @@ def _reserve(settings: Settings) -> int:
     return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE // 2) + 1)
 
 
-def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray, bool]:
+def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[Any], bool]:
     """Validate; rows of weight zero are left out."""
     deferred = isinstance(G, Design | RowFile)  # whose entries are checked as they are computed or read
     if deferred and G.shape[0] > 1 and G.shape[1]:

@@ -61,14 +61,14 @@ class CudaGraphs(Launcher):
             _WARMED_UP.add(signature)
         return self.captured[key](numbers)
 
-    def read(self, x: Array) -> Callable[[], NDArray]:
+    def read(self, x: Array) -> Callable[[], NDArray[Any]]:
         """Copy an array to pinned memory behind the launches so far; later ones need not wait for the host."""
         xp = namespace(x)
         host, copied = xp.empty(x.shape, dtype=x.dtype, pin_memory=True), xp.cuda.Event()
         host.copy_(x, non_blocking=True)
         copied.record()
 
-        def wait() -> NDArray:
+        def wait() -> NDArray[Any]:
             copied.synchronize()
             return host.numpy()
 

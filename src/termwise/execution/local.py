@@ -105,7 +105,7 @@ def gram_cost(G: Design, n: int, Y: Array, reader: BlockReader | None) -> GramCo
     return GramCost()
 
 
-def local_blocks(G: Any, Y: Array, sample_weight: NDArray, block_rows: int | None, reserve: int) -> LocalBlocks:
+def local_blocks(G: Any, Y: Array, sample_weight: NDArray[Any], block_rows: int | None, reserve: int) -> LocalBlocks:
     """Split the rows into blocks of this process."""
     n = Y.shape[0]
     if isinstance(G, RowFile):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
+from termwise._checks import is_frame
 from termwise.basis import LagBasis
-from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.ridge import BasisRidge
 from termwise.explain.contributions import contributions
@@ -265,7 +265,7 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
 # -- the samples -------------------------------------------------------------------------------------------------------
 
 
-def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
+def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> Metadata:
     """Observed and predicted values of some samples, confusion matrix, leave-one-out scores."""
     model, residuals, classes = resolved.model, resolved.loo_residuals, resolved.classes
     rows, loo = evenly(len(y), MAX_ROWS), None
@@ -295,7 +295,7 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     return found
 
 
-def fit_metadata(rows: NDArray[np.intp], Y: NDArray, fitted: NDArray, loo: NDArray | None) -> Metadata:
+def fit_metadata(rows: NDArray[np.intp], Y: NDArray[Any], fitted: NDArray[Any], loo: NDArray[Any] | None) -> Metadata:
     """Observed, fitted and leave-one-out values of some rows, one list per output."""
     cross_validated = None if loo is None else round_significant(loo[rows].T)
     observed, predicted = round_significant(Y[rows].T), round_significant(fitted.T)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_dilation
 
 from termwise._arrays import densify, evenly, rows_of
-from termwise._checks import check_number
+from termwise._checks import check_number, is_frame
 from termwise.basis import LagBasis, TableEncoder
-from termwise.basis.encoder import is_frame
 from termwise.explain.decomposition import AdditiveDecomposition, fold_models
 from termwise.explain.groups import (
     EFFECT_ROWS,
@@ -64,7 +63,7 @@ class Effect:
     """
 
     inputs: tuple[str, ...]
-    values: tuple[NDArray, ...]
+    values: tuple[NDArray[Any], ...]
     effect: Floats
     strength: float
     deciles: tuple[Floats, ...]

@@ -11,8 +11,8 @@ from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
 from termwise._arrays import as_columns, densify, evenly
+from termwise._checks import is_frame
 from termwise.basis import TableEncoder
-from termwise.basis.encoder import is_frame
 from termwise.estimators.data import code_known_labels
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant
 from termwise.linalg.calibration import calibrate, class_scores
@@ -31,7 +31,7 @@ def frequency_metadata(resolved: ResolvedModel) -> Metadata:
     return {"selection_frequency": {str(names[j]): round_significant(shares[j]) for j in order}}
 
 
-def fold_rows(resolved: ResolvedModel, X: Any, y: NDArray) -> NDArray[np.intp] | None:
+def fold_rows(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> NDArray[np.intp] | None:
     """Rows of the samples in the folds of a model, in their order; None where these cannot be found.
 
     Automatic estimators divide distinct samples into folds, of very many some, evenly spaced.
@@ -51,7 +51,7 @@ def fold_rows(resolved: ResolvedModel, X: Any, y: NDArray) -> NDArray[np.intp] |
     return rows if len(rows) == len(folds.fold) else None
 
 
-def fold_probabilities(resolved: ResolvedModel, X: Any, y: NDArray) -> tuple[NDArray, Floats] | None:
+def fold_probabilities(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> tuple[NDArray[Any], Floats] | None:
     """Labels of the samples in the folds, as often as they occur, and their out-of-fold probabilities; or None.
 
     The residuals of the fold models give their scores: coded label minus residual. Scores of a fold are calibrated on
@@ -72,7 +72,7 @@ def fold_probabilities(resolved: ResolvedModel, X: Any, y: NDArray) -> tuple[NDA
     return y[rows][repeated], found[repeated]
 
 
-def probability_scores(y: NDArray, classes: Sequence[Any] | NDArray, probabilities: Floats) -> Metadata:
+def probability_scores(y: NDArray[Any], classes: Sequence[Any] | NDArray[Any], probabilities: Floats) -> Metadata:
     """Log loss, AUC and calibration of probabilities of classes.
 
     The AUC of several classes is the mean of one against the others. The calibration slope is that of a logistic
@@ -109,7 +109,7 @@ def reliability_curve(hit: NDArray[np.bool_], probability: Floats) -> tuple[Floa
     return observed / counts[used], predicted / counts[used], counts[used] / len(hit)
 
 
-def reliability_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
+def reliability_metadata(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> Metadata:
     """Observed frequency against out-of-fold probability, of the second of two classes or of each of several."""
     found, classes = fold_probabilities(resolved, X, y), resolved.classes
     if found is None or classes is None:

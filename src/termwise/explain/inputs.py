@@ -30,7 +30,7 @@ class Input:
     columns: NDArray[np.intp]
     rows: Floats  # (n, number of columns), the values as encoded columns
 
-    def grid(self, size: int) -> tuple[NDArray, Floats]:
+    def grid(self, size: int) -> tuple[NDArray[Any], Floats]:
         """Values of the input, (m,), and the encoded columns of these: evenly over the rows, or all categories."""
         if self.categories is not None:
             values = np.fromiter(self.categories, dtype=object, count=len(self.categories))

@@ -199,7 +199,7 @@ class SelectionPathDisplay:
         axes.set_ylabel("cost reduction")
         axes.legend(frameon=False, fontsize="small")
 
-    def _column(self, name: str) -> tuple[NDArray, NDArray[np.float64]]:
+    def _column(self, name: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Sizes at which a quantity is available, and its values."""
         rows = [row for row in self.rows if row.get(name) is not None]
         sizes, values = [row["size"] for row in rows], [row[name] for row in rows]
@@ -251,7 +251,12 @@ class CriterionDisplay:
     ax_: Any
 
     def __init__(
-        self, parameter: str, values: ArrayLike, curves: Mapping[str, Sequence[Any] | NDArray], *, chosen: Any = None
+        self,
+        parameter: str,
+        values: ArrayLike,
+        curves: Mapping[str, Sequence[Any] | NDArray[Any]],
+        *,
+        chosen: Any = None,
     ) -> None:
         self.parameter = parameter
         self.values = values
@@ -333,7 +338,7 @@ class CriterionDisplay:
         return self
 
 
-def search_curve(search: Any, parameter: str | None) -> tuple[str, list[Any], dict[str, NDArray]]:
+def search_curve(search: Any, parameter: str | None) -> tuple[str, list[Any], dict[str, NDArray[Any]]]:
     """A parameter of a search, its values, and at each the least criterion over all other parameters."""
     results = search.results_
     values: dict[str, dict[str, Any]] = {}  # by name, and as text: arrays and estimators have no other equality

@@ -258,6 +258,6 @@ def draw_interaction(axes: Any, effect: Effect, label: str) -> None:
     axes.figure.colorbar(colours, ax=axes, label=label, ticks=ticks)
 
 
-def label_categories(axis: Any, categories: NDArray) -> None:
+def label_categories(axis: Any, categories: NDArray[Any]) -> None:
     """Write the categories along an axis."""
     axis.set_ticks(range(len(categories)), [escape(str(category)) for category in categories])

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from termwise._arrays import as_columns
-from termwise._checks import check_number
-from termwise.basis.encoder import is_frame
+from termwise._checks import check_number, is_frame
 from termwise.explain.effects import check_output
 from termwise.explain.plot_criteria import BLACK, BLUE, COLOURS, GREY, SKY, VERMILION, escape, hide_spines, new_axes
 from termwise.explain.resolve import as_numpy, classification_fit, regression_fit, resolve

@@ -15,10 +15,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify, evenly, is_foreign, to_host
+from termwise._checks import is_frame
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.base import inputs_of_columns, restrict
-from termwise.basis.encoder import is_frame
 from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.refits import find_model
@@ -64,7 +64,7 @@ class ResolvedModel:
     given: Any  # the estimator as passed: the model, a search or a pipeline
     model: Any  # the estimator of termwise
     preprocessing: Pipeline | None  # fitted steps in front of the model
-    classes: NDArray | None
+    classes: NDArray[Any] | None
     steps: list[Any]  # fitted transformers of the model's basis; the last one yields all candidates
     chosen: NDArray[np.intp]  # (k,)
     weights: Floats  # (q, k)
@@ -151,7 +151,7 @@ def steps_of(transformer: Any) -> list[Any]:
 # -- criteria along the path -------------------------------------------------------------------------------------------
 
 
-def path_metadata(resolved: ResolvedModel, y: NDArray | None = None) -> Metadata:
+def path_metadata(resolved: ResolvedModel, y: NDArray[Any] | None = None) -> Metadata:
     """Criteria at every size of a path, the size each of them selects, and the weights at some sizes.
 
     With the labels y, the leave-one-out misclassification rate is among the criteria. Where the model of a size is not
@@ -215,7 +215,7 @@ def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     return rows
 
 
-def size_metadata(model: Any, y: NDArray | None) -> Metadata:
+def size_metadata(model: Any, y: NDArray[Any] | None) -> Metadata:
     """Weights, standard errors and criteria of a model at one size of its path."""
     resolved = resolve(model)
     criteria = {name: round_significant(value) for name, value in model.criteria_.items()}
@@ -237,7 +237,7 @@ def size_metadata(model: Any, y: NDArray | None) -> Metadata:
 # -- criteria along the penalty ----------------------------------------------------------------------------------------
 
 
-def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray) -> dict[str, list[float]]:
+def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> dict[str, list[float]]:
     """Every criterion of a ridge regression at many penalties, from the samples of the fit."""
     model = resolved.model
     G = np.asarray(densify(X if model.basis_ is None else model.basis_.transform(X)), dtype=np.float64)
@@ -257,7 +257,7 @@ def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray) -> dict[str, lis
 
 
 def regression_fit(
-    resolved: ResolvedModel, X: Any, y: NDArray, *, output: int, coverage: float, grid: int
+    resolved: ResolvedModel, X: Any, y: NDArray[Any], *, output: int, coverage: float, grid: int
 ) -> tuple[str, Metadata]:
     """Kind of plot and its numbers for one output of a regression."""
     predict = resolved.given.predict
@@ -286,7 +286,7 @@ def best_interval(model: Any, X: Any, coverage: float) -> tuple[Any, Any]:
     return model.predict_interval(X, coverage=coverage, method="jackknife+" if given else "auto")
 
 
-def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -> tuple[str, Metadata]:
+def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray[Any], grid: int) -> tuple[str, Metadata]:
     """Kind of plot and its numbers for a classifier."""
     classes, predicted = resolved.classes, as_numpy(resolved.given.predict(X))
     assert classes is not None
@@ -307,7 +307,7 @@ def classification_fit(resolved: ResolvedModel, X: Any, y: NDArray, grid: int) -
     }
 
 
-def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray], NDArray]:
+def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[Any]]:
     """One or two inputs as an array, a grid of each over its range and a margin, and all combinations as rows."""
     table = np.asarray(densify(X.to_numpy() if is_frame(X) else as_numpy(X)), dtype=np.float64)
     places = []
@@ -317,7 +317,7 @@ def grid_over(X: Any, size: int) -> tuple[NDArray[np.float64], list[NDArray], ND
     return table, places, np.column_stack([axis.ravel() for axis in np.meshgrid(*places)])
 
 
-def like(X: Any, rows: NDArray) -> Any:
+def like(X: Any, rows: NDArray[Any]) -> Any:
     """Rows as a frame with the columns of X, if that is one."""
     if not is_frame(X):
         return rows
@@ -343,7 +343,7 @@ def centers_of(resolved: ResolvedModel) -> NDArray[np.float64]:
 # -- plain data --------------------------------------------------------------------------------------------------------
 
 
-def as_numpy(values: Any) -> NDArray:
+def as_numpy(values: Any) -> NDArray[Any]:
     """Targets or predictions of any array library as a NumPy array."""
     return np.asarray(to_host(values) if is_foreign(values) else values)
 

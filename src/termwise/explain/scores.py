@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from termwise._arrays import as_columns, densify, evenly, rows_of
+from termwise._checks import is_frame
 from termwise.basis import LagBasis, TableEncoder
-from termwise.basis.encoder import is_frame
 from termwise.explain.folds import fold_probabilities, probability_scores
 from termwise.explain.resolve import Metadata, ResolvedModel, as_numpy, best_interval, resolve
 
@@ -42,7 +42,10 @@ def quoted_score(scores: Metadata) -> Metadata | None:
 
 
 def score_metadata(
-    y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray | None, probabilities: NDArray | None = None
+    y: NDArray[Any],
+    predicted: NDArray[Any],
+    classes: Sequence[Any] | NDArray[Any] | None,
+    probabilities: NDArray[Any] | None = None,
 ) -> Metadata:
     """Accuracy of classes, scores of their probabilities and confusion matrix, or R2 and errors of a regression.
 
@@ -62,7 +65,7 @@ def score_metadata(
     return {**found, "rmse": float(np.sqrt(squares.mean())), "mae": float(np.abs(y - predicted).mean())}
 
 
-def confusion_metadata(y: NDArray, predicted: NDArray, classes: Sequence[Any] | NDArray) -> Metadata:
+def confusion_metadata(y: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any] | NDArray[Any]) -> Metadata:
     """Confusion matrix: a row for each observed class, a column for each predicted one."""
     labels = list(dict.fromkeys([*np.asarray(classes).tolist(), *np.unique(y).tolist()]))
     counts = confusion_matrix(y, predicted, labels=labels).tolist()
@@ -150,7 +153,7 @@ def held_out_comparison(
     return held_out, baselines
 
 
-def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray, past: int) -> Metadata:
+def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray[Any], past: int) -> Metadata:
     """Score of the model on held-out samples after the first `past`, and the coverage of its intervals."""
     given, classes = resolved.given, resolved.classes
     probabilities = as_numpy(given.predict_proba(X)) if hasattr(given, "predict_proba") else None
@@ -246,7 +249,7 @@ def cross_validated_comparison(
     return score, baselines
 
 
-def own_score(estimator: Any, y: NDArray | None = None, X: Any = None) -> Metadata | None:
+def own_score(estimator: Any, y: NDArray[Any] | None = None, X: Any = None) -> Metadata | None:
     """Score of an automatic estimator by its own cross-validation; None for other estimators, and before a fit."""
     model = estimator[-1] if hasattr(estimator, "steps") else estimator
     if not hasattr(model, "cv_error_"):
@@ -272,7 +275,7 @@ def own_score(estimator: Any, y: NDArray | None = None, X: Any = None) -> Metada
     return {**score, "n": round(n), "n_folds": n_folds, "protocol": protocol}
 
 
-def fold_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
+def fold_metadata(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> Metadata:
     """Mean absolute error, or scores of probabilities and confusion matrix, of the models of the folds."""
     folds, classes = resolved.model.fitted_terms_.fold_models, resolved.classes
     if folds is None:
@@ -287,7 +290,7 @@ def fold_metadata(resolved: ResolvedModel, X: Any, y: NDArray) -> Metadata:
     return {**probability_scores(labels, classes, probabilities), "confusion": confusion}
 
 
-def own_splits(estimator: Any, y: NDArray, n: int, stratify: bool, random_state: int) -> Splits:
+def own_splits(estimator: Any, y: NDArray[Any], n: int, stratify: bool, random_state: int) -> Splits:
     """Training and test rows of an automatic estimator's folds; others like them where these are not known by row.
 
     Duplicate samples are merged before folds are assigned, and of very many samples some are used.
@@ -300,7 +303,7 @@ def own_splits(estimator: Any, y: NDArray, n: int, stratify: bool, random_state:
     return [(rows[train], rows[test]) for train, test in make_splits(y[rows], stratify, None, random_state)]
 
 
-def make_splits(y: NDArray, stratify: bool, cv: Any, random_state: int) -> Splits:
+def make_splits(y: NDArray[Any], stratify: bool, cv: Any, random_state: int) -> Splits:
     """Training and test rows of each fold."""
     if cv is None:
         stratify = stratify and np.unique(y, return_counts=True)[1].max() >= N_FOLDS
@@ -320,8 +323,8 @@ def describe_splits(splits: Splits, n: int) -> str:
 
 
 def out_of_fold(
-    estimator: Any, X: Any, y: NDArray, classes: NDArray | None, splits: Splits
-) -> tuple[NDArray, NDArray, NDArray | None, NDArray | None]:
+    estimator: Any, X: Any, y: NDArray[Any], classes: NDArray[Any] | None, splits: Splits
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
     """Return targets, out-of-fold predictions, classes, and probabilities of the classes where there are any.
 
     A training set of one class leaves nothing to fit: this class is predicted.
@@ -354,7 +357,7 @@ def own_encoder(resolved: ResolvedModel, X: Any) -> Any:
     return TableEncoder().fit(X) if is_frame(X) else None
 
 
-def fit_baseline(linear: Any, G: Any, y: NDArray) -> Any:
+def fit_baseline(linear: Any, G: Any, y: NDArray[Any]) -> Any:
     """Fit a baseline to standardised columns, with missing values, which have indicators, at their means."""
     sparse = hasattr(G, "toarray")
     fill = [] if sparse or not np.isnan(G).any() else [SimpleImputer(keep_empty_features=True)]
@@ -370,7 +373,7 @@ def count_terms(pipeline: Any) -> int:
     return int(np.any(coef != 0, axis=0).sum())
 
 
-def baseline_models(regression: bool, targets: Sequence[NDArray]) -> dict[str, tuple[str, Any]]:
+def baseline_models(regression: bool, targets: Sequence[NDArray[Any]]) -> dict[str, tuple[str, Any]]:
     """Title and estimator of each baseline for these targets of training sets.
 
     Where no class has as many samples as there are folds, the penalty of a linear model cannot be chosen: there is the

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -19,7 +21,7 @@ TABLE_STEPS = 12  # of the approximate calibration of many models, each of which
 TABLE_FACTOR = 3.0
 
 
-def class_scores(scores: NDArray) -> NDArray:
+def class_scores(scores: NDArray[Any]) -> NDArray[Any]:
     """Scores of all classes, one column each; a single score is for the second class and against the first."""
     return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
@@ -32,7 +34,7 @@ def smoothed_labels(truth: NDArray[np.bool_], counts: Floats) -> tuple[Floats, F
     return truth * own[:, None] + others * ((1 - own) / others.sum(axis=1))[:, None], frequencies
 
 
-def calibrate(scores: NDArray, labels: NDArray, sample_weight: Floats) -> tuple[float, Floats]:
+def calibrate(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats) -> tuple[float, Floats]:
     """Return slope and shift for which the softmax of `slope (scores + shift)` are probabilities of the classes.
 
     They minimise the cross-entropy with smoothed labels (Platt 2000): a sample of class c has the target
@@ -108,7 +110,7 @@ def log_losses(scores: Floats, labels: Floats, slope: float) -> Floats:
     return -log_softmax(slope * scores, axis=1)[labels > 0]
 
 
-def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -> Floats:
+def calibrated_losses(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats) -> Floats:
     """Negative log-likelihood of every sample, (K, n), under each of K models after calibration, approximately.
 
     For tables of many models, for which `calibrate` would take too long: steps of Newton's method for the slope, and
@@ -145,7 +147,7 @@ def calibrated_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -
     return losses
 
 
-def calibrated_logistic_losses(scores: NDArray, labels: NDArray, sample_weight: Floats) -> Floats:
+def calibrated_logistic_losses(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats) -> Floats:
     """`calibrated_losses` of two classes, whose scores, (K, n), are the same but for the sign: one logit is enough."""
     truth, share = class_scores(labels) > 0, sample_weight / sample_weight.sum()
     targets, _ = smoothed_labels(truth, sample_weight @ truth)

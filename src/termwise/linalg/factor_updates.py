@@ -14,6 +14,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
@@ -54,7 +56,7 @@ class Factor:
         first = np.linalg.lstsq(R[:free, :free], z[:free] - R[:free, free:] @ last)[0]
         return np.vstack([first, last])
 
-    def add_rows(self, H: NDArray, Y: NDArray) -> None:
+    def add_rows(self, H: NDArray[Any], Y: NDArray[Any]) -> None:
         """Add samples, O(k^2) each: Orr (A.8)."""
         k, size = self.rows.shape
         square = np.zeros((size, size), order="F")
@@ -62,7 +64,7 @@ class Factor:
         square = dtpqrt(0, min(HOUSEHOLDER_BLOCK, size), square, np.hstack([H, Y]), overwrite_a=1)[0]
         self.rows = square[:k]
 
-    def remove_row(self, h: NDArray, y: NDArray) -> bool:
+    def remove_row(self, h: NDArray[Any], y: NDArray[Any]) -> bool:
         """Remove a sample, Orr (A.11); return False, without a change, where the result would be nearly singular."""
         if self.singular:
             return False
@@ -82,7 +84,7 @@ class Factor:
         self.penalties = np.delete(self.penalties, at)
         self.rows = sla.qr(np.delete(self.rows, at, axis=1), mode="r", check_finite=False)[0][: len(self.penalties)]
 
-    def add_columns(self, H: NDArray, Y: NDArray, C: NDArray, penalties: NDArray) -> None:
+    def add_columns(self, H: NDArray[Any], Y: NDArray[Any], C: NDArray[Any], penalties: NDArray[Any]) -> None:
         """Add terms with columns C to a model with columns H, orthogonalising them twice against it: Orr (A.4)."""
         k, m, q = len(self.rows), C.shape[1], Y.shape[1]
         R, z = np.split(self.rows, [k], axis=1)
@@ -90,7 +92,7 @@ class Factor:
         rest = np.vstack([C, np.zeros((k, m))])
         across = np.zeros((k, m))
         for _ in range(2):
-            step: NDArray = sla.solve_triangular(R, model.T @ rest, trans="T")
+            step: NDArray[Any] = sla.solve_triangular(R, model.T @ rest, trans="T")
             rest -= model @ sla.solve_triangular(R, step)
             across += step
         targets = np.vstack([Y, np.zeros((k, q))])

@@ -18,6 +18,8 @@ shrinkage_j by `shrinkage_j / alpha -> 1/mu_j`, since a common factor cancels in
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -182,7 +184,7 @@ class Spectrum:
 
 def decompose(
     G: Array, z0: Array | None, truncate: bool = False, rounding: Array | None = None
-) -> tuple[Array, NDArray, Array | None]:
+) -> tuple[Array, NDArray[Any], Array | None]:
     """Return `U, s, V`, with V None where `G' U / s` is cheaper to leave unformed.
 
     The columns of G, and so those of U, are orthogonal to the intercept's direction `z0` if there is one. If

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 def fit_candidates(
-    choice: RecipeChoice, X: NDArray, y: NDArray, sample_weight: Floats, settings: RecipeSettings
+    choice: RecipeChoice, X: NDArray[Any], y: NDArray[Any], sample_weight: Floats, settings: RecipeSettings
 ) -> tuple[Basis, Any, FirstStage | None]:
     """Return the fitted basis, its design matrix, and the first stage if the target is not the data.
 
@@ -61,7 +61,7 @@ def fit_candidates(
     return fitted, G, training.ridge(Y, sample_weight)
 
 
-def all_rows(basis: Basis, X: NDArray, used: NDArray[np.intp], G: Any) -> Any:
+def all_rows(basis: Basis, X: NDArray[Any], used: NDArray[np.intp], G: Any) -> Any:
     """Return the design matrix of all inputs, given that of those in use, which may be cross-fitted."""
     if not basis.cross_fits:
         return design_matrix(basis, X)
@@ -71,7 +71,12 @@ def all_rows(basis: Basis, X: NDArray, used: NDArray[np.intp], G: Any) -> Any:
 
 
 def fit_to_reference(
-    choice: RecipeChoice, basis: Basis, X: NDArray, samples: Samples, some: NDArray[np.intp], settings: RecipeSettings
+    choice: RecipeChoice,
+    basis: Basis,
+    X: NDArray[Any],
+    samples: Samples,
+    some: NDArray[np.intp],
+    settings: RecipeSettings,
 ) -> tuple[Basis, Floats, ReferenceTarget]:
     """Select terms that reproduce another model; return the basis of these, its design matrix, and the model's fit.
 

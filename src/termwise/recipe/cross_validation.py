@@ -179,7 +179,7 @@ class TrainingDesign(NamedTuple):
     table: Any  # None: the training samples
 
     @classmethod
-    def fit(cls, basis: Any, X: NDArray, Y: Floats) -> Self:
+    def fit(cls, basis: Any, X: NDArray[Any], Y: Floats) -> Self:
         """Fit a basis to training samples."""
         fitted = clone(basis)
         if isinstance(fitted, LevelMeans):
@@ -187,7 +187,7 @@ class TrainingDesign(NamedTuple):
             return cls(fitted, None, fitted.basis_, table).evaluated(X)
         return cls(fitted.fit(X, Y), None, fitted, None).evaluated(X)
 
-    def evaluated(self, X: NDArray) -> Self:
+    def evaluated(self, X: NDArray[Any]) -> Self:
         """Return it with the design matrix of the training samples X."""
         if self.G is not None:
             return self

@@ -14,10 +14,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d
 
 from termwise._arrays import as_columns, rows_of
-from termwise._checks import check_choice, check_number, check_total
+from termwise._checks import check_choice, check_number, check_total, is_frame
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
-from termwise.basis.encoder import LEVEL, is_frame
+from termwise.basis.encoder import LEVEL
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
@@ -93,7 +93,7 @@ def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncode
     return replace(folds, models=tuple(models))
 
 
-def filled(table: NDArray) -> NDArray:
+def filled(table: NDArray[Any]) -> NDArray[Any]:
     """Return a table with the mean of each column in place of missing values, zero where all are missing."""
     missing = np.isnan(table)
     if not missing.any():
@@ -108,7 +108,7 @@ def parts_of(basis: Any) -> list[Any]:
     return list(last.bases_) if isinstance(last, UnionBasis) else [last]
 
 
-def recipe_options(estimator: Any, y: NDArray, encoder: TableEncoder) -> RecipeOptions:
+def recipe_options(estimator: Any, y: NDArray[Any], encoder: TableEncoder) -> RecipeOptions:
     """Return the validated parameters of an estimator for coded targets."""
     labels = is_classifier(estimator)
     name = check_choice("loss", estimator.loss, CLASSIFIER_LOSSES if labels else REGRESSOR_LOSSES)
@@ -150,7 +150,7 @@ def encoded_directions(monotone: Mapping[Any, int] | None, encoder: TableEncoder
 
 def read_recipe(
     estimator: Any, X: Any, y: Any, sample_weight: Any, exposure: Any
-) -> tuple[Data, TableEncoder, NDArray]:
+) -> tuple[Data, TableEncoder, NDArray[Any]]:
     """Return the validated data, the fitted encoder of the table, and the encoded table."""
     labels = is_classifier(estimator)
     data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
@@ -247,7 +247,7 @@ def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeO
     return Y, options._replace(loss=Quantile(levels * Y.shape[1]))
 
 
-def y_of_folds(data: Data) -> NDArray:
+def y_of_folds(data: Data) -> NDArray[Any]:
     """Return one target per sample, to stratify folds by."""
     return data.y if data.y.ndim == 1 else np.argmax(data.y, axis=1)
 
@@ -270,6 +270,17 @@ def encodings_of(basis: Any) -> list[Any]:
     return basis[0].encodings_ if isinstance(basis, Pipeline) and isinstance(basis[0], TableEncoder) else []
 
 
+def describe_error(estimator: Any) -> str:
+    """Describe the cross-validated error of the whole procedure in words."""
+    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
+    if estimator.fitted_terms_.candidates.labels is None:
+        loss = estimator.choice_.loss
+        unit = "variance" if loss is None else f"{loss.name} loss of a constant"
+        return f"cross-validated error, choice included: {error} of the {unit}"
+    rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
+    return f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies"
+
+
 def describe_choice(estimator: Any) -> list[str]:
     """Return the lines of a summary about the choice of a model and its terms."""
     choice, basis, listed_inputs = estimator.choice_, estimator.basis_, estimator.recipe_settings.listed_inputs
@@ -287,13 +298,7 @@ def describe_choice(estimator: Any) -> list[str]:
         inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
         target = f" of the {inputs} that explain the targets best{target}"
     lines = [f"dictionary: {choice.dictionary}{target}"]
-    error = f"{estimator.cv_error_:.3g} +- {estimator.cv_error_std_:.2g}"
-    if estimator.fitted_terms_.candidates.labels is None:
-        unit = "variance" if choice.loss is None else f"{choice.loss.name} loss of a constant"
-        lines.append(f"cross-validated error, choice included: {error} of the {unit}")
-    else:
-        rate = f"{100 * estimator.cv_error_rate_:.3g} % misclassified, log loss {estimator.cv_log_loss_:.3g}"
-        lines.append(f"cross-validated error, choice included: {rate}, {error} of that of the class frequencies")
+    lines.append(describe_error(estimator))
     lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
     lines.append(f"smallest cross-validated error of what was tried: {tried}")
     for part in parts_of(estimator.fitted_terms_.basis):

@@ -51,7 +51,7 @@ def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Fl
     return folds[group.ravel()]
 
 
-def given_folds(cv: Any, X: Any, y: NDArray, groups: Any) -> NDArray[np.intp]:
+def given_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> NDArray[np.intp]:
     """Return the fold of every sample by a splitter of scikit-learn, or by splits; test sets hold every sample once."""
     fold = np.full(len(y), -1)
     splits = list(check_cv(cv).split(X, y, groups))

@@ -95,7 +95,7 @@ class Launcher:
         result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
 
-    def read(self, x: Array) -> Callable[[], NDArray]:
+    def read(self, x: Array) -> Callable[[], NDArray[Any]]:
         """Start to copy an array to the host, as it is now; the function that is returned waits for the copy."""
         values = np.array(to_host(x))
         return lambda: values

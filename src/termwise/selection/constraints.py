@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg as sla
@@ -32,7 +32,9 @@ class Constraints:
     main_effects: Indices | None = None  # (p,), the input whose main effect a candidate is, -1 for others
 
     @classmethod
-    def from_inputs(cls, inputs: Sequence[tuple[int, ...]] | None, signs: NDArray | None = None, p: int = 0) -> Self:
+    def from_inputs(
+        cls, inputs: Sequence[tuple[int, ...]] | None, signs: NDArray[Any] | None = None, p: int = 0
+    ) -> Self:
         """Return the constraints by required signs, (p,), and, given the inputs of p candidates, strong hierarchy.
 
         A candidate of several inputs then requires a candidate of each one alone, of those inputs that have such a one.
@@ -48,7 +50,7 @@ class Constraints:
         requires[:, np.setdiff1d(np.arange(requires.shape[1]), main_effects)] = False
         return cls(low, high, requires, main_effects)
 
-    def eligible(self, chosen: Sequence[int], c: Floats, den: Floats, R: Floats, zy: Floats, T: Floats) -> NDArray:
+    def eligible(self, chosen: Sequence[int], c: Floats, den: Floats, R: Floats, zy: Floats, T: Floats) -> NDArray[Any]:
         """Return which candidates may be the next term, (p,).
 
         The new weight is `c / den` and changes those of the chosen terms, `R^-1 zy`, by `-R^-1 t c / den` with

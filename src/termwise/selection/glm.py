@@ -74,7 +74,7 @@ def glm_path(
     max_terms: int,
     offset: Floats | None = None,
     intercept: bool = True,
-    signs: NDArray | None = None,
+    signs: NDArray[Any] | None = None,
     inputs: Sequence[tuple[int, ...]] | None = None,
 ) -> GlmModels:
     """Choose up to `max_terms` terms for targets Y, (n, q), from candidates in an array or a `Design`.

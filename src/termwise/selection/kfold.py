@@ -58,7 +58,7 @@ class KFoldRule(Rule):
     def build(cls, settings: Any, rows: Executor) -> Self:
         """Take the folds from the settings; splitters that use the classes get them."""
 
-        def classes() -> NDArray:
+        def classes() -> NDArray[Any]:
             Y = np.concatenate(list(rows.map(RowBlock.targets)))
             return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
 

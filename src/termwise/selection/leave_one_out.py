@@ -75,7 +75,10 @@ class CascadeOptions:
 
 
 class LooRule(Rule):
-    """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al., Algorithm 2)."""
+    """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al., Algorithm 2).
+
+    Its shortcut (5) for the model with a candidate added is e above, which `errors_from` evaluates.
+    """
 
     name = "loo"
     end = "no candidate is left that has a leave-one-out error and is not a combination of the chosen ones"

@@ -83,7 +83,7 @@ def nested_paths(
     alpha: float,
     max_terms: int,
     before: NestedModels | None = None,
-    signs: NDArray | None = None,
+    signs: NDArray[Any] | None = None,
     inputs: Sequence[tuple[int, ...]] | None = None,
 ) -> list[NestedModels]:
     """Choose up to `max_terms` terms for each of the targets, (n, q), from candidates in an array or a `Design`.

@@ -189,7 +189,12 @@ class ClosedForm(Rule):
 
 
 class SseRule(ClosedForm):
-    """Largest drop of the squared error: Orr (7.2), (7.4), (7.6), and (7.9) with the orthogonal penalty."""
+    """Largest drop of the squared error: Orr (7.6), and Orr (7.9) with the orthogonal penalty.
+
+    Without a penalty P is a projection, so that `rv = c` and `vv = s`, and the drop is `c^2 / s`, Orr (7.2); the same
+    for an orthogonalised column is Orr (7.4). With the orthogonal penalty `rv = c` and `vv = s` for any alpha, and the
+    drop is `(2 alpha + s) c^2 / den^2`.
+    """
 
     name = "sse"
 
@@ -200,7 +205,8 @@ class SseRule(ClosedForm):
 
 
 class CostRule(ClosedForm):
-    """Largest drop of the regularised cost, which must exceed a minimum: Orr (7.7), (7.10) with the orthogonal penalty.
+    """Largest drop of the regularised cost, which must exceed a minimum: Orr (7.7), and Orr (7.10) with the orthogonal
+    penalty, which changes the statistics c and s but not the formula.
 
     The one implementation of that score: for estimators, for the folds of the recipe and for the evidence method.
     """

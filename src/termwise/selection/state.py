@@ -9,8 +9,8 @@ by `-c^2 / den` (Orr (7.5) to (7.7)). A new `z = v / sqrt(alpha + s)` with `t = 
 
     c -= t z'y    s -= t^2    vv -= 2 t z'v - t^2 z'z    rv -= t z'r + (z'y) z'v - (z'y) t z'z
 
-where `z'v = t - (Z'z)'T`. With `penalty="orthogonal"` (Orr 7.3) the columns of Z are orthonormal whatever alpha is, v
-is orthogonal to all of them, `vv = s` and `rv = c`.
+where `z'v = t - (Z'z)'T`. With `penalty="orthogonal"` (Orr, section 7.3) the columns of Z are orthonormal whatever
+alpha is, v is orthogonal to all of them, `vv = s` and `rv = c`.
 
 The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them,
 twice if the first pass removed most of it, and `Z'z = -B'b` costs no pass over the data.
