@@ -1004,7 +1004,7 @@ def test_bench_refuses_an_unknown_name():
     result = invoke("bench", "nope")
     assert result.exit_code == 2
     assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, hagiwara," in words(result)
-    others = "hagiwara2011, hong, out_of_core, predict, recipe, ridge, streamed, surrogate, tables, trust"
+    others = "hagiwara2011, hong, narx, out_of_core, predict, recipe, ridge, streamed, surrogate, tables, trust"
     assert f"{others}, got" in words(result)
 
 
