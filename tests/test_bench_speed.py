@@ -80,3 +80,12 @@ def test_matching_pursuit_by_hand_orders_as_scikit_learn(monkeypatch):
     assert [np.flatnonzero(path[:, k]).tolist() for k in range(8)] == [
         sorted(found[: k + 1].tolist()) for k in range(8)
     ]
+
+
+@pytest.mark.slow
+def test_surrogates(bench):
+    _, *records = bench("surrogate", "--small")
+    methods = {"termwise, random", "termwise, suggest", "kriging, random"}
+    assert {record["method"] for record in records} == methods
+    assert {record["evaluations"] for record in records} == {20, 30}
+    assert all(0 < record["rmse"] < 2 for record in records)

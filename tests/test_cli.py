@@ -91,7 +91,7 @@ def classifier(folder):
 def test_help_lists_commands_and_exit_codes():
     done = run("--help")
     assert done.returncode == 0
-    for command in ("fit", "predict", "explain", "report", "export", "demo", "reproduce", "bench"):
+    for command in ("fit", "predict", "explain", "compare", "report", "export", "demo", "reproduce", "bench"):
         assert command in done.stdout
         own = invoke(command, "--help").output
         assert "Exit codes: 0 success" in own
@@ -905,6 +905,87 @@ def test_model_saved_from_python(tmp_path, folder):
     assert "against the table" not in result.output
 
 
+# -- comparison, completion, embedded code -----------------------------------------------------------------------------
+
+
+def test_fit_without_a_target_lists_the_columns(folder):
+    result = invoke("fit", folder / "table.csv")
+    assert result.exit_code == 2
+    assert "--target must name the column to predict, got none" in words(result)
+    assert "a (numbers, " in words(result)
+    assert "kind (strings, 2 different)" in words(result)
+    assert "For example: --target label" in words(result)
+
+
+def test_compare(folder, model, classifier, tmp_path):
+    other = tmp_path / "other.json"
+    options = "-t", "y", "--drop", "label", "--method", "forward", "--basis", "anova", "--no-hold-out", "-o", other
+    assert invoke("fit", folder / "table.csv", *options).exit_code == 0
+    shown = words(invoke("compare", model, other, folder / "table.csv"))
+    for text in ("inputs in both: a, b", "only in the second", "correlation 0.", "first: R2", "not known"):
+        assert text in shown
+    record = json.loads(run("compare", model, other, folder / "table.csv", "--json").stdout)
+    first, second = load_predictor(model), load_predictor(other)
+    table = pd.read_csv(folder / "table.csv")
+    np.testing.assert_allclose(record["predictions"]["first"], first.predict(table))
+    difference = second.predict(table) - first.predict(table)
+    assert abs(record["predictions"]["largest_difference"] - abs(difference).max()) < 1e-9
+    both = {one["name"]: (one["first"], one["second"]) for one in record["terms"]["both"]}
+    assert set(both) == set(first.term_names) & set(second.term_names)
+    assert both["a"] == (
+        [first.weights[0, first.term_names.index("a")]],
+        [second.weights[0, second.term_names.index("a")]],
+    )
+    assert {one["name"] for one in record["terms"]["only_second"]} == set(second.term_names) - set(first.term_names)
+    assert record["inputs"]["both"] == ["a", "b"]
+    same = json.loads(invoke("compare", classifier, classifier, folder / "table.csv", "--json").stdout)["predictions"]
+    assert same["agreement"] == 1
+    assert same["different_rows"] == []
+    assert "100.0% of 120 rows have the same prediction" in words(
+        invoke("compare", classifier, classifier, folder / "table.csv")
+    )
+
+
+def test_compare_refuses(folder, model, classifier):
+    result = invoke("compare", model, classifier, folder / "table.csv")
+    assert result.exit_code == 1
+    assert "models must be of the same kind to compare predictions, got regression and classification" in words(result)
+    result = invoke("compare", model, model, "-")
+    assert result.exit_code == 2
+    assert "DATA must be a file, got the standard input, which can be read once only" in words(result)
+    assert invoke("compare", model, classifier).exit_code == 0
+
+
+def test_compare_refuses_several_outputs(folder, model, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
+    ForwardRegressor().fit(X, X.to_numpy() @ rng.normal(size=(2, 2))).predictor_.save(tmp_path / "two.json")
+    result = invoke("compare", model, tmp_path / "two.json", folder / "table.csv")
+    assert "models must have one output to compare predictions, got several" in words(result)
+
+
+def test_shell_completion():
+    shell = {**os.environ, "_TERMWISE_COMPLETE": "complete_bash", "COMP_WORDS": "termwise comp", "COMP_CWORD": "1"}
+    code = "from termwise.cli import app; app(prog_name='termwise')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=shell)
+    assert done.stdout.split() == ["compare"], done.stderr
+
+
+def test_export_of_embedded_code(model, tmp_path):
+    options = "--name", "pump", "--dtype", "float32", "--narrow"
+    result = invoke("export", model, "-o", tmp_path / "pump.c", *options, "--json")
+    assert json.loads(result.stdout)["inputs"] == load_predictor(model).used_inputs
+    header = (tmp_path / "pump.h").read_text()
+    assert f"#define PUMP_N_INPUTS {len(load_predictor(model).used_inputs)}\n" in header
+    assert "int pump_predict(const float *x, float *y);" in header
+    assert "float *y)" in (tmp_path / "pump.c").read_text()
+    result = invoke("export", model, "-o", tmp_path / "pump.c", "--name", "while")
+    assert result.exit_code == 1
+    assert "name must not be a keyword of C" in words(result)
+    result = invoke("export", model, "-o", tmp_path / "pump.py", "--dtype", "float32")
+    assert "dtype is no option of an export to python" in words(result)
+
+
 # -- benchmarks --------------------------------------------------------------------------------------------------------
 
 
@@ -923,7 +1004,7 @@ def test_bench_refuses_an_unknown_name():
     result = invoke("bench", "nope")
     assert result.exit_code == 2
     assert "must be 'all' or one of dask_scaling, everyday, forward, fresh, gpu, narx," in words(result)
-    assert "out_of_core, predict, recipe, ridge, streamed, tables, trust, got" in words(result)
+    assert "out_of_core, predict, recipe, ridge, streamed, surrogate, tables, trust, got" in words(result)
 
 
 STORE_ARGUMENTS = "import sys; open(__file__ + '.txt', 'w').write(' '.join(sys.argv[1:]))"

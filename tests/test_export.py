@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -247,12 +249,82 @@ def test_c_says_what_goes_in_and_what_comes_out(tmp_path):
         ({"dtype": "float16"}, "dtype must be one of 'float64', 'float32', got 'float16': double or float"),
         ({"name": "2fast"}, "name must be a name of C, got '2fast': letters, digits and underscores, a letter first"),
         ({"name": None}, "name must be a name of C, got None"),
+        ({"name": "int"}, "name must not be a keyword of C or C\\+\\+, got 'int': add a word, as in 'int_model'"),
+        ({"name": "class"}, "name must not be a keyword of C or C\\+\\+, got 'class'"),
     ],
 )
 def test_c_refuses_bad_options(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         case_of("empty").predictor.export(tmp_path / "model.c", **options)
     assert not list(tmp_path.iterdir())
+
+
+MAIN = """
+#include <stdio.h>
+#include "plant.h"
+#include "plant.h"
+
+int main(void)
+{
+    double x[PLANT_N_INPUTS] = {0};
+    double y[PLANT_N_OUTPUTS];
+    int label = -1;
+    const int status = plant_predict(x, &label);
+    printf("%d %d %d %s\\n", status, label, plant_decision_function(x, y), plant_classes[PLANT_N_CLASSES - 1]);
+    return 0;
+}
+"""
+
+
+@needs_gcc
+def test_header_beside_the_c_file(tmp_path):
+    predictor = ForwardClassifier(max_terms=2, criterion=None).fit(X, TWO).predictor_
+    predictor.export(tmp_path / "plant.c", name="plant", gradient=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plant.c", "plant.h"]
+    (tmp_path / "main.c").write_text(MAIN)
+    flags = [flag for flag in FLAGS if flag not in ("-shared", "-fPIC")]
+    sources = [str(tmp_path / name) for name in ("main.c", "plant.c")]
+    subprocess.run(["gcc", *flags, "-o", str(tmp_path / "main"), *sources, "-lm"], check=True)
+    done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True)
+    number = predictor.classes.index(predictor.predict(np.zeros((1, 4)))[0])
+    assert done.stdout.split() == ["0", str(number), "0", "yes"]
+    text = (tmp_path / "plant.h").read_text(encoding="utf-8")
+    assert "int plant_gradient(const double *x, double *g);" in text
+    predictor.export(tmp_path / "plant.c", name="plant")  # its own header is replaced
+    assert "gradient" not in (tmp_path / "plant.h").read_text(encoding="utf-8")
+    if shutil.which("g++"):
+        (tmp_path / "main.cpp").write_text(MAIN.replace("<stdio.h>", "<cstdio>"))
+        subprocess.run(
+            ["g++", "-Wall", "-Werror", "-c", "-o", str(tmp_path / "o"), str(tmp_path / "main.cpp")], check=True
+        )
+    series = cases_of(LagBasis)[0].predictor
+    assert f"#define MODEL_N_ROWS {series._program.lags.longest + 1}\n" in c.header(series._program)
+
+
+def test_header_of_others_is_kept(tmp_path):
+    (tmp_path / "model.h").write_text("int mine;\n")
+    predictor = BasisRidge(alpha=0).fit(X, y).predictor_
+    with pytest.raises(ValueError, match="must be free for the header of the model, got a file that termwise did not"):
+        predictor.export(tmp_path / "model.c")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.h"]
+    predictor.export(tmp_path / "other.h", to="c")
+    assert "#include <math.h>" in (tmp_path / "other.h").read_text()
+
+
+@pytest.mark.skipif(shutil.which("cppcheck") is None, reason="cppcheck is not installed")
+@pytest.mark.slow
+def test_misra_findings_are_those_listed(tmp_path):
+    names = ["TermwiseRegressor frame", "TermwiseClassifier frame", "counts", "quantiles", "levels", NAMES[0]]
+    for i, name in enumerate(name for name in names if name in NAMES):
+        case_of(name).predictor.export(tmp_path / f"m{i}.c", name=f"m{i}", gradient=i % 2 == 0)
+    sources = sorted(map(str, tmp_path.glob("*.c")))
+    template = ["--template={id}", "--suppress=missingIncludeSystem"]
+    done = subprocess.run(
+        ["cppcheck", "-q", "--std=c99", "--addon=misra", *template, *sources], capture_output=True, text=True
+    )
+    found = {line for line in done.stderr.split() if line.startswith("misra")}
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "microcontroller.md").read_text(encoding="utf-8")
+    assert found <= {f"misra-c2012-{rule}" for rule in re.findall(r"^\| (\d+\.\d+) \|", page, flags=re.MULTILINE)}
 
 
 def test_numbers_beyond_float32_are_refused():

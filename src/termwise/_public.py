@@ -8,6 +8,7 @@ from termwise._memory import memory_budget
 from termwise._numerics import NumericalWarning
 from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.deploy.predictor import Predictor, load_predictor
+from termwise.deploy.suggest import suggest
 from termwise.design.files import RowFile, open_rows
 from termwise.estimators.evidence import EvidenceForwardRegressor
 from termwise.estimators.forward import ForwardClassifier, ForwardRegressor
@@ -70,5 +71,6 @@ __all__ = [
     "reestimate_alpha",
     "report",
     "stability",
+    "suggest",
     "write_report",
 ]

@@ -21,11 +21,12 @@ import typer
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
-app = typer.Typer(epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+app = typer.Typer(epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
-Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "latex", "json"])
+Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "pyomo", "latex", "json"])
+Precision = StrEnum("Precision", ["float64", "float32"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum(
@@ -196,7 +197,9 @@ def main(version: Version = False) -> None:
 @command
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column to predict; without it, columns are listed.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Model file to write, JSON.")] = None,
     task: Annotated[TaskKind, typer.Option(help="auto: strings and two whole numbers are classes.")] = TaskKind.auto,
     method: Annotated[Method, typer.Option(help="auto: dictionary and size by cross-validation.")] = Method.auto,
@@ -247,8 +250,10 @@ def fit(
 
         termwise fit iris.csv -t species --json | jq .score
     """
-    from termwise.cli.fit import FitOptions, run_fit
+    from termwise.cli.fit import FitOptions, ask_for_target, run_fit
 
+    if target is None:
+        raise ask_for_target(data, tuple(missing or ()))
     if hold_out is not None and not 0 < hold_out < 1:
         raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
     if size not in (None, "readable", "small", "accurate") and not (size.isdecimal() and int(size) > 0):
@@ -331,6 +336,31 @@ def explain(
 
 
 @command
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Model file of `termwise fit`.", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another model file.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Table to predict by both.", show_default=False)
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> dict[str, Any]:
+    """Compare two models: inputs, terms, estimated errors and, of the rows of a table, predictions.
+
+    Terms are the same if they have the same name. If the table has the target too, both predictions are scored.
+
+    Examples
+    --------
+        termwise compare january.json february.json
+
+        termwise compare january.json february.json new.csv --json | jq .predictions
+    """
+    from termwise.cli.compare import run_compare
+
+    return run_compare(first, second, data, Console(quiet, as_json))
+
+
+@command
 def report(
     model: Model,
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Table to score.", show_default=False)] = None,
@@ -360,6 +390,13 @@ def export(
     model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="File to write.", show_default=False)],
     to: Annotated[Language | None, typer.Option("--to", "--format", help="Format; default: by the suffix.")] = None,
+    narrow: Annotated[bool, typer.Option("--narrow", help="Take only the inputs that the terms use.")] = False,
+    name: Annotated[
+        str | None, typer.Option(help="C: prefix of the names of functions; default: model.", show_default=False)
+    ] = None,
+    dtype: Annotated[
+        Precision | None, typer.Option(help="C, ONNX: precision; default: float64.", show_default=False)
+    ] = None,
     gradient: Annotated[bool, typer.Option("--gradient", help="C: write a function for the gradient too.")] = False,
     simulation: Annotated[
         bool, typer.Option("--simulation", help="C, Python: of a time series, write a free run with its state too.")
@@ -374,11 +411,13 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Write a model as ONNX, C, Python, SQL, SymPy, LaTeX or JSON.
+    """Write a model as ONNX, C, Python, SQL, SymPy, Pyomo, LaTeX or JSON.
+
+    Beside a file of C it writes a header with the same name, which declares the functions.
 
     Examples
     --------
-        termwise export model.json --to c -o model.c
+        termwise export model.json -o pump.c --name pump --dtype float32 --narrow
 
         termwise export model.json -o model.onnx
 
@@ -387,9 +426,9 @@ def export(
     from termwise.cli.commands import run_export
 
     given = {"gradient": gradient or None, "simulation": simulation or None, "table": table, "keep": keep or None,
-             "order_by": order_by or None}  # fmt: skip
-    options = {name: value for name, value in given.items() if value is not None}
-    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), **options)
+             "order_by": order_by or None, "name": name, "dtype": None if dtype is None else str(dtype)}  # fmt: skip
+    options = {key: value for key, value in given.items() if value is not None}
+    return run_export(model, None if to is None else str(to), out, Console(quiet, as_json), narrow, **options)
 
 
 @command

@@ -331,13 +331,18 @@ def run_report(model: Path, data: Path | None, out: Path, console: Console) -> d
     return {"command": "report", "model": str(model), "report": str(out), "rows": None if y is None else len(y)}
 
 
-def run_export(model: Path, language: str | None, out: Path, console: Console, **options: Any) -> dict[str, Any]:
+def run_export(
+    model: Path, language: str | None, out: Path, console: Console, narrow: bool = False, **options: Any
+) -> dict[str, Any]:
     """Run `termwise export` with options of the format, and return what `--json` prints."""
     check_output(out, [model])
-    SavedModel(model).predictor.export(out, to=language, **options)
+    predictor = SavedModel(model).predictor
+    predictor = predictor.narrow() if narrow else predictor
+    predictor.export(out, to=language, **options)
     size = out.stat().st_size
     console.print(f"{out}: {size:,} bytes", style="bold")
-    return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size}
+    return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size,
+            "inputs": predictor.input_names}  # fmt: skip
 
 
 def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:

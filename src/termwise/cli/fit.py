@@ -22,7 +22,7 @@ from termwise._files import is_special, same_file, write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.series import N_TIME_FOLDS, as_series, break_notes, fill_breaks, score_series, scored_rows
 from termwise.cli.tables import read_table
-from termwise.cli.task import Task, counted, fill_values, find_column, make_task
+from termwise.cli.task import Task, counted, fill_values, find_column, listed, make_task
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
@@ -33,6 +33,7 @@ pd = import_optional("pandas", "cli", "The command line")
 
 MIN_ROWS_TO_SCORE = 20
 MAX_TERMS_SHOWN = 15
+MAX_COLUMNS_LISTED = 50  # where the target is asked for
 MAX_OUTPUTS_SHOWN = 4  # columns of weights
 MAX_EFFECTS_SHOWN = 12
 MAX_CLASSES_SHOWN = 8  # of a confusion matrix
@@ -88,6 +89,20 @@ class FitOptions:
         words += [] if self.score else ["--no-hold-out"]
         words += [] if self.out is None else ["-o", self.out.name]
         return shlex.join(words)
+
+
+def ask_for_target(path: Path, missing: tuple[str, ...]) -> UsageError:
+    """Return the error of a fit without a target, which lists the columns of the table and their kinds."""
+    kinds = {"number": "numbers", "text": "strings", "date": "dates", "empty": "empty", "other": "neither"}
+    columns = read_table(path, missing=missing).columns
+    shown = []
+    for name, column in columns.items():
+        count = len(set(column.values[~column.missing].tolist())) if column.kind in ("number", "text") else 0
+        shown.append(f"{name} ({kinds[column.kind]}{f', {count} different' if count else ''})")
+    return UsageError(
+        f"--target must name the column to predict, got none: {path} has {listed(shown, MAX_COLUMNS_LISTED)}. Which "
+        f"one is it? For example: --target {shlex.quote(list(columns)[-1])}"
+    )
 
 
 def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:

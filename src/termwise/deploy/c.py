@@ -1,7 +1,8 @@
 """A model as one file of C99 that needs `<math.h>` alone: constant tables, no allocation, no state.
 
-While the text is assembled `$real` stands for the type of numbers, `$exp` and so on for the functions of its precision,
-and `@x` for the table x of a step.
+While the text is assembled `$real` stands for the type of numbers, `$zero` and `$one` for constants of that type,
+`$exp` and so on for the functions of its precision, and `@x` for the table x of a step. A short body of a loop or of a
+condition is written behind it on the same line; `function` puts it in braces.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from termwise._checks import check_bool, check_choice
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
-from termwise.basis.expressions import SourceWriter
+from termwise.basis.expressions import Expression, SourceWriter
+from termwise.deploy.c_interface import Interface, check_name, comment
+from termwise.deploy.document import specs
 from termwise.deploy.program import (
     Concatenate,
     Lags,
@@ -29,6 +32,7 @@ from termwise.deploy.program import (
 )
 from termwise.deploy.simulation import c_comment, c_simulation
 
+TITLE = "A model written by termwise, in C99. It needs <math.h> and no memory of its own."
 LINE_LENGTH = 116
 MAX_STRING = 4095  # characters of a string literal that every C99 compiler accepts
 LINKS = {  # statements that change the @q outputs y
@@ -37,7 +41,10 @@ LINKS = {  # statements that change the @q outputs y
         "for (int k = 1; k < @q; ++k) {",
         "    const $real value = y[k];",
         "    int i = k;",
-        "    for (; i > 0 && y[i - 1] > value; --i) y[i] = y[i - 1];",
+        "    while ((i > 0) && (y[i - 1] > value)) {",
+        "        y[i] = y[i - 1];",
+        "        --i;",
+        "    }",
         "    y[i] = value;",
         "}",
     ],
@@ -78,11 +85,6 @@ class CNames:
         return [re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", line) for line in lines]
 
 
-def is_name(name: Any) -> bool:
-    """Whether functions and tables of C may have this prefix."""
-    return isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name, flags=re.ASCII) is not None
-
-
 def source(
     program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False, simulation: Any = False
 ) -> str:
@@ -102,47 +104,51 @@ def source(
         Whether to write the functions `NAME_init` and `NAME_step` of a simulation too, perhaps with the lowest and the
         highest output.
     """
-    check_bool("gradient", gradient, remedy="True writes a function for it too")
-    check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
-    if not is_name(name):
-        raise ValueError(f"name must be a name of C, got {name!r}: letters, digits and underscores, a letter first.")
-    c = CNames("double" if dtype == "float64" else "float", name)
+    interface = _interface(program, dtype, name, gradient, simulation)
+    c, heads = CNames(interface.real, interface.name), interface.functions
     q, k = program.linear.weights.shape
     linear = [
         f"for (int i = 0; i < {q}; ++i) {{",
-        "    $real sum = 0;",
-        f"    for (int k = 0; k < {k}; ++k) sum += z[k] * @weights[i * {k} + k];",
+        "    $real sum = $zero;",
+        f"    for (int k = 0; k < {k}; ++k) sum += z[k] * @weights[{index_of('i', k, 'k')}];",
         "    g[i] = sum + @intercept[i];",
         "}",
     ]
-    prototypes = [f"int {name}_predict(const {c.real} *x, {c.real} *y)"]
-    if program.labels is not None:
-        prototypes = [f"int {name}_predict(const {c.real} *x, int *label)"]
-        prototypes += [f"int {name}_decision_function(const {c.real} *x, {c.real} *y)"]
-        proba = [f"int {name}_predict_proba(const {c.real} *x, {c.real} *p)"]
-        prototypes += proba if program.labels.sharpness is not None else []
-    if gradient:
-        prototypes += [f"int {name}_gradient(const {c.real} *x, {c.real} *g)"]
     parts = [
         _input(program, c),
         *(write(step, c, f"step_{i + 1}") for i, step in enumerate(program.steps)),
         c.step("linear", linear, weights=program.linear.weights, intercept=program.linear.intercept),
         _outputs(program, c),
-        _predictions(program, c, prototypes[: len(prototypes) - gradient]),
+        _predictions(program, c, heads[: interface.n_predictions]),
     ]
     if gradient:
         from termwise.deploy.c_gradient import gradient_functions  # which imports from here
 
-        parts += gradient_functions(program, c, prototypes[-1])
-    state, about = "", list[str]()
+        parts += gradient_functions(program, c, heads[interface.n_predictions])
     if simulation is not False:
-        state, heads, functions = c_simulation(program, c, simulation)
-        prototypes, about = [*prototypes, *heads], c_comment(program)
-        parts.append(functions)
-    text = "\n".join(parts).replace("$real", c.real)
+        parts.append(c_simulation(program, c, simulation)[2])
+    text = "\n".join(parts).replace("$real", c.real).replace("$zero", c.number(0.0)).replace("$one", c.number(1.0))
     text = re.sub(r"\$(\w+)\(", rf"\1{'f' * (c.real == 'float')}(", text)
-    declared = "".join(f"{head};\n" for head in prototypes)
-    return f"{_comment(program, prototypes, about)}\n#include <math.h>\n\n{state}{declared}\n{text}"
+    return f"{comment(program, interface, TITLE)}\n#include <math.h>\n\n{interface.declarations}\n{text}"
+
+
+def header(
+    program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False, simulation: Any = False
+) -> str:
+    """Return the header that declares what the file with the same parameters defines."""
+    return _interface(program, dtype, name, gradient, simulation).header(program)
+
+
+def _interface(program: Program, dtype: str, name: str, gradient: bool, simulation: Any) -> Interface:
+    """Validate the parameters of the file and return its interface."""
+    check_bool("gradient", gradient, remedy="True writes a function for it too")
+    check_choice("dtype", dtype, ["float64", "float32"], remedy="double or float")
+    real = "double" if dtype == "float64" else "float"
+    found = Interface.from_program(program, check_name(name), real, gradient)
+    if simulation is False:
+        return found
+    state, heads, _ = c_simulation(program, CNames(real, name), simulation)
+    return replace(found, functions=(*found.functions, *heads), state=state, about=tuple(c_comment(program)))
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
@@ -156,18 +162,18 @@ class ExpressionWriter(SourceWriter):
         "exp": "$exp({0})",
         "sqrt": "$sqrt({0})",
         "sin": "$sin({0})",
-        "expit": "(1 / (1 + $exp(-{0})))",
-        "maximum": "({0} < {1} ? {1} : {0})",  # NaN stays NaN
-        "minimum": "({0} > {1} ? {1} : {0})",
+        "expit": "($one / ($one + $exp(-{0})))",
+        "maximum": "(({0} < {1}) ? {1} : {0})",  # NaN stays NaN
+        "minimum": "(({0} > {1}) ? {1} : {0})",
         "where": "({0} ? {1} : {2})",
         "isnan": "isnan({0})",
         "equal": "({0} == {1})",
         "greater": "({0} > {1})",
     }
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "sum_squares": ("0", "{total} += {0} * {0};"),
-        "dot": ("0", "{total} += {0} * {1};"),
-        "power_product": ("1", "if ({1} > 0) {total} *= $pow({0}, ($real){1});"),
+        "sum_squares": ("$zero", "{total} += {0} * {0};"),
+        "dot": ("$zero", "{total} += {0} * {1};"),
+        "power_product": ("$one", "if ({1} > $zero) {total} *= $pow({0}, {1});"),
     }
     constant = "const $real {name} = {value};"
     changing = "$real {name} = {value};"
@@ -175,18 +181,32 @@ class ExpressionWriter(SourceWriter):
     def __init__(self, step: ProgramStep, c: CNames) -> None:
         super().__init__()
         self.step, self.c, self.tables = step, c, step.tables
+        self._codes = False  # whether a number is compared with a code
 
     def variable(self, name: str) -> str:
         """Write an entry of a table or of z."""
         if name == "z":
             return "z[j]" if self.inside else "z[@columns[k]]" if "columns" in self.tables else "z[k]"
+        return self.entry(name, "j")
+
+    def entry(self, name: str, j: str) -> str:
+        """Write an entry of a table, that of the input j inside a sum; whole numbers, except codes, are factors."""
         if self.tables[name].ndim == 2:
-            return f"@{name}[k * {self.step.n_inputs} + j]"
-        return f"@{name}[{'k' if self.step.is_per_term(name) else 'j'}]"
+            index = index_of("k", self.step.n_inputs, j)
+        else:
+            index = "k" if self.step.is_per_term(name) else j
+        spec = specs(type(self.step))[name]
+        return f"{'($real)' if spec.kind is int and not spec.of else ''}@{name}[{index}]"
 
     def number(self, value: float) -> str:
-        """Write a constant."""
-        return str(value) if isinstance(value, int) else self.c.number(value)
+        """Write a constant; codes are whole numbers."""
+        return str(value) if self._codes else self.c.number(value)
+
+    def _arguments(self, node: Expression, template: str) -> list[str]:
+        self._codes = node.operation == "equal" and isinstance(node.arguments[1].arguments[0], int)
+        texts = super()._arguments(node, template)
+        self._codes = False
+        return texts
 
     def loop(self, names: list[str], body: list[str]) -> list[str]:
         """Write a loop over the inputs."""
@@ -215,14 +235,14 @@ def write(step: Any, c: CNames, name: str) -> str:
             ]
             return c.step(name, lines, **step.tables, first=step.first, second=step.second)
         case Lags():  # here z is a window of rows, the newest last
-            place = f"({step.longest} - @lags[k]) * {step.n_inputs} + @columns[k]"
+            place = f"{index_of(f'({step.longest} - @lags[k])', step.n_inputs, '@columns[k]')}"
             return c.step(name, [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = z[{place}];"], **vars(step))
         case LevelEffects():
             lines = [
                 f"for (int k = 0; k < {step.n_terms}; ++k) {{",
                 "    const $real level = z[@columns[k]];",
-                "    g[k] = @sizes[k] == 0 ? level : 0;",
-                "    if (level >= 0 && level < @sizes[k]) g[k] = @effects[@offsets[k] + (int)level];",
+                "    g[k] = (@sizes[k] == 0) ? level : $zero;",
+                "    if ((level >= $zero) && (level < ($real)@sizes[k])) g[k] = @effects[@offsets[k] + (int)level];",
                 "}",
             ]
             return c.step(name, lines, **vars(step) | {"offsets": step.offsets})
@@ -233,7 +253,7 @@ def write(step: Any, c: CNames, name: str) -> str:
 
 def _concatenate(step: Concatenate, c: CNames, name: str) -> str:
     """Write the steps of all branches, and the function that calls them."""
-    inner, lines = [], [f"$real all[{sum(part.n_terms for part in step.parts) or 1}];"]
+    inner, lines = [], [f"$real all[{sum(part.n_terms for part in step.parts) or 1}]{'' if step.parts else ' = {0}'};"]
     start = 0
     for p, part in enumerate(step.parts):
         sizes = [len(part.columns), *(one.n_terms for one in part.steps)]
@@ -242,7 +262,8 @@ def _concatenate(step: Concatenate, c: CNames, name: str) -> str:
         lines += [f"    for (int i = 0; i < {sizes[0]}; ++i) a0[i] = z[@columns_{p}[i]];"]
         for i, size in enumerate(sizes[1:]):
             lines += [f"    $real a{i + 1}[{size}];", f"    {c.name}_{name}_{p}_{i}(a{i}, a{i + 1});"]
-        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) all[{start} + i] = a{len(sizes) - 1}[i];", "}"]
+        place = f"{start} + i" if start else "i"
+        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) all[{place}] = a{len(sizes) - 1}[i];", "}"]
         start += sizes[-1]
     lines += [f"for (int k = 0; k < {step.n_terms}; ++k) g[k] = all[@order[k]];"]
     columns = {f"columns_{p}": part.columns for p, part in enumerate(step.parts)}
@@ -265,25 +286,27 @@ def _input(program: Program, c: CNames) -> str:
         unseen = ["NAN" if one.unseen is None else c.number(one.unseen) for one in schema.inputs]
         tables += c.array("counts", np.array(counts))
         tables += f"static const {c.real} {c.name}_unseen[] = {{{', '.join(unseen)}}};\n"
-        known = f"value >= 0 && value < {c.name}_counts[j] && value == $floor(value)"
+        known = f"(value >= $zero) && (value < ($real){c.name}_counts[j]) && (value == $floor(value))"
         lines += [
-            f"if ({c.name}_counts[j] > 0 && !isnan(value) && !({known})) {{",
-            f"    if (isnan({c.name}_unseen[j])) return j + 1;",
+            f"if (({c.name}_counts[j] > 0) && !isnan(value) && !({known})) {{",
+            f"    if (isnan({c.name}_unseen[j]) != 0) return j + 1;",
             f"    value = {c.name}_unseen[j];",
             "}",
         ]
     may_be_missing = any(one.missing for one in schema.inputs)
     if may_be_missing:
         tables += c.array("missing", np.array([int(bool(one.missing)) for one in schema.inputs]))
-    allowed = f"!({c.name}_missing[j] && isnan(value)) && " if may_be_missing else ""
+    allowed = f"!(({c.name}_missing[j] != 0) && isnan(value)) && " if may_be_missing else ""
     lines += [f"if ({allowed}!isfinite(value)) return j + 1;"] * (program.lags is None)
     if (schema.categories != VALUE).any():
         tables += c.array("codes", schema.categories)
-        lines += [f"const int code = {c.name}_codes[i];", "if (code >= 0) value = value == code;"]
-        lines += [f"if (code == {MISSING}) value = isnan(value) ? 1 : 0;"] * bool((schema.categories == MISSING).any())
-        levels = bool((schema.categories == LEVEL).any())  # missing values are the last one
-        lines += [f"if (code == {LEVEL} && isnan(value)) value = {c.name}_counts[j];"] * levels
-        lines += [f"if (code == {OTHER}) value = value == {int(UNSEEN)};"] * bool((schema.categories == OTHER).any())
+        missing, levels, others = (bool((schema.categories == code).any()) for code in (MISSING, LEVEL, OTHER))
+        lines += [f"const int code = {c.name}_codes[i];"]
+        lines += ["if (code >= 0) value = (value == ($real)code) ? $one : $zero;"]
+        lines += [f"if (code == {MISSING}) value = isnan(value) ? $one : $zero;"] * missing
+        # Missing values are the last level.
+        lines += [f"if ((code == {LEVEL}) && isnan(value)) value = ($real){c.name}_counts[j];"] * levels
+        lines += [f"if (code == {OTHER}) value = (value == {c.number(UNSEEN)}) ? $one : $zero;"] * others
     lines += ["z[i] = value;"]
     loop = [f"for (int i = 0; i < {len(schema.columns)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
     head = f"static int {c.name}_read(const $real *x, $real *z)"
@@ -297,15 +320,16 @@ def _outputs(program: Program, c: CNames) -> str:
     lags = program.lags
     split = 0 if lags is None else program.steps.index(lags)
     if lags is None:
-        lines = [arrays[0], f"int status = {c.name}_read(x, z0);", "if (status) return status;"]
+        lines = [arrays[0], f"int status = {c.name}_read(x, z0);", "if (status != 0) return status;"]
     else:
         lines = [f"$real window[{max(1, (lags.longest + 1) * sizes[split])}] = {{0}};"]
         lines += [f"for (int row = 0; row <= {lags.longest}; ++row) {{", f"    {arrays[0]}"]
-        lines += [f"    int status = {c.name}_read(x + row * {len(program.schema.inputs)}, z0);"]
-        lines += ["    if (status) return status;"]
+        lines += [f"    int status = {c.name}_read(&x[row * {len(program.schema.inputs)}], z0);"]
+        lines += ["    if (status != 0) return status;"]
         for i in range(split):
             lines += [f"    {arrays[i + 1]}", f"    {c.name}_step_{i + 1}(z{i}, z{i + 1});"]
-        lines += [f"    for (int j = 0; j < {sizes[split]}; ++j) window[row * {sizes[split]} + j] = z{split}[j];", "}"]
+        place = index_of("row", sizes[split], "j")
+        lines += [f"    for (int j = 0; j < {sizes[split]}; ++j) window[{place}] = z{split}[j];", "}"]
     for i in range(split, len(program.steps)):
         before = "window" if lags is not None and i == split else f"z{i}"
         lines += [arrays[i + 1], f"{c.name}_step_{i + 1}({before}, z{i + 1});"]
@@ -315,19 +339,37 @@ def _outputs(program: Program, c: CNames) -> str:
     return function(f"static int {c.name}_outputs(const $real *x, $real *y)", lines)
 
 
+def index_of(row: str, stride: int, column: str) -> str:
+    """Write the place of an entry of a table stored row by row."""
+    return f"({row} * {stride}) + {column}" if stride > 1 else f"{row} + {column}"
+
+
 def function(head: str, lines: Iterable[str]) -> str:
-    """Write a function."""
-    return f"{head}\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+    """Write a function, with braces around the body of every loop and condition."""
+    return f"{head}\n{{\n" + "".join(f"    {each}\n" for line in lines for each in _with_braces(line)) + "}\n"
 
 
-def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
+def _with_braces(line: str) -> list[str]:
+    """Return a loop or a condition with its body on the same line as a block; other lines as they are."""
+    indent, text = line[: len(line) - len(line.lstrip())], line.lstrip()
+    if not text.startswith(("for (", "if (")):
+        return [line]
+    depths = np.cumsum([(char == "(") - (char == ")") for char in text])
+    end = next(i for i, char in enumerate(text) if char == ")" and depths[i] == 0) + 1
+    head, body = text[:end], text[end:].strip()
+    if body == "{":
+        return [line]
+    return [f"{indent}{head} {{", *(f"{indent}    {each}" for each in _with_braces(body)), f"{indent}}}"]
+
+
+def _predictions(program: Program, c: CNames, heads: Sequence[str]) -> str:
     """Write the public functions with these prototypes."""
     labels, q = program.labels, len(program.linear.intercept)
     outputs = [f"return {c.name}_outputs(x, y);"]
     if labels is None and program.link == "identity":
         return function(heads[0], outputs)
     if labels is None:
-        start = [f"const int status = {c.name}_outputs(x, y);", "if (status) return status;"]
+        start = [f"const int status = {c.name}_outputs(x, y);", "if (status != 0) return status;"]
         return function(heads[0], [*start, *(line.replace("@q", str(q)) for line in LINKS[program.link]), "return 0;"])
     m, names = len(labels.classes), []
     for label in labels.classes:
@@ -336,15 +378,19 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
         plain = [chr(b) if 32 <= b < 127 and chr(b) not in "\"'\\?$" else f"\\{b:03o}" for b in encoded]
         array = "".join(f"'{one}', " for one in plain)  # longer strings are not portable
         names.append(f'"{"".join(plain)}"' if len(plain) <= MAX_STRING else f"(const char[]){{{array}0}}")
-    start = [f"$real y[{q}];", f"const int status = {c.name}_outputs(x, y);", "if (status) return status;"]
-    choice = ["*label = y[0] >= 0;"]
+    start = [f"$real y[{q}];", f"const int status = {c.name}_outputs(x, y);", "if (status != 0) return status;"]
+    choice = ["*label = 0;", "if (y[0] >= $zero) *label = 1;"]
     if q > 1:
         choice = ["*label = 0;", f"for (int k = 1; k < {q}; ++k) if (y[k] > y[*label]) *label = k;"]
     softmax = [
         *(["p[0] = -y[0];", "p[1] = y[0];"] if q == 1 else [f"for (int k = 0; k < {m}; ++k) p[k] = y[k];"]),
-        "$real top = p[0], sum = 0;",
+        "$real top = p[0];",
+        "$real sum = $zero;",
         f"for (int k = 1; k < {m}; ++k) if (p[k] > top) top = p[k];",  # against overflow
-        f"for (int k = 0; k < {m}; ++k) sum += p[k] = $exp({c.number(labels.sharpness or 1.0)} * (p[k] - top));",
+        f"for (int k = 0; k < {m}; ++k) {{",
+        f"    p[k] = $exp({c.number(labels.sharpness or 1.0)} * (p[k] - top));",
+        "    sum += p[k];",
+        "}",
         f"for (int k = 0; k < {m}; ++k) p[k] /= sum;",
     ]
     functions = [
@@ -354,44 +400,3 @@ def _predictions(program: Program, c: CNames, heads: list[str]) -> str:
         *(function(head, [*start, *softmax, "return 0;"]) for head in heads[2:]),
     ]
     return "\n".join(functions)
-
-
-def _comment(program: Program, heads: list[str], about: list[str]) -> str:
-    """Write the comment at the top, which describes the inputs and the results, with more lines about these."""
-    d, q, lags, labels = len(program.schema.inputs), len(program.linear.intercept), program.lags, program.labels
-    lines = ["A model written by termwise, in C99. It needs <math.h> and no memory of its own.", ""]
-    lines += [*(f"    {head};" for head in heads), ""]
-    rows = "" if lags is None else f"{lags.longest + 1} rows of "
-    order = "" if lags is None else " each, oldest first; the newest row is predicted"
-    lines += [f"x holds {rows}{d} inputs{order}:", ""]
-    for j, one in enumerate(program.schema.inputs):
-        codes = ", ".join(f"{i} {kind}" for i, kind in enumerate(one.categories or ()))
-        kinds = f" is the number of a category: {codes}" if codes else ""
-        kinds += "; any other number is an unknown one" if codes and one.unseen is not None else ""
-        fill = "" if one.fill is None else f"; {one.fill} where it is NaN"
-        fill = "; NaN where it is missing" if one.missing and one.fill is None else fill
-        lines.append(f"    x[{j}]  {one.name}{kinds}{fill}{'' if j in program.schema.used else '; not used'}")
-    if labels is None:
-        sizes = {"log": ", positive", "sorted": ", in ascending order"}
-        lines += ["", f"y receives {q} output{'s' * (q > 1)}{sizes.get(program.link, '')}."]
-    else:
-        classes = ", ".join(f"{i} {label}" for i, label in enumerate(labels.classes))
-        outputs = "one output, positive for the second class" if q == 1 else f"{q} outputs, one for each class"
-        proba = f"; p their {len(labels.classes)} probabilities" * (labels.sharpness is not None)
-        lines += ["", f"label receives the number of a class: {classes};", f"y receives {outputs}{proba}."]
-    if any("_gradient(" in head for head in heads):
-        rows = f"of each of {q} outputs y by {d} inputs" if q > 1 else f"of y by {d} inputs"
-        lines += ["", f"g receives the derivatives {rows}; they are NAN for categories."]
-    lines += [
-        "",
-        *about,
-        "All functions return 0, or the number, counted from 1, of an input that is missing or no known",
-    ]
-    lines += ["category (of a past value, where there are several rows). The terms:", ""]
-    lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]
-    text = "/*\n"
-    for line in lines:  # none of which may end the comment or begin one in it
-        line = "".join(char if char.isprintable() else " " for char in line)
-        line = re.sub(r"\?(?=\?)", "? ", line.replace("*/", "* /").replace("/*", "/ *"))  # nor a trigraph
-        text += f" * {line}".rstrip() + "\n"
-    return text + " */\n"

@@ -11,7 +11,7 @@ from typing import Any
 from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import SourceWriter, z
-from termwise.deploy.c import CNames, ExpressionWriter, function
+from termwise.deploy.c import CNames, ExpressionWriter, function, index_of
 from termwise.deploy.formulas import ETA, LINKS
 from termwise.deploy.gradient import check_single_rows
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program
@@ -19,7 +19,10 @@ from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Pro
 ORDER = [  # the numbers of the @q outputs y in ascending order, by insertion
     "for (int k = 0; k < @q; ++k) {",
     "    int i = k;",
-    "    for (; i > 0 && y[order[i - 1]] > y[k]; --i) order[i] = order[i - 1];",
+    "    while ((i > 0) && (y[order[i - 1]] > y[k])) {",
+    "        order[i] = order[i - 1];",
+    "        --i;",
+    "    }",
     "    order[i] = k;",
     "}",
 ]
@@ -31,15 +34,11 @@ class DerivativeWriter(ExpressionWriter):
     def variable(self, name: str) -> str:
         """Write an entry of a table or of z."""
         if name == "same":
-            return "(i == j)"
+            return "((i == j) ? $one : $zero)"
         if not name.endswith(BY):
             return super().variable(name)
         name = name.removesuffix(BY)
-        if name == "z":
-            return "z[i]"
-        if self.tables[name].ndim == 2:
-            return f"@{name}[k * {self.step.n_inputs} + i]"
-        return f"@{name}[{'k' if self.step.is_per_term(name) else 'i'}]"
+        return "z[i]" if name == "z" else self.entry(name, "i")
 
     def elementwise(self, given: str, count: int) -> list[str]:
         """Write the loop over all values, of functions of one input each."""
@@ -65,7 +64,7 @@ class LinkWriter(ExpressionWriter):
 
     def __init__(self, c: CNames) -> None:
         SourceWriter.__init__(self)
-        self.c = c
+        self.c, self._codes = c, False
 
     def variable(self, name: str) -> str:
         """Write the linear predictor."""
@@ -74,16 +73,18 @@ class LinkWriter(ExpressionWriter):
 
 def write(step: Any, c: CNames, name: str) -> Iterator[str]:
     """Yield the function of a step, after those of the steps inside it."""
-    lines = ["(void)z;", "(void)dg;", f"for (int j = 0; j < {step.n_inputs}; ++j) dz[j] = 0;"]
+    lines = ["(void)z;", "(void)dg;", f"for (int j = 0; j < {step.n_inputs}; ++j) dz[j] = $zero;"]
     match step:
         case PairProducts():
             singles = len(step.columns)
             lines += [
-                f"$real singles[{max(1, singles)}], ds[{max(1, singles)}] = {{0}};",
+                f"$real singles[{max(1, singles)}];",
+                f"$real ds[{max(1, singles)}] = {{0}};",
                 *ExpressionWriter(step, c).all_values("singles", singles),
                 f"for (int k = 0; k < {step.n_terms}; ++k) {{",
-                "    const int first = @first[k], second = @second[k];",
-                "    ds[first] += second < 0 ? dg[k] : dg[k] * singles[second];",
+                "    const int first = @first[k];",
+                "    const int second = @second[k];",
+                "    ds[first] += (second < 0) ? dg[k] : (dg[k] * singles[second]);",
                 "    if (second >= 0) ds[second] += dg[k] * singles[first];",
                 "}",
                 *DerivativeWriter(step, c).elementwise("ds", singles),
@@ -112,10 +113,11 @@ def _branches(step: Concatenate, c: CNames, name: str) -> list[str]:
         names = [f"{c.name}_{name}_{p}_{i}" for i in range(len(part.steps))]
         sizes = [len(part.columns), *(one.n_terms for one in part.steps)]
         lines += ["{"]
-        lines += [f"    $real a{i}[{size or 1}], b{i}[{size or 1}];" for i, size in enumerate(sizes)]
+        lines += [f"    $real {kind}{i}[{size or 1}];" for i, size in enumerate(sizes) for kind in "ab"]
         lines += ["    (void)a0;", f"    for (int i = 0; i < {sizes[0]}; ++i) a0[i] = z[@columns_{p}[i]];"]
         lines += [f"    {one}(a{i}, a{i + 1});" for i, one in enumerate(names)]
-        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) b{len(names)}[i] = all[{start} + i];"]
+        place = f"{start} + i" if start else "i"
+        lines += [f"    for (int i = 0; i < {sizes[-1]}; ++i) b{len(names)}[i] = all[{place}];"]
         lines += [f"    {one}_gradient(a{i}, b{i + 1}, b{i});" for i, one in reversed(list(enumerate(names)))]
         lines += [f"    for (int i = 0; i < {sizes[0]}; ++i) dz[@columns_{p}[i]] += b0[i];", "}"]
         start += sizes[-1]
@@ -129,23 +131,23 @@ def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
     d, sizes = len(schema.inputs), [len(schema.columns), *(step.n_terms for step in program.steps)]
     starts = [c.number(0.0) if one.kind == "number" else "NAN" for one in schema.inputs]
     lines = [f"static const $real start[] = {{{', '.join(starts)}}};"]
-    lines += [f"$real z{i}[{size or 1}] = {{0}}, d{i}[{size or 1}] = {{0}};" for i, size in enumerate(sizes)]
-    lines += [f"const int status = {c.name}_read(x, z0);", "if (status) return status;"]
+    lines += [f"$real {kind}{i}[{size or 1}] = {{0}};" for i, size in enumerate(sizes) for kind in "zd"]
+    lines += [f"const int status = {c.name}_read(x, z0);", "if (status != 0) return status;"]
     lines += [f"{c.name}_step_{i + 1}(z{i}, z{i + 1});" for i in range(n)]
     row, factor, body = "i", "", []
     if program.link != "identity":
         lines += [f"$real y[{q}];", f"{c.name}_linear(z{n}, y);"]
     if program.link == "sorted":
-        lines += [f"int order[{q}];", *(line.replace("@q", str(q)) for line in ORDER)]
+        lines += [f"int order[{q}] = {{0}};", *(line.replace("@q", str(q)) for line in ORDER)]
         row = "order[i]"
     elif program.link != "identity":
         before, value = LinkWriter(c).write(derivative(LINKS[program.link], ETA))
         factor, body = " * slope", [*before, f"const $real slope = {value};"]
-    body += [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[{row} * {k} + k]{factor};"]
+    body += [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[{index_of(row, k, 'k')}]{factor};"]
     body += [f"{c.name}_step_{i}_gradient(z{i - 1}, d{i}, d{i - 1});" for i in range(n, 0, -1)]
-    body += [f"for (int j = 0; j < {d}; ++j) g[i * {d} + j] = start[j];"]
+    body += [f"for (int j = 0; j < {d}; ++j) g[{index_of('i', d, 'j')}] = start[j];"]
     of_numbers = f"if ({c.name}_codes[j] == {VALUE}) " if (schema.categories != VALUE).any() else ""
-    body += [f"for (int j = 0; j < {sizes[0]}; ++j) {of_numbers}g[i * {d} + {c.name}_inputs[j]] += d0[j];"]
+    body += [f"for (int j = 0; j < {sizes[0]}; ++j) {of_numbers}g[{index_of('i', d, f'{c.name}_inputs[j]')}] += d0[j];"]
     lines += [f"for (int i = 0; i < {q}; ++i) {{", *(f"    {line}" for line in body), "}", "return 0;"]
     steps = [text for i, step in enumerate(program.steps) for text in write(step, c, f"step_{i + 1}")]
     return [*steps, function(head, lines)]

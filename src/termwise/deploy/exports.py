@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from termwise._checks import check_bool, check_choice
-from termwise._files import write_file
-from termwise.deploy import document, latex, sql, symbolic
+from termwise._files import is_special, write_file
+from termwise.deploy import document, latex, pyomo, sql, symbolic
+from termwise.deploy.c_interface import check_header
 from termwise.deploy.program import Program
 
 # Export formats, with the suffix of their files and a module of this package, imported on first use, whose function
@@ -22,6 +23,7 @@ from termwise.deploy.program import Program
 EXPORTS = {
     "json": (".json", ""),
     "sympy": (".sympy.py", "symbolic"),
+    "pyomo": (".pyomo.py", "pyomo"),
     "python": (".py", "python"),
     "c": (".c", "c"),
     "onnx": (".onnx", "onnx"),
@@ -71,11 +73,12 @@ class Exports:
         ----------
         path : str or path
             Where to.
-        to : {"onnx", "c", "python", "sql", "sympy", "latex", "json"}, default=None
+        to : {"onnx", "c", "python", "sql", "sympy", "pyomo", "latex", "json"}, default=None
             "onnx": a graph for any ONNX runtime; "c": one C99 source file that needs no library and allocates no
-            memory; "python": a module that imports `math` alone; "sql", "sympy" and "latex": as `to_sql`, `to_sympy`
-            and `to_latex`; "json": the same as `save`. None: by the suffix of the path, `.onnx`, `.c`, `.py`, `.sql`,
-            `.sympy.py`, `.tex` or `.json`.
+            memory, and beside it the header that declares its functions, `model.h` for `model.c`; "python": a module
+            that imports `math` alone; "sql", "sympy", "pyomo" and "latex": as `to_sql`, `to_sympy`, `to_pyomo` and
+            `to_latex`; "json": the same as `save`. None: by the suffix of the path, `.onnx`, `.c`, `.py`, `.sql`,
+            `.sympy.py`, `.pyomo.py`, `.tex` or `.json`.
         **options : dict
             For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, the prefix of the names of
             functions, and `gradient=True`, which writes a function for the gradient too; for "c" and "python" of a
@@ -97,17 +100,23 @@ class Exports:
         found = [name for suffix, name in formats.items() if Path(path).name.endswith(suffix)]
         to = (found[0] if found else Path(path).suffix) if to is None else to
         check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {', '.join(formats)}")
-        source = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to][1]}").source
+        module = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to][1]}")
+        source = None if module is None else module.source
         allowed = [] if source is None else list(inspect.signature(source).parameters)[1:]
         for name in options:
             if name not in allowed:
                 raise TypeError(
                     f"{name} is no option of an export to {to}, which has {', '.join(allowed) or 'none'}: leave it out."
                 )
-        if source is None:
+        if module is None or source is None:
             self.save(path)
-        else:
-            write_file(path, source(self._exported, **options))
+            return
+        content = source(self._exported, **options)
+        if to == "c" and Path(path).suffix != ".h" and not is_special(path):
+            header = Path(path).with_suffix(".h")
+            check_header(header)
+            write_file(header, module.header(self._exported, **options))
+        write_file(path, content)
 
     @cached_property
     def _exported(self) -> Program:
@@ -209,3 +218,40 @@ class Exports:
                 f"proba=True requires a classifier with probabilities, got a {self.task} without: leave it out."
             )
         return found[name]
+
+    def to_pyomo(self, variables: Any) -> Any:
+        """Return the model as an expression of Pyomo, for an objective or a constraint.
+
+        Parameters
+        ----------
+        variables : mapping or indexed variable
+            A variable, or an expression, of Pyomo for every input in use, by its name. The name `kind=a` of a category
+            is for a number, such as a binary variable, that is 1 where the input is this category, else 0.
+
+        Returns
+        -------
+        expression : Pyomo expression or list
+            What `predict`, or of a classifier `decision_function`, returns: a list of several outputs.
+
+        Notes
+        -----
+        Inputs are clipped to the range of the training data by `Expr_if`, which not every solver takes: Ipopt does.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pyomo.environ as pyo  # doctest: +SKIP
+        >>> from termwise import BasisRidge
+        >>> X = np.arange(6.0).reshape(-1, 1)
+        >>> predictor = BasisRidge(alpha=0).fit(X, 2 * X[:, 0] + 1).predictor_
+        >>> model = pyo.ConcreteModel()  # doctest: +SKIP
+        >>> model.x = pyo.Var(bounds=(0, 5), initialize=3.0)  # doctest: +SKIP
+        >>> pyo.value(predictor.to_pyomo({"x0": model.x}))  # doctest: +SKIP
+        7.0
+        """
+        if not hasattr(variables, "keys"):  # an indexed variable of Pyomo is no Mapping
+            raise TypeError(
+                f"variables must be a mapping from names of inputs to variables of Pyomo, got {variables!r}: give "
+                "{'x0': model.x0}."
+            )
+        return pyomo.expressions(self._exported, variables)

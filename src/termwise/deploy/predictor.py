@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 
 from termwise._checks import check_bool, check_choice, check_number, is_frame
 from termwise.deploy import document
+from termwise.deploy.bounds import BoxBounds
 from termwise.deploy.exports import Exports
 from termwise.deploy.facts import check_facts
 from termwise.deploy.freeze import freeze
@@ -421,6 +422,55 @@ class Predictor(Exports):
         """
         found = gradient(self._program, X)
         return found[:, 0] if self._program.linear.one_output else found
+
+    def bounds(
+        self, box: Any, tol: float = 1e-3, max_boxes: int = 2000, return_points: bool = False
+    ) -> tuple[Any, ...]:
+        """Return guaranteed lower and upper bounds of the predictions over a box, of a classifier of the scores.
+
+        No prediction for inputs in the box is lower or higher, except for rounding. The bounds are those of interval
+        arithmetic, tightened by branch and bound: the box is divided until they differ from predictions that were found
+        by at most `tol` of their range, or until there are `max_boxes` parts. Groups of terms without inputs in common
+        are bounded one by one, so that additive models of many inputs are cheap; terms of many inputs at once, such as
+        Gaussians of ten inputs with large weights, may have wide bounds.
+
+        Parameters
+        ----------
+        box : mapping or sequence
+            For each input in use a pair (low, high), or one value, by its name; or a sequence in the order of `inputs`.
+            Categories have one value.
+        tol : float, default=1e-3
+            Tolerance, as a share of the range of each group of terms.
+        max_boxes : int, default=2000
+            Parts of the box, for each output, end and group of terms.
+        return_points : bool, default=False
+            Also return where the lowest and the highest prediction were found.
+
+        Returns
+        -------
+        lower, upper : float or ndarrays of shape (q,)
+            The bounds.
+        at_lowest, at_highest : ndarrays of shape (d,) or (q, d)
+            Inputs of the lowest and of the highest prediction found, numbers of categories among them; only with
+            `return_points=True`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from termwise import BasisRidge
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> predictor = BasisRidge(alpha=0).fit(X, X @ [1.0, 3.0]).predictor_
+        >>> lower, upper = predictor.bounds([(0, 1), (-1, 1)])
+        >>> round(lower, 6), round(upper, 6)
+        (-3.0, 4.0)
+        """
+        check_number("tol", tol, above=0, below=1, remedy="1e-3 is a thousandth of the range of the predictions")
+        check_number("max_boxes", max_boxes, low=1, integer=True, remedy="2000 takes seconds")
+        check_bool("return_points", return_points, remedy="True returns inputs of extreme predictions too")
+        found = BoxBounds(self._exported, box, tol, int(max_boxes)).find()[: 4 if return_points else 2]
+        if not self._program.linear.one_output:
+            return found
+        return (float(found[0][0]), float(found[1][0]), *(points[0] for points in found[2:]))
 
     # -- changed copies ------------------------------------------------------------------------------------------------
 

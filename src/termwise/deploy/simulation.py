@@ -50,16 +50,16 @@ def c_simulation(program: Program, c: CNames, simulation: Any) -> tuple[str, lis
         f"int {c.name}_step({c.name}_state *state, const {c.real} *inputs, {c.real} *y)",
     ]
     copy = f"for (int i = 0; i < {past * d}; ++i) state->rows[i] = past[i];" if past else "(void)past;"
-    rest = f"for (int i = {past * d}; i < {(past + 1) * d}; ++i) state->rows[i] = 0;"
+    rest = f"for (int i = {past * d}; i < {(past + 1) * d}; ++i) state->rows[i] = $zero;"
     limits = [f"if (!(*y >= {c.number(low)})) *y = {c.number(low)};"] * bool(np.isfinite(low))
     limits += [f"if (*y > {c.number(high)}) *y = {c.number(high)};"] * bool(np.isfinite(high))
     step = [
-        f"{c.real} *const row = state->rows + {past * d};",
+        f"{c.real} *const row = &state->rows[{past * d}];",
         *([] if d > 1 else ["(void)inputs;"]),
         *(f"row[{j}] = inputs[{j - (j > output)}];" for j in range(d) if j != output),
         f"row[{output}] = NAN;",
         f"const int status = {c.name}_predict(state->rows, y);",
-        "if (status) return status;",
+        "if (status != 0) return status;",
         *limits,
         f"row[{output}] = *y;",
         *[f"for (int i = 0; i < {past * d}; ++i) state->rows[i] = state->rows[i + {d}];"] * bool(past),

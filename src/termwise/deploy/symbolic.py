@@ -74,6 +74,8 @@ class Writer(FormulaWriter):
         "isnan": ("", ATOM, (0,)),  # by symbols of its own
     }
 
+    missing: ClassVar[str] = "sympy.Eq({}, 1)"
+
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.inputs = program.schema.inputs
@@ -105,4 +107,4 @@ class Writer(FormulaWriter):
         inputs = [self.inputs[one.arguments[0].input] for one in cells_of([node])]
         names = [name_encoded(one.name, MISSING, one.kind, one.categories or ()) for one in inputs]
         symbols = [self._symbol(name, own=True) for name in names]
-        return " | ".join(f"sympy.Eq({one}, 1)" for one in symbols), 0, 0
+        return " | ".join(self.missing.format(one) for one in symbols), 0, 0
