@@ -28,7 +28,8 @@ class RenamedModuleFinder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Return a specification for renamed modules only."""
-        return ModuleSpec(name, self) if name in RENAMED_MODULES else None
+        loader: Any = self  # no importlib.abc.Loader, whose module takes longer to import than this one
+        return ModuleSpec(name, loader) if name in RENAMED_MODULES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module at its present path."""
