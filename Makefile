@@ -12,7 +12,7 @@ FLOOR_TESTS := sklearn forward ridge local_ridge thresholding evidence prefilter
 	basis anova smooth missing levels table tables predictor dask array_api plots cli
 
 FUZZ ?= --seconds 60
-ASV ?= run --quick --set-commit-hash $(shell git rev-parse HEAD)
+ASV ?= run --quick --python=same
 
 .PHONY: help demo test test-all test-floor coverage fuzz lint types docs wheel bench asv clean
 

@@ -173,6 +173,22 @@ def test_numbers_of_the_readme_are_committed_results(start):
     assert shown in result_tables.value(machine)
 
 
+PAPER_NUMBERS = [
+    lower_than_both_others,
+    "recipe; set=puma32H; who=small; {error:.3f} of the variance with {terms:.0f} terms",
+    "recipe; set=puma32H; who=gradient boosting; {error:.3f} with gradient boosting",
+    "forward; case=tall; method=termwise loo; data=signal; {terms} of {p:,} columns with {n:,} samples",
+    "forward; case=tall; method=termwise loo; data=signal; {seconds:.2f} s on two cores",
+    "forward; case=tall; method=scikit-learn OMP, Gram; takes {seconds:.2f} s",
+]
+
+
+@pytest.mark.parametrize("number", PAPER_NUMBERS)
+def test_numbers_of_the_paper_are_committed_results(number):
+    expected = number().strip("*") if callable(number) else result_tables.value(number)
+    assert expected in " ".join(read("paper/paper.md").split())
+
+
 RESULT_PAGES = [page for page in PAGES if "{result" in read(page)]
 
 
