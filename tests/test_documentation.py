@@ -11,6 +11,7 @@ import pkgutil
 import re
 import shlex
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -208,3 +209,22 @@ def test_everything_public_is_in_the_reference():
     listed = set(re.findall(r"^   (\w+)$", read("docs/api.md"), flags=re.MULTILINE))
     public = {name for name in termwise.__all__ if not isinstance(getattr(termwise, name), types.ModuleType)}
     assert public <= listed
+
+
+PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
+
+
+@pytest.mark.parametrize("file", ["CITATION.cff", "recipe/recipe.yaml"])
+def test_versions_agree(file):
+    assert PROJECT["version"] == termwise.__version__
+    assert re.search(rf"^ *version: {re.escape(termwise.__version__)}$", read(file), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+def test_requirements_are_those_of_the_recipe_and_have_a_reason(requirement):
+    name, least = requirement.split(">=")
+    assert f"    - {name} >={least}\n" in read("recipe/recipe.yaml")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in read("docs/compatibility.md").splitlines()]
+    (row,) = [row for row in rows if row and name in row[0].lower().split(", ")]
+    assert least in row[1].split(", ")
+    assert len(row[2]) > 5
