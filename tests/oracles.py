@@ -919,3 +919,42 @@ def ridge_columns(basis, X, counts):
     if getattr(basis, "order", 1) == 2:
         return product_columns(basis, X, counts, basis.groups)
     return standardised(basis.transform(X), counts)
+
+
+def boosted_thresholds(X, Y, count, least, n_trees=30, rate=0.3, depth=3, distance=0.02):
+    """Thresholds of each input at which boosted trees, grown by trying every split, remove most of the squared error.
+
+    A missing value is above every threshold.
+    """
+    filled = np.where(np.isnan(X), np.inf, X)
+    residuals = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    places = [shape_knots(x[~np.isnan(x)], len(x), least) for x in X.T]
+    removed = {(j, t): 0.0 for j, own in enumerate(places) for t in own}
+
+    def squares(rows):
+        return np.sum((residuals[rows] - residuals[rows].mean(axis=0)) ** 2)
+
+    def leaves(rows, level):
+        found = {}
+        for j, t in removed if level < depth else ():
+            low, high = rows[filled[rows, j] <= t], rows[filled[rows, j] > t]
+            if min(len(low), len(high)) >= least:
+                found[j, t] = squares(rows) - squares(low) - squares(high), low, high
+        if not found:
+            return [rows]
+        best = max(found, key=lambda place: found[place][0])
+        gain, low, high = found[best]
+        removed[best] += gain
+        return leaves(low, level + 1) + leaves(high, level + 1)
+
+    for _ in range(n_trees):
+        for rows in leaves(np.arange(len(X)), 0):
+            residuals[rows] -= rate * residuals[rows].mean(axis=0)
+    chosen = [[] for _ in places]
+    for j, t in sorted(removed, key=removed.get, reverse=True):
+        far = all(
+            abs(np.sum(filled[:, j] <= t) - np.sum(filled[:, j] <= other)) >= distance * len(X) for other in chosen[j]
+        )
+        if far and removed[j, t] > 0 and sum(map(len, chosen)) < count:
+            chosen[j].append(t)
+    return chosen

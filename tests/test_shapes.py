@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from oracles import shape_basis, shape_knots
+from oracles import boosted_thresholds, shape_basis, shape_knots
 from test_export import CompiledModel, compiled, module_of, needs_gcc, run_onnx
 
 from termwise import AnovaBasis, ForwardRegressor, Predictor, load_predictor
@@ -102,7 +102,7 @@ def test_pickles_of_earlier_versions_are_readable(X):
     """These have none of the attributes that came with other functions than bumps."""
     basis = AnovaBasis(n_centers=2, min_count=5).fit(X)
     state = basis.__getstate__()
-    new = ("functions", "n_knots", "groups", "monotone", "knots_", "monotone_", "weight_signs_", "missing_")
+    new = ("functions", "n_knots", "groups", "monotone", "knots", "knots_", "monotone_", "weight_signs_", "missing_")
     old = AnovaBasis.__new__(AnovaBasis)
     old.__setstate__({name: value for name, value in state.items() if name not in new})
     np.testing.assert_array_equal(old.transform(X), basis.transform(X))
@@ -137,3 +137,75 @@ def test_missing_values_are_exported(rng, tmp_path):
     found = [CompiledModel(library, "model", predictor, "float64").call("predict", row, 1) for row in new]
     np.testing.assert_allclose([value for _, (value,) in found], expected, atol=1e-12)
     np.testing.assert_allclose(run_onnx(onnx.source(predictor._program), new, np.float64)["prediction"], expected)
+
+
+# -- knots at the thresholds of trees ----------------------------------------------------------------------------------
+
+TREES = {"functions": ("linear", "step"), "knots": "tree", "order": 1}
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("q", [1, 2])
+def test_half_of_the_knots_are_thresholds_of_boosted_trees(holes, q, rng):
+    X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 4, 60)])
+    Y = np.column_stack([(X[:, 0] > 0.3) * (X[:, 2] > 1) + 0.1 * rng.normal(size=60), X[:, 1]])[:, :q]
+    X[:, :2][rng.uniform(size=(60, 2)) < holes] = np.nan
+    basis = AnovaBasis(n_knots=4, min_count=6, **TREES).fit(X, Y)
+    thresholds = boosted_thresholds(X[:, :2], Y, 4, 6)  # two knots for each input that has more values than knots
+    for j, (x, own) in enumerate(zip(X.T, [*thresholds, None], strict=True)):
+        present = x[~np.isnan(x)]
+        expected = shape_knots(present, 4, 6) if own is None else [*shape_knots(present, 2, 6), *own]
+        knots = basis.knots_[j][~np.isnan(basis.knots_[j])]
+        np.testing.assert_allclose(knots, np.unique(expected))
+
+
+def test_knots_of_trees_find_thresholds_among_many_inputs(rng):
+    X = rng.uniform(size=(400, 15))
+    y = 3.0 * (X[:, 4] > 0.37) + 2.0 * (X[:, 9] > 0.81) + 0.3 * rng.normal(size=400)
+    basis = AnovaBasis(n_knots=4, **TREES).fit(X, y)
+    counts = np.sum(~np.isnan(basis.knots_), axis=1)
+    for j, threshold in ((4, 0.37), (9, 0.81)):
+        assert np.nanmin(np.abs(basis.knots_[j] - threshold)) < 0.01
+        assert counts[j] > np.median(counts)
+
+
+def test_knots_of_trees_do_not_depend_on_units_and_duplicates(rng):
+    X = rng.uniform(size=(90, 3))
+    y = (X[:, 0] > 0.4) + 0.1 * rng.normal(size=90)
+    knots = AnovaBasis(n_knots=6, **TREES).fit(X, y).knots_
+    scaled = AnovaBasis(n_knots=6, **TREES).fit(X * [2.0, -0.5, 8.0] + [1.0, 3.0, 1e3], 5 * y - 7).knots_
+    np.testing.assert_allclose((scaled[[0, 2]] - [[1.0], [1e3]]) / [[2.0], [8.0]], knots[[0, 2]])
+    repeated = AnovaBasis(n_knots=6, **TREES).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3)).knots_
+    np.testing.assert_array_equal(repeated, knots)
+
+
+def test_many_outputs_share_the_knots_of_their_principal_components(rng):
+    X = rng.uniform(size=(200, 2))
+    Y = np.outer(X[:, 0] > 0.4, rng.normal(size=30)) + 0.01 * rng.normal(size=(200, 30))
+    knots = AnovaBasis(n_knots=6, **TREES).fit(X, Y).knots_
+    assert np.nanmin(np.abs(knots[0] - 0.4)) < 0.02
+
+
+def test_given_knots(rng):
+    X = rng.uniform(size=(50, 3))
+    X[:, 2] = X[:, 2] > 0.5
+    given = [[0.6, 0.2], [0.5, np.nan], [0.5, np.nan]]
+    basis = AnovaBasis(functions=("step",), order=1, knots=given).fit(X)
+    np.testing.assert_array_equal(basis.knots_, [[0.2, 0.6], [0.5, np.nan], [np.nan, np.nan]])  # two values are linear
+    assert basis.get_feature_names_out().tolist() == ["x0 > 0.2", "x0 > 0.6", "x1 > 0.5", "x2"]
+    tree = AnovaBasis(n_knots=6, **TREES).fit(X, X[:, 0] > 0.4)
+    again = tree.with_fitted_params().fit(X)
+    np.testing.assert_array_equal(again.transform(X), tree.transform(X))
+
+
+def test_knots_are_checked(rng):
+    X = rng.uniform(size=(30, 2))
+    with pytest.raises(ValueError, match="knots must be one of 'quantile', 'tree', got 'forest'"):
+        AnovaBasis(functions=["step"], knots="forest").fit(X)
+    with pytest.raises(
+        ValueError, match=r"knots='tree' requires targets, got none: call fit\(X, y\), or use 'quantile'"
+    ):
+        AnovaBasis(functions=["step"], knots="tree").fit(X)
+    for given in ([[0.5]], [0.5, 0.5], [["a"], ["b"]], [[0.5], [np.inf]]):
+        with pytest.raises(ValueError, match="an array with a row of finite numbers for each of 2 inputs, got"):
+            AnovaBasis(functions=["step"], knots=given).fit(X)

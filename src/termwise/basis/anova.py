@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import has_missing, row_blocks
 from termwise._checks import check_choice, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
-from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, clip, linear_ranges
+from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, check_targets, clip, linear_ranges
 from termwise.basis.expressions import evaluate
 from termwise.basis.shapes import (
     BUMP,
@@ -32,6 +32,7 @@ from termwise.basis.shapes import (
     label_functions,
     ramp_ends,
 )
+from termwise.basis.tree_knots import tree_knots
 from termwise.design.computed import ProductDesign, Span
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,7 @@ SMALL_MATRIX = 1 << 21  # entries that caches hold
 RARE_SHARE = 0.2  # share of the samples below which one of two values is rare
 MANY_TERMS = 64  # from which to look for inputs outside the training range costs less than to clip all
 WIDTH_UNITS = ("spacing", "std")
+KNOTS = ("quantile", "tree")
 
 
 class AnovaBasis(Basis):
@@ -86,9 +88,8 @@ class AnovaBasis(Basis):
         in between, on two fifths of the samples, where the ends of the range are knots as well. An input with two
         values is linear in any case.
     n_knots : int, default=10
-        Knots per input for hinges, steps and ramps. They divide the samples into equal shares, in which a value of many
-        samples counts for one share; between all values of an input that has few. `min_count` samples or more lie on
-        either side of each.
+        Knots per input for hinges, steps and ramps; between all values of an input that has few. `min_count` samples or
+        more lie on either side of each.
     groups : array-like of int of shape (d,), default=None
         Inputs with the same number, such as the levels of one category, have no products with one another; -1 is for
         inputs in no group.
@@ -96,6 +97,12 @@ class AnovaBasis(Basis):
         Inputs whose effect must not decrease, +1, or not increase, -1, by their index or name. They have ramps in place
         of bumps, and products only with functions that are not negative; the model is monotone if the weights have the
         signs `weight_signs_`, which the forward estimators see to. Inputs that are not named are free.
+    knots : {"quantile", "tree"} or array-like of shape (d, m), default="quantile"
+        Where the knots are. "quantile": they divide the samples into equal shares, in which a value of many samples
+        counts for one share. "tree": half of them do; the others are, of all inputs together, the thresholds at which
+        boosted regression trees reduce the squared error of the targets most, so that they are close to thresholds of
+        the targets, and more of them on inputs that matter. An array gives the knots of each input; NaN where there are
+        fewer.
 
     Attributes
     ----------
@@ -103,7 +110,7 @@ class AnovaBasis(Basis):
         The input or the two inputs of each function; the second is -1 where there is only one.
     bumps_ : ndarray of shape (p, 2)
         Which function of that input: 0 the input itself, `k` the bump around `centers_[input, k - 1]`, -1 none. The
-        next numbers are those of hinges above, hinges below, steps above and steps below each of the `n_knots` knots,
+        next numbers are those of hinges above, hinges below, steps above and steps below each of the knots,
         and of the ramps from the lowest value and from each knot.
     weight_signs_ : ndarray of shape (p,)
         Sign that the weight of each function must have for the model to be `monotone`; 0 where it is free.
@@ -111,7 +118,7 @@ class AnovaBasis(Basis):
         Centres of the bumps of each input, ascending; NaN where there are fewer.
     widths_ : ndarray of shape (d,)
         Their widths; NaN where there are no bumps.
-    knots_ : ndarray of shape (d, n_knots)
+    knots_ : ndarray of shape (d, m)
         Knots of each input, ascending; NaN where there are fewer; without columns if no function has knots.
     monotone_ : ndarray of shape (d,)
         1 or -1 for inputs that are `monotone`, 0 for the others.
@@ -183,6 +190,7 @@ class AnovaBasis(Basis):
         n_knots: int = 10,
         groups: ArrayLike | None = None,
         monotone: Mapping[Any, int] | None = None,
+        knots: str | ArrayLike = "quantile",
     ) -> None:
         self.n_centers = n_centers
         self.width = width
@@ -193,10 +201,12 @@ class AnovaBasis(Basis):
         self.n_knots = n_knots
         self.groups = groups
         self.monotone = monotone
+        self.knots = knots
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle, also one of 0.1, which had linear functions and bumps alone."""
         missing: dict[str, Any] = {"functions": ("linear", "bump"), "n_knots": 10, "groups": None, "monotone": None}
+        missing["knots"] = "quantile"
         if "centers_" in state:
             d, p = len(state["centers_"]), len(state["inputs_"])
             missing |= {"knots_": np.empty((d, 0)), "monotone_": np.zeros(d, int), "weight_signs_": np.zeros(p, int)}
@@ -222,11 +232,7 @@ class AnovaBasis(Basis):
         self.means_ = np.where(coded, np.where(shaped | (share < 0.5), low, high), statistics.means)
         self.deviations_ = np.where(coded, high - low, statistics.deviations)
         self._place_bumps(distinct, binary, statistics.deviations, self.n_centers if BUMP in codes else 0)
-        self.knots_ = np.full((X.shape[1], self.n_knots if shaped else 0), np.nan)
-        for j in np.flatnonzero(~binary) if shaped else ():
-            x = distinct[:, j]
-            knots = find_knots(x[~np.isnan(x)] if self.missing_[j] else x, self.n_knots, self.min_count)
-            self.knots_[j, : len(knots)] = knots
+        self._place_knots(X, y, distinct, np.flatnonzero(~binary & shaped))
         self.inputs_, self.bumps_, self.weight_signs_ = self._eligible_terms(distinct, groups)
 
     def _place_bumps(self, distinct: Floats, binary: NDArray[np.bool_], deviations: Floats, n_centers: int) -> None:
@@ -245,6 +251,44 @@ class AnovaBasis(Basis):
         for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
             scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
         self.widths_ = factor * scale
+
+    def _place_knots(self, X: NDArray[Any], y: Any, distinct: Floats, curved: Indices) -> None:
+        """Set the knots of inputs with more than two values, from the different samples."""
+        d = X.shape[1]
+        if not isinstance(self.knots, str):
+            self.knots_ = np.where(np.isin(np.arange(d), curved)[:, None], self._given_knots(d), np.nan)
+            return
+        check_choice("knots", self.knots, KNOTS, remedy="'quantile' needs no targets")
+        columns = {j: distinct[~np.isnan(distinct[:, j]), j] for j in curved.tolist()}
+        knots = {j: find_knots(x, self.n_knots, self.min_count) for j, x in columns.items()}
+        if self.knots == "tree":
+            Y, n_tree = check_targets("knots='tree'", y, X, remedy="use 'quantile'"), self.n_knots // 2
+            # An input with few values has a knot between any two of them already.
+            many = [j for j, x in columns.items() if len(find_knots(x, self.n_knots + 1, 1)) > self.n_knots]
+            found = tree_knots(X[:, many].astype(np.float64), Y, n_tree * len(many), self.min_count) if many else []
+            for j, own in zip(many, found, strict=True):
+                knots[j] = np.union1d(find_knots(columns[j], self.n_knots - n_tree, self.min_count), own)
+        self.knots_ = np.full((d, max(map(len, knots.values()), default=0)), np.nan)
+        for j, own in knots.items():
+            self.knots_[j, : len(own)] = own
+
+    def _given_knots(self, d: int) -> Floats:
+        """Return knots that were given, ascending, (d, n_knots)."""
+        try:
+            knots = np.array(self.knots, dtype=np.float64)
+        except (TypeError, ValueError):
+            knots = np.zeros(0)
+        if knots.ndim != 2 or len(knots) != d or np.isinf(knots).any():
+            raise ValueError(
+                f"knots must be 'quantile', 'tree' or an array with a row of finite numbers for each of {d} inputs, "
+                f"got {self.knots!r}: fill rows that have fewer with NaN."
+            )
+        return np.sort(knots, axis=1)
+
+    def with_fitted_params(self) -> Self:
+        """Return an unfitted copy, with the fitted knots if these depend on the targets."""
+        by_tree = isinstance(self.knots, str) and self.knots == "tree"
+        return super().with_fitted_params().set_params(**{"knots": self.knots_} if by_tree else {})
 
     def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
         """Return the codes of the functions and the group of each of d inputs, and set their directions."""

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._arrays import (
     Array,
     all_finite,
+    as_columns,
     as_float64,
     as_type,
     at,
@@ -351,6 +353,15 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the transformer's own names of these columns."""
         return self.transformer.get_feature_names_out(input_features)[self.indices]
+
+
+def check_targets(parameter: str, y: Any, X: NDArray[Any], remedy: str) -> Floats:
+    """Return the targets that a basis depends on, one column for each output."""
+    if y is None:
+        raise ValueError(f"{parameter} requires targets, got none: call fit(X, y), or {remedy}.")
+    Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, Y)
+    return as_columns(Y)
 
 
 def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) -> Floats:

@@ -19,12 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import as_columns, different_rows, has_missing, is_foreign, row_blocks, to_host
+from termwise._arrays import different_rows, has_missing, row_blocks
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
-from termwise.basis.base import EXTRAPOLATIONS, STANDARDISED, Basis, InputStatistics, clip, linear_ranges
+from termwise.basis.base import (
+    EXTRAPOLATIONS,
+    STANDARDISED,
+    Basis,
+    InputStatistics,
+    check_targets,
+    clip,
+    linear_ranges,
+)
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
 from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
 from termwise.design import EVERY
@@ -254,11 +262,8 @@ class SmoothBasis(Basis):
         relevance = np.zeros(len(varies))
         if isinstance(self.relevance, str):
             check_choice("relevance", self.relevance, ["auto"], remedy="give 'auto', None or a number for each input")
-            if y is None:
-                raise ValueError("relevance='auto' requires targets, got none: call fit(X, y), or give numbers.")
-            Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
-            check_consistent_length(X, Y)
-            relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), as_columns(Y)) * self.deviations_[varies]
+            Y = check_targets("relevance='auto'", y, X, remedy="give numbers")
+            relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
             return relevance
         given = check_array(np.atleast_1d(self.relevance), ensure_2d=False, dtype=np.float64, input_name="relevance")
         relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance

@@ -125,6 +125,7 @@ class ScreenedPairs(AnovaBasis):
         n_knots: int = 10,
         groups: Indices | None = None,
         monotone: dict[int, int] | None = None,
+        knots: Any = "quantile",
     ) -> None:
         super().__init__(
             min_count=min_count,
@@ -133,6 +134,7 @@ class ScreenedPairs(AnovaBasis):
             n_knots=n_knots,
             groups=groups,
             monotone=monotone,
+            knots=knots,
         )
         self.n_inputs = n_inputs
 
@@ -183,22 +185,18 @@ def build_pairs(inputs: Inputs, settings: RecipeSettings) -> AnovaBasis:
 
 def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: int) -> AnovaBasis:
     """Return hinges or steps with products; the more inputs there are, the fewer knots, to bound the time."""
-    outside, groups, functions = settings.extrapolation, inputs.groups, ("linear", kind)
     many = inputs.d > settings.max_paired_inputs or inputs.n_curved > settings.max_knotted_inputs
     n_curved = min(inputs.n_curved, settings.n_knotted_inputs) if many else inputs.n_curved
     affordable = settings.max_single_functions // (2 * max(n_curved, 1))
-    n_knots = int(np.clip(affordable, settings.min_knots, n_knots))
-    monotone, n_inputs = inputs.monotone, settings.n_knotted_inputs
-    if not many:
-        return AnovaBasis(extrapolation=outside, functions=functions, n_knots=n_knots, groups=groups, monotone=monotone)
-    return ScreenedPairs(
-        n_inputs=n_inputs,
-        extrapolation=outside,
-        functions=functions,
-        n_knots=n_knots,
-        groups=groups,
-        monotone=monotone,
-    )
+    options: dict[str, Any] = {
+        "extrapolation": settings.extrapolation,
+        "functions": ("linear", kind),
+        "n_knots": int(np.clip(affordable, settings.min_knots, n_knots)),
+        "groups": inputs.groups,
+        "monotone": inputs.monotone,
+        "knots": "tree" if inputs.d <= settings.max_paired_inputs else "quantile",
+    }
+    return ScreenedPairs(n_inputs=settings.n_knotted_inputs, **options) if many else AnovaBasis(**options)
 
 
 def product_kernel(basis: AnovaBasis, X: Floats, sample_weight: Floats) -> Floats:
