@@ -91,8 +91,8 @@ class RecipeSettings:
     n_step_knots: int = 16  # and 8 to 18 knots of steps alike, of which more are closer to a threshold
     min_knots: int = 3  # with many inputs, whose single functions are to be
     max_single_functions: int = 250  # at most as many: products cost the square
-    # Half of the knots are thresholds of trees, up to `max_paired_inputs` inputs. On 14 tables of 260 to 1,000 rows, two
-    # splits each, errors of hinges and steps were 0.75 to 1.08 of those with quantiles alone, 0.97 on average.
+    # Half of the knots are thresholds of trees, up to `max_paired_inputs` inputs. On 14 tables of 260 to 1,000 rows,
+    # two splits each, errors of hinges and steps were 0.75 to 1.08 of those with quantiles alone, 0.97 on average.
     max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots; beyond,
     n_knotted_inputs: int = 20  # only the screened ones
     max_levels: int = 20  # levels up to which every one has an indicator; beyond, means of the targets take their place
