@@ -26,8 +26,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
+    "check_links",
     "linked_names",
     "mathml",
+    "notebook_outputs",
     "own_members",
     "results",
 ]
@@ -41,6 +43,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 88
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
@@ -52,6 +55,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(growth|local_ridge)\.py$",  # figures of the pages, not gallery examples
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (640, 320),
     "parallel": 2,
     "abort_on_example_error": False,
     "only_warn_on_example_error": True,
@@ -73,17 +77,21 @@ html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "termwise"
 html_static_path = ["_static"]
+html_favicon = "_static/icon.svg"
 html_css_files = ["style.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the browser says
 html_theme_options = {
+    "logo": {"text": "termwise", "image_light": "_static/icon.svg", "image_dark": "_static/icon.svg"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 8,
     "show_toc_level": 2,
+    "navigation_with_keys": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {page: [] for page in ("index", "which", "scaling", "export")}  # pages without a section navigation
+html_sidebars = {page: [] for page in ("index", "gallery/plot_00_tutorial")}  # pages without a section navigation

@@ -38,6 +38,7 @@ plt.show()
 # The effect of each measurement, the strongest first, and the total effect of each: by how much predictions change when
 # the measurement is permuted among the patients. Grey bars are the distribution of the data, ticks its deciles; curves
 # are lighter beyond the outer 1 %, surfaces grey where there are no data.
+# sphinx_gallery_thumbnail_number = 2
 display = ShapeDisplay.from_estimator(model, X, max_effects=6)
 plt.show()
 print({name: round(total, 1) for name, total in display.importance.items()})

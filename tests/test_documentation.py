@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import shlex
@@ -56,7 +57,13 @@ def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
     return re.findall(rf"```({'|'.join(languages)})\n(.*?)```", read(page), flags=re.DOTALL)
 
 
-SLOW_PAGES = ("docs/export.md", "docs/methods/flagship.md", "docs/scaling.md")
+SLOW_PAGES = (  # the block of docs/index.md is in the README, too
+    "docs/export.md",
+    "docs/howto/classification.md",
+    "docs/index.md",
+    "docs/methods/flagship.md",
+    "docs/scaling.md",
+)
 
 
 @pytest.mark.parametrize(
@@ -205,16 +212,86 @@ def test_results_of_pages_exist(page):
         assert re.search(r"\d", result_tables.value(text)), text
 
 
+def reference():
+    """Return every object of the reference, by its full name."""
+    found, module = {}, ""
+    for name, member in re.findall(r"^\.\. currentmodule:: (\S+)|^   (\w+)$", read("docs/api.md"), flags=re.MULTILINE):
+        module = name or module
+        if member:
+            found[f"{module}.{member}"] = getattr(importlib.import_module(module), member)
+    return found
+
+
+REFERENCE = reference()
+
+
 def test_everything_public_is_in_the_reference():
-    listed = set(re.findall(r"^   (\w+)$", read("docs/api.md"), flags=re.MULTILINE))
+    listed = {name.rsplit(".", 1)[1] for name in REFERENCE}
     public = {name for name in termwise.__all__ if not isinstance(getattr(termwise, name), types.ModuleType)}
     assert public <= listed
+
+
+def documented(docstring):
+    """Return the names in the sections Parameters and Attributes of a docstring."""
+    sections = re.split(r"^(.+)\n-{3,}$", inspect.cleandoc(docstring or ""), flags=re.MULTILINE)
+    entries = [
+        line.split(" : ")[0]
+        for title, text in zip(sections[1::2], sections[2::2], strict=True)
+        if title in ("Parameters", "Attributes")
+        for line in text.splitlines()
+        if re.match(r"\*{0,2}\w+", line)
+    ]
+    return {name.strip("* ") for entry in entries for name in entry.split(",")}
+
+
+def functions_of(name, item):
+    """Yield the functions of an object of the reference that termwise itself defines."""
+    yield name, item
+    if inspect.isclass(item):
+        for member, function in inspect.getmembers(item, callable):
+            if not member.startswith("_") and str(getattr(function, "__module__", "")).startswith("termwise"):
+                yield f"{name}.{member}", function
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCE if not name.endswith("Warning")])
+def test_every_parameter_is_documented(name):
+    for title, function in functions_of(name, REFERENCE[name]):
+        parameters = inspect.signature(function).parameters.values()
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        required = {p.name for p in parameters if p.kind not in variable and not p.name.startswith("_")} - {"self"}
+        assert required <= documented(function.__doc__), title
+
+
+LINKED_PAGES = [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"]
+
+
+def anchors(page):
+    """Return the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), flags=re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading)).strip().lower().replace(" ", "-") for heading in headings
+    }
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES)
+def test_links_lead_somewhere(page):
+    """Links of the sources; `make docs` checks those of the pages that are built from these."""
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)):
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if example := re.search(r"gallery/(?:images/sphx_glr_)?(plot_\d+_[a-z_]+?)(?:_\d+\.png)?$", path):
+            file = ROOT / "examples" / f"{example[1]}.py"
+        elif path.endswith("gallery/index"):
+            file = ROOT / "examples" / "README.txt"
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file.read_text(encoding="utf-8")), target
 
 
 PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
 
 
-@pytest.mark.parametrize("file", ["CITATION.cff", "recipe/recipe.yaml"])
+@pytest.mark.parametrize("file", ["CITATION.cff", "conda/recipe.yaml"])
 def test_versions_agree(file):
     assert PROJECT["version"] == termwise.__version__
     assert re.search(rf"^ *version: {re.escape(termwise.__version__)}$", read(file), flags=re.MULTILINE)
@@ -223,7 +300,7 @@ def test_versions_agree(file):
 @pytest.mark.parametrize("requirement", PROJECT["dependencies"])
 def test_requirements_are_those_of_the_recipe_and_have_a_reason(requirement):
     name, least = requirement.split(">=")
-    assert f"    - {name} >={least}\n" in read("recipe/recipe.yaml")
+    assert f"    - {name} >={least}\n" in read("conda/recipe.yaml")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in read("docs/compatibility.md").splitlines()]
     (row,) = [row for row in rows if row and name in row[0].lower().split(", ")]
     assert least in row[1].split(", ")

@@ -304,3 +304,10 @@ def test_a_rare_missing_value_may_be_in_one_fold(rng):
     X = rng.normal(size=(60, 2))
     X[3, 1] = NAN
     assert np.isfinite(TermwiseRegressor().fit(X, X[:, 0]).predict(X)).all()
+
+
+def test_boosting_is_compared_in_the_units_of_the_loss(rng):
+    X = rng.uniform(size=(320, 3))
+    y = np.exp(2.0 * (X[:, 0] > 0.53) * (X[:, 1] > 0.38)) * rng.gamma(8, 1 / 8, 320)
+    model = TermwiseRegressor(loss="gamma", random_state=0).fit(X, y)
+    assert any(title.startswith("steps") for title in model.choice_.trials)  # tried where boosting is accurate

@@ -53,7 +53,14 @@ def misclassified(scores: Array, Y: Array) -> Array:
 
 
 def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
-    """Unbiased estimate of variance, Orr (5.3): `sse / (n - dof)`, infinite where no degree of freedom is left."""
+    """Unbiased estimate of variance, Orr (5.3): `sse / (n - dof)`, infinite where no degree of freedom is left.
+
+    Parameters
+    ----------
+    sse, dof, n, loo_sse : float or array
+        Sum of squared errors, effective number of parameters, number of samples, and sum of squared leave-one-out
+        errors, which is not used.
+    """
     if isinstance(dof, float) and isinstance(sse, float):
         return sse / (n - dof) if n > dof else np.inf
     if is_foreign(dof):
@@ -63,22 +70,50 @@ def uev(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Number
 
 
 def fpe(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
-    """Final prediction error, Orr (5.4): `(n + dof) / (n - dof) * sse / n`."""
+    """Final prediction error, Orr (5.4): `(n + dof) / (n - dof) * sse / n`.
+
+    Parameters
+    ----------
+    sse, dof, n, loo_sse : float or array
+        Sum of squared errors, effective number of parameters, number of samples, and sum of squared leave-one-out
+        errors, which is not used.
+    """
     return uev((n + dof) / n * sse, dof, n)
 
 
 def gcv(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
-    """Generalised cross-validation, Orr (5.6): `n * sse / (n - dof)^2`."""
+    """Generalised cross-validation, Orr (5.6): `n * sse / (n - dof)^2`.
+
+    Parameters
+    ----------
+    sse, dof, n, loo_sse : float or array
+        Sum of squared errors, effective number of parameters, number of samples, and sum of squared leave-one-out
+        errors, which is not used.
+    """
     return n * uev(uev(sse, dof, n), dof, n)
 
 
 def bic(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Numbers:
-    """Bayesian information criterion, Orr (5.5): `(n + (log n - 1) dof) / (n - dof) * sse / n`."""
+    """Bayesian information criterion, Orr (5.5): `(n + (log n - 1) dof) / (n - dof) * sse / n`.
+
+    Parameters
+    ----------
+    sse, dof, n, loo_sse : float or array
+        Sum of squared errors, effective number of parameters, number of samples, and sum of squared leave-one-out
+        errors, which is not used.
+    """
     return uev((n + (np.log(n) - 1) * dof) / n * sse, dof, n)
 
 
 def loo(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> Numbers:
-    """Leave-one-out mean squared error, Orr (5.1)."""
+    """Leave-one-out mean squared error, Orr (5.1).
+
+    Parameters
+    ----------
+    sse, dof, n, loo_sse : float or array
+        Sum of squared errors, effective number of parameters, number of samples, and sum of squared leave-one-out
+        errors.
+    """
     return np.asarray(loo_sse / n)
 
 

@@ -194,7 +194,7 @@ def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: in
         "n_knots": int(np.clip(affordable, settings.min_knots, n_knots)),
         "groups": inputs.groups,
         "monotone": inputs.monotone,
-        "knots": "tree" if inputs.d <= settings.max_paired_inputs else "quantile",
+        "knots": "tree" if kind == "step" and inputs.d <= settings.max_paired_inputs else "quantile",
     }
     return ScreenedPairs(n_inputs=settings.n_knotted_inputs, **options) if many else AnovaBasis(**options)
 

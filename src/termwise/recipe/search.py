@@ -90,17 +90,25 @@ class Search:
         """
         if self.reference is None:
             return False
-        folds, numbers = self.folds[0], self.first_folds
-        predictions = np.zeros_like(folds.Y)
+        numbers, settings = self.first_folds, self.settings
+        if self.boosting_ratio(trials, numbers[: settings.race_folds])[0] > settings.clearly_smooth:
+            return False  # the other folds would not change this
+        ratio, best = self.boosting_ratio(trials, numbers)
+        return ratio <= (1.0 if best.name == "linear" else settings.rough_error)
+
+    def boosting_ratio(self, trials: Sequence[Trial], numbers: Numbers) -> tuple[float, Trial]:
+        """Return the error of the other model in some folds as a multiple of that of the best trial, and that trial."""
+        folds = self.folds[0]
+        predictions = np.repeat(folds.Y.mean(axis=0, keepdims=True), len(folds.Y), axis=0)  # of the other folds
         for number, reference in zip(numbers, self.references(folds, numbers), strict=True):
             predictions[folds.fold == number] = reference.held_out
         rivals = [one.on_rows(np.isin(folds.fold, numbers)) for one in trials]
         trial = rivals[0]
         if trial.loss is not None and trial.loss.link == "log" and not self.labels:
-            predictions = np.log(np.maximum(predictions, np.finfo(np.float64).tiny))
+            predictions = np.log(np.maximum(predictions, folds.Y.min(where=folds.Y > 0, initial=1.0)))
         error = float((trial.loss_of(predictions[None]) @ trial.share)[0])
         best = min(rivals, key=lambda one: float(one.errors.min()))
-        return error <= (1.0 if best.name == "linear" else self.settings.rough_error) * best.errors.min()
+        return error / max(float(best.errors.min()), np.finfo(np.float64).tiny), best
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary; another model with some of many only, to save time."""

@@ -107,6 +107,8 @@ class SelectionPath:
         Number of candidates.
     fit_intercept : bool
         Whether the models have an intercept.
+    one_output : bool
+        Whether the targets were one-dimensional, as weights then are.
     n_swaps : int
         Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
     unresolved : ndarray of int
@@ -194,7 +196,13 @@ class SelectionPath:
         return len(self) if criterion is None else SIZES[criterion](self)
 
     def noise_level(self, size: int) -> float:
-        """Noise variance that the reductions of terms after `size` ones are compared with: see `significant_terms`."""
+        """Noise variance that the reductions of further terms are compared with: see `significant_terms`.
+
+        Parameters
+        ----------
+        size : int
+            Number of terms of the model that is taken to be right.
+        """
         return float(np.min(self.column("loo")[size:] * np.exp(search_effect(self, size))))
 
     def training(self) -> Training:
