@@ -12,6 +12,7 @@ import pkgutil
 import re
 import shlex
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -180,6 +181,22 @@ def test_numbers_of_the_readme_are_committed_results(start):
     assert shown in result_tables.value(machine)
 
 
+PAPER_NUMBERS = [
+    lower_than_both_others,
+    "recipe; set=puma32H; who=small; {error:.3f} of the variance with {terms:.0f} terms",
+    "recipe; set=puma32H; who=gradient boosting; {error:.3f} with gradient boosting",
+    "forward; case=tall; method=termwise loo; data=signal; {terms} of {p:,} columns with {n:,} samples",
+    "forward; case=tall; method=termwise loo; data=signal; {seconds:.2f} s on two cores",
+    "forward; case=tall; method=scikit-learn OMP, Gram; takes {seconds:.2f} s",
+]
+
+
+@pytest.mark.parametrize("number", PAPER_NUMBERS)
+def test_numbers_of_the_paper_are_committed_results(number):
+    expected = number().strip("*") if callable(number) else result_tables.value(number)
+    assert expected in " ".join(read("paper/paper.md").split())
+
+
 RESULT_PAGES = [page for page in PAGES if "{result" in read(page)]
 
 
@@ -269,3 +286,22 @@ def test_links_lead_somewhere(page):
         assert file.exists(), target
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file.read_text(encoding="utf-8")), target
+
+
+PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
+
+
+@pytest.mark.parametrize("file", ["CITATION.cff", "conda/recipe.yaml"])
+def test_versions_agree(file):
+    assert PROJECT["version"] == termwise.__version__
+    assert re.search(rf"^ *version: {re.escape(termwise.__version__)}$", read(file), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+def test_requirements_are_those_of_the_recipe_and_have_a_reason(requirement):
+    name, least = requirement.split(">=")
+    assert f"    - {name} >={least}\n" in read("conda/recipe.yaml")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in read("docs/compatibility.md").splitlines()]
+    (row,) = [row for row in rows if row and name in row[0].lower().split(", ")]
+    assert least in row[1].split(", ")
+    assert len(row[2]) > 5

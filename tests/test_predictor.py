@@ -244,15 +244,23 @@ def test_files_of_the_first_version_predict_the_same(name, tmp_path):
     assert new == old
 
 
-LATER_FILES = Path(__file__).parent / "data" / "models_v3"  # with fold models, missing values and facts
-LATER = json.loads((LATER_FILES / "expected.json").read_text(encoding="utf-8"))
+ALL_FILES = [file for file in sorted(MODEL_FILES.parent.glob("models_v*/*.json")) if file.stem != "expected"]
+LATER_FILES = [file for file in ALL_FILES if file.parent != MODEL_FILES]  # with fold models and facts
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_files_of_the_third_version_predict_the_same(name):
-    predictor, expected = load_predictor(LATER_FILES / f"{name}.json"), LATER[name]
+def test_every_version_of_the_format_has_files(tmp_path):
+    case_of("empty").predictor.save(tmp_path / "m.json")
+    files = [tmp_path / "m.json", *ALL_FILES]
+    current, *kept = (json.loads(file.read_text(encoding="utf-8"))["version"] for file in files)
+    assert set(kept) == set(range(1, current + 1))
+
+
+@pytest.mark.parametrize("file", LATER_FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_files_of_later_versions_predict_the_same(file):
+    predictor = load_predictor(file)
+    expected = json.loads((file.parent / "expected.json").read_text(encoding="utf-8"))[file.stem]
     table = pd.DataFrame(expected["X"])
-    for method in {"predict", "linear_predictor", "predict_proba"} & set(expected):
+    for method in {"predict", "linear_predictor", "predict_proba", "decision_function"} & set(expected):
         found = getattr(predictor, method)(table)
         if found.dtype.kind == "f":
             np.testing.assert_allclose(found, expected[method], rtol=1e-12, atol=1e-12)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,12 +23,13 @@ RENAMED_MODULES = {  # paths of 0.1 that can still be imported
 }
 
 
-class RenamedModuleFinder(MetaPathFinder, Loader):
+class RenamedModuleFinder:
     """Finder and loader that imports a module of `RENAMED_MODULES` from its present path."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Return a specification for renamed modules only."""
-        return ModuleSpec(name, self) if name in RENAMED_MODULES else None
+        loader: Any = self  # no importlib.abc.Loader, whose module takes longer to import than this one
+        return ModuleSpec(name, loader) if name in RENAMED_MODULES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module at its present path."""

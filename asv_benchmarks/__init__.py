@@ -1,0 +1,1 @@
+"""Times of the engine and of the automatic estimators from commit to commit: `make asv`."""
