@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._checks import check_choice, check_number
 from termwise._numerics import NumericalWarning
 from termwise.basis import LagBasis, SmoothBasis
-from termwise.estimators import TermModel
+from termwise.estimators import Predictor, freeze_model
 from termwise.estimators.forward import ForwardRegressor
 from termwise.estimators.series import (
     Series,
@@ -471,7 +471,11 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
             lines.append(f"... and {self.n_terms_ - max_terms} more")
         return "\n".join(lines)
 
-    predictor_ = TermModel.predictor_
+    @property
+    def predictor_(self) -> Predictor:
+        """The model without its training data, to be saved and exported: a `Predictor` of one step."""
+        check_is_fitted(self)
+        return freeze_model(self)
 
     def export(self, path: str | os.PathLike[str], to: str | None = None, **options: Any) -> None:
         """Write the model in another language; in C and Python with functions that simulate.
