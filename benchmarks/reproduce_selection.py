@@ -1,9 +1,9 @@
 """Which columns matter: support recovery and risk on the problems of Hastie, Tibshirani and Tibshirani (2020).
 
 Four settings (samples, columns, true columns), three correlations, five vectors of coefficients and ten
-signal-to-noise ratios: `selection_problems`. The paper tunes every method on as many further samples as there are for
+signal-to-noise ratios: `_selection_problems`. The paper tunes every method on as many further samples as there are for
 training. Here no method has more than the training samples: the peers are tuned by ten-fold cross-validation,
-`ForwardRegressor` by its criteria: `selection_methods`. "forward, cv",
+`ForwardRegressor` by its criteria: `_selection_methods`. "forward, cv",
 `ForwardRegressor(criterion="cv", refit_alpha="cv", cv=10)`, is the setting for prediction that is to be compared with
 the relaxed lasso: of several ways to choose size and shrinkage it had the least mean risk on other draws of these
 problems (seed 1,001), before the draws of this study.
@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from _reproduce import FIELDS, NO_DATA, Record, cell, group
-from selection_methods import METHODS, ONLY, PACKAGES, methods_of
-from selection_problems import BETA_TYPES, CORRELATIONS, SETTINGS, SNRS, draw, measure
+from _selection_methods import METHODS, ONLY, PACKAGES, methods_of
+from _selection_problems import BETA_TYPES, CORRELATIONS, SETTINGS, SNRS, draw, measure
 
 TITLE = "Hastie, Tibshirani and Tibshirani (2020): selection of columns beside the lasso and best subsets"
 needs_data = False

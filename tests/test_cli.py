@@ -777,7 +777,7 @@ def test_demo(tmp_path):
     result = invoke("demo", "--folder", tmp_path / "demo")
     assert result.exit_code == 0, result.output
     files = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert files == {"measured.csv", "new.csv", "predictions.csv", "model.json", "model.c", "report.html"}
+    assert files == {"measured.csv", "new.csv", "predictions.csv", "model.json", "model.c", "model.h", "report.html"}
     assert "$ termwise fit" in result.output
     found = re.findall(r"^ +(x\d+) ", result.output.split("Effects of the inputs in the model")[1], flags=re.MULTILINE)
     assert set(found[:5]) == {"x1", "x2", "x3", "x4", "x5"}

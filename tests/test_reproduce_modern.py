@@ -11,7 +11,7 @@ from sklearn.linear_model import Lasso, LinearRegression
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import reproduce_modern
 import reproduce_selection
-from selection_methods import (
+from _selection_methods import (
     MIXTURES,
     cross_validated,
     forward_models,
@@ -20,7 +20,7 @@ from selection_methods import (
     relaxed_lasso_path,
     termwise,
 )
-from selection_problems import BETA_TYPES, SETTINGS, Problem, coefficients, draw, measure, variance_along
+from _selection_problems import BETA_TYPES, SETTINGS, Problem, coefficients, draw, measure, variance_along
 
 
 def covariance(p: int, rho: float) -> np.ndarray:
