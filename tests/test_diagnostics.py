@@ -42,6 +42,7 @@ ESTIMATORS = [
     getattr(termwise, name)
     for name in termwise.__all__
     if name.endswith(("Regressor", "Classifier", "Ridge")) and hasattr(getattr(termwise, name), "fit")
+    if name != "NarxRegressor"  # its terms are those of the one-step model `model_`
 ]
 
 

@@ -143,7 +143,7 @@ def test_evidence_never_falls_while_the_terms_stay(seed, k, spare, outputs):
     rest = float(np.exp(3 * rng.normal())) if spare else 0.0
     terms = Terms(np.arange(k), np.exp(3 * rng.normal(size=k)), np.diag(np.exp(rng.normal(size=k))), U, rest, k + spare)
     for _ in range(10):
-        after = terms.update(False, 0.0)  # diagonal: what goes leaves the others as they are
+        after = terms.update(True, False, 0.0)  # diagonal: what goes leaves the others as they are
         assert after.evidence >= terms.evidence - 1e-9 * abs(terms.evidence) - 1e-9
         terms = after
 

@@ -112,11 +112,12 @@ class Exports:
             self.save(path)
             return
         content = source(self._exported, **options)
-        if to == "c" and Path(path).suffix != ".h" and not is_special(path):
-            header = Path(path).with_suffix(".h")
+        header = Path(path).with_suffix(".h") if to == "c" and Path(path).suffix == ".c" else None
+        if header is not None:
             check_header(header)
-            write_file(header, module.header(self._exported, **options))
         write_file(path, content)
+        if header is not None and not is_special(path):
+            write_file(header, module.header(self._exported, **options))
 
     @cached_property
     def _exported(self) -> Program:

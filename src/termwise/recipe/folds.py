@@ -42,13 +42,22 @@ def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Fl
     With `classes`, (n, q), the folds are stratified: sorted by class, each run of `n_folds` rows has one in every fold.
     Numeric targets are not stratified: folds with the mean of their training samples would have too small an error.
     """
-    _, first, group = np.unique(comparable(X), axis=0, return_index=True, return_inverse=True)
-    order = rng.permutation(len(first))
+    distinct, first, group = np.unique(comparable(X), axis=0, return_index=True, return_inverse=True)
+    order = symmetric_order(distinct)[rng.permutation(len(first))]
     if classes is not None:
         order = order[np.lexsort(classes[first[order]].T)]
     folds = np.empty(len(first), dtype=np.intp)
     folds[order] = np.arange(len(first)) % n_folds
     return folds[group.ravel()]
+
+
+def symmetric_order(X: Floats) -> NDArray[np.intp]:
+    """Return an order of distinct rows that depends neither on the order of the columns nor on their units.
+
+    Rows are sorted by the ranks of their entries among those of their columns, the smallest rank of a row first.
+    """
+    ranks = np.column_stack([np.unique(x, return_inverse=True)[1].ravel() for x in X.T])
+    return np.lexsort(np.sort(ranks, axis=1).T[::-1])
 
 
 def given_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> NDArray[np.intp]:

@@ -163,7 +163,8 @@ def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list
     parts = [(trial.repeats, k) for trial, k, _ in chosen]
     paths = ensemble_paths(parts, np.array(fold_weights), sample_weight, settings.alpha)
     members = tuple(Member(trial.name, trial.target if k else "data", k, w) for trial, k, w in chosen)
-    names = list(dict.fromkeys(member.name for member in members if member.size))
+    used = {member.name for member in members if member.size}
+    names = [name for name in DICTIONARIES if name in used]
     name = " and ".join(one for one in names if not set(DICTIONARIES[one].contained_in) & set(names))
     paths = [replace(one, max_terms=min(max_terms, one.max_terms)) for one in paths]
     ensemble = Trial(name, "pooled", paths, Y, sample_weight, labels, members)

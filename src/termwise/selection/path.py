@@ -113,6 +113,8 @@ class SelectionPath:
         Number of terms exchanged by `refine="swap"`. If there are any, the path ends at the size that was refined.
     unresolved : ndarray of int
         Candidates that vary by hardly more than the rounding of their entries, or by less; the latter are not used.
+    refit_alphas : ndarray of shape (k + 1,) or None
+        Penalties of the final weights at every size, where cross-validation has chosen them.
 
     Examples
     --------
