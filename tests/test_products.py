@@ -89,9 +89,10 @@ def test_estimators_store_no_products_where_there_are_many(rng, monkeypatch):
     assert not AnovaBasis().fit(X)._stores(X)
     assert AnovaBasis(order=1).fit(X)._stores(X)  # there are none
     streamed = [ForwardRegressor(AnovaBasis()).fit(X, y), TermwiseRegressor(dictionary="pairs").fit(X, y)]
-    for one, other in zip(stored, streamed, strict=True):
+    # The second has ridge regression as the target, with a penalty that is optimised to a few digits in either case.
+    for one, other, atol in zip(stored, streamed, (0.0, 1e-6), strict=True):
         assert one.support_.tolist() == other.support_.tolist()
-        np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-7)
+        np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-7, atol=atol)
 
 
 def test_the_targets_themselves_are_fitted_without_products(rng, monkeypatch):
