@@ -89,7 +89,7 @@ def test_estimators_store_no_products_where_there_are_many(rng, monkeypatch):
     assert not AnovaBasis().fit(X)._stores(X)
     assert AnovaBasis(order=1).fit(X)._stores(X)  # there are none
     streamed = [ForwardRegressor(AnovaBasis()).fit(X, y), TermwiseRegressor(dictionary="pairs").fit(X, y)]
-    # The second has ridge regression as the target, with a penalty that is optimised to a few digits in either case.
+    # The second reproduces an ensemble with ridge regression, whose penalty is optimised to a few digits.
     for one, other, atol in zip(stored, streamed, (0.0, 1e-6), strict=True):
         assert one.support_.tolist() == other.support_.tolist()
         np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-7, atol=atol)
