@@ -86,18 +86,21 @@ class Search:
     def favours_boosting(self, trials: Sequence[Trial]) -> bool:
         """Whether the other model is about as accurate as the best of trials: then there may be kinks or thresholds.
 
-        Where a linear model is the best, the other one must be better: else nothing speaks for a nonlinear model.
+        Where a linear model is about the best, the other one must be better: else nothing speaks for a nonlinear model.
         """
         if self.reference is None:
             return False
         numbers, settings = self.first_folds, self.settings
         if self.boosting_ratio(trials, numbers[: settings.race_folds])[0] > settings.clearly_smooth:
             return False  # the other folds would not change this
-        ratio, best = self.boosting_ratio(trials, numbers)
-        return ratio <= (1.0 if best.name == "linear" else settings.rough_error)
+        ratio, linear = self.boosting_ratio(trials, numbers)
+        return ratio <= (1.0 if linear else settings.rough_error)
 
-    def boosting_ratio(self, trials: Sequence[Trial], numbers: Numbers) -> tuple[float, Trial]:
-        """Return the error of the other model in some folds as a multiple of that of the best trial, and that trial."""
+    def boosting_ratio(self, trials: Sequence[Trial], numbers: Numbers) -> tuple[float, bool]:
+        """Return the error of the other model in some folds as a multiple of that of the best of trials.
+
+        Also return whether a linear model is not clearly worse than that one.
+        """
         folds = self.folds[0]
         predictions = np.repeat(folds.Y.mean(axis=0, keepdims=True), len(folds.Y), axis=0)  # of the other folds
         for number, reference in zip(numbers, self.references(folds, numbers), strict=True):
@@ -108,7 +111,8 @@ class Search:
             predictions = np.log(np.maximum(predictions, folds.Y.min(where=folds.Y > 0, initial=1.0)))
         error = float((trial.loss_of(predictions[None]) @ trial.share)[0])
         best = min(rivals, key=lambda one: float(one.errors.min()))
-        return error / max(float(best.errors.min()), np.finfo(np.float64).tiny), best
+        linear = any(one.name == "linear" and not one.is_worse(best, self.settings.simpler_se) for one in rivals)
+        return error / max(float(best.errors.min()), np.finfo(np.float64).tiny), linear
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary; another model with some of many only, to save time."""
