@@ -64,7 +64,7 @@ def is_whole(path: Path) -> bool:
     if path.suffix == ".json":
         load_predictor(path)
         return True
-    text, ends = path.read_text(encoding="utf-8"), {".html": "</html>", ".c": "}"}
+    text, ends = path.read_text(encoding="utf-8"), {".html": "</html>", ".c": "}", ".h": "#endif"}
     return len(text.splitlines()) > 100 if path.suffix == ".csv" else text.rstrip().endswith(ends[path.suffix])
 
 
