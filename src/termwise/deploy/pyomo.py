@@ -10,6 +10,7 @@ from termwise.basis.encoder import listing
 from termwise.deploy.formulas import ATOM, PRODUCT, Formulas, names_of
 from termwise.deploy.program import Program
 from termwise.deploy.symbolic import Writer as SympyWriter
+from termwise.deploy.symbolic import assignments
 
 
 def source(program: Program) -> str:
@@ -26,15 +27,13 @@ def source(program: Program) -> str:
     writer, formulas = Writer(program), Formulas.from_program(program)
     names = names_of(formulas.terms, "term_{}")
     outputs = writer.write(formulas.outputs, names)
-    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
     lines = ['"""A model written by termwise, as expressions of Pyomo."""', "", "import pyomo.environ as pyo", ""]
     lines += [f"INPUTS = [{', '.join(map(repr, writer.symbols))}]", "", ""]
     lines += [f"def {'prediction' if program.labels is None else 'score'}(x):"]
     lines += ['    """Return the model, given a variable or an expression for each of INPUTS."""']
     lines += [f"    {name} = x[{symbol!r}]" for symbol, name in writer.symbols.items()]
-    for one in writer.definitions:
-        comment = "".join(char if char.isprintable() else " " for char in comments.get(one.name, ""))
-        lines.append(f"    {one.name} = {one.text}{f'  # {comment}' * bool(comment)}")
+    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
+    lines += [f"    {line}" for line in assignments(writer, comments)]
     result = outputs[0] if program.linear.one_output else f"[{', '.join(outputs)}]"
     return "\n".join([*lines, f"    return {result}"]) + "\n"
 

@@ -29,18 +29,25 @@ def source(program: Program) -> str:
     names = names_of(formulas.terms, "term_{}")
     outputs = writer.write([*formulas.outputs, *formulas.probabilities], names)
     probabilities = [outputs.pop() for _ in formulas.probabilities][::-1]
-    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
     lines = ['"""A model written by termwise, as expressions of SymPy."""', "", "import sympy", ""]
     lines += [f"{name} = sympy.Symbol({symbol!r})" for symbol, name in writer.symbols.items()]
-    for one in writer.definitions:
-        comment = "".join(char if char.isprintable() else " " for char in comments.get(one.name, ""))
-        lines.append(f"{one.name} = {one.text}{f'  # {comment}' * bool(comment)}")
+    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
+    lines += assignments(writer, comments)
     outputs = [f"sympy.sympify({text})" for text in outputs]  # of a model without terms, it is a number
     result = outputs[0] if program.linear.one_output else f"[{', '.join(outputs)}]"
     lines.append(f"{'prediction' if program.labels is None else 'score'} = {result}")
     if probabilities:
         lines.append(f"probabilities = [{', '.join(probabilities)}]")
     return "\n".join(lines) + "\n"
+
+
+def assignments(writer: FormulaWriter, comments: Mapping[str, str]) -> list[str]:
+    """Return a line of Python for each definition of a writer, with the comments on some, by their names."""
+    lines = []
+    for one in writer.definitions:
+        comment = "".join(char if char.isprintable() else " " for char in comments.get(one.name, ""))
+        lines.append(f"{one.name} = {one.text}{f'  # {comment}' * bool(comment)}")
+    return lines
 
 
 def expressions(program: Program) -> dict[str, Any]:
