@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from termwise._arrays import comparable, evenly
 from termwise.basis import Basis, LevelMeans
@@ -115,7 +114,7 @@ def choose_model(
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels, fitting, groups, reference)
     growing = options._replace(size="accurate") if options.size == "small" else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
-    with one_thread(), threadpool_limits(1, user_api="openmp"):  # one thread for each fold
+    with one_thread():  # for each fold
         first = try_first(search, options, targets, length)
         trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
         trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -18,6 +19,7 @@ from termwise._checks import check_choice, check_number, check_total, is_frame
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
 from termwise.basis.encoder import LEVEL
+from termwise.design.computed import one_thread
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
@@ -35,6 +37,7 @@ from termwise.recipe.folds import given_folds
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import FirstStage, ReferenceTarget, through_first_stage
 from termwise.selection.constraints import Constraints
+from termwise.selection.engine import Callback
 from termwise.selection.glm_path import GlmPath, select_glm_terms
 from termwise.selection.path import SelectionPath
 
@@ -178,7 +181,7 @@ def fit_recipe(
 
     Returns the fitted terms and the other fitted attributes.
     """
-    settings, verbose, labels = estimator.recipe_settings, estimator.verbose, is_classifier(estimator)
+    settings, verbose = estimator.recipe_settings, estimator.verbose
     check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
     after_step = step_callback(estimator, None)
     data, encoder, encoded = read_recipe(estimator, X, y, sample_weight, exposure)
@@ -196,6 +199,32 @@ def fit_recipe(
     blocks = None if blocks is None else blocks[used]
     samples, report = Samples(table, Y[used], data.weights[used], blocks), print if verbose else None
     choice = choose_model(samples, encoder.groups(), encoder.level_columns(), options, settings, after_step, report)
+    threads = one_thread() if len(Y) <= settings.one_thread_rows else nullcontext()
+    with threads:
+        return fit_choice(estimator, choice, data, encoder, encoded, Y, path_callback(verbose, after_step))
+
+
+def fit_choice(
+    estimator: Any,
+    choice: RecipeChoice,
+    data: Data,
+    encoder: TableEncoder,
+    encoded: NDArray[Any],
+    Y: Floats,
+    callback: Callback,
+) -> tuple[FittedTerms, dict[str, Any]]:
+    """Select the terms of the chosen model on all samples, and solve.
+
+    Parameters
+    ----------
+    estimator : the estimator that is fitted.
+    choice : the result of cross-validation.
+    data : the validated data.
+    encoder, encoded : the encoder of the table, fitted, and all its rows, encoded.
+    Y : (n, q) targets.
+    callback : called after each selected term.
+    """
+    settings, used, path_settings = estimator.recipe_settings, data.used, choice.path_settings
     basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings)
     encodes = is_frame(data.X) or encoded.shape[1] != data.n_features
     whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
@@ -203,7 +232,6 @@ def fit_recipe(
     check_total(data.weights)
     design = design_data(G, whole, data)
     candidates = replace(design.candidates, one_output=design.candidates.one_output and Y.shape[1] == 1)
-    callback, path_settings = path_callback(verbose, after_step), choice.path_settings
     if isinstance(stage, ReferenceTarget):  # the terms were selected before, in this order
         path_settings = replace(path_settings, include=np.arange(G.shape[1]))
     elif limits := constraints_of(basis, choice.hierarchy):
@@ -218,14 +246,14 @@ def fit_recipe(
         signal = design.Y if stage is None else stage.signal
         path = select_terms(design.G, signal, design.weights, path_settings, candidates.one_output, callback)
     size = min(choice.n_terms, len(path))
-    if options.size == "readable":  # folds may have had fewer effects
+    if estimator.size == "readable":  # folds may have had fewer effects
         size = readable_size(basis.inputs_of(path.terms[:size]), settings.readable_effects)
     terms, attributes = cut_recipe(path, size, stage, candidates, choice)
     assert choice.folds is not None
     folds = with_encoder(choice.folds, candidates, encoder if encodes else None)
     terms, procedure, choice = replace(terms, fold_models=folds), choice.procedure, replace(choice, folds=None)
     attributes |= {"cv_error_": procedure.error, "cv_error_std_": procedure.standard_error}
-    if labels:
+    if choice.labels:
         attributes |= {"cv_log_loss_": procedure.error * procedure.null_loss, "cv_error_rate_": procedure.error_rate}
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, "first_stage_": stage}
     attributes |= {"dictionary_": choice.dictionary, "target_": choice.target, "pool_": list(choice.members)}
