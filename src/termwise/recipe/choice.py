@@ -55,6 +55,7 @@ class RecipeChoice:
     folds: FoldModels | None  # of the first cross-validation, on the encoded inputs; None after the fit
 
 
+@one_thread()  # for each fold; with so few samples, threads of BLAS would wait for each other
 def choose_model(
     samples: Samples,
     groups: NDArray[np.intp],
@@ -114,19 +115,18 @@ def choose_model(
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels, fitting, groups, reference)
     growing = options._replace(size="accurate") if options.size == "small" else options
     length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
-    with one_thread():  # for each fold
-        first = try_first(search, options, targets, length)
-        trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
-        trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
-        order = np.lexsort(np.column_stack([comparable(folds[0].X), folds[0].Y]).T)  # by targets, then by inputs
-        while len(folds) < max_repeats:
-            if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
-                break
-            folds.append(draw_folds())
-            trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
-        ensembles = stack(trials, max_terms, settings) if tries_ensembles else []
-        if options.size == "small" and ensembles != only_drawable(ensembles):
-            ensembles += stack(only_drawable(trials), max_terms, settings)
+    first = try_first(search, options, targets, length)
+    trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
+    trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
+    order = np.lexsort(np.column_stack([comparable(folds[0].X), folds[0].Y]).T)  # by targets, then by inputs
+    while len(folds) < max_repeats:
+        if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
+            break
+        folds.append(draw_folds())
+        trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
+    ensembles = stack(trials, max_terms, settings) if tries_ensembles else []
+    if options.size == "small" and ensembles != only_drawable(ensembles):
+        ensembles += stack(only_drawable(trials), max_terms, settings)
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
