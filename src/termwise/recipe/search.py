@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from termwise.basis import Basis
 from termwise.recipe.cross_validation import (
@@ -71,7 +70,7 @@ class Search:
         groups = np.arange(X.shape[1]) if self.groups is None else self.groups
         missing = [number for number in numbers if (id(folds), number) not in found]
         fitted = Parallel(self.n_threads, require="sharedmem")(
-            delayed(fit_on_one_thread)(
+            delayed(Reference.fit)(
                 self.reference,
                 Samples(X[train], Y[train], weight[train]),
                 groups,
@@ -232,15 +231,6 @@ class Search:
                 else:
                     kept.append(trial)
             trials = kept + self.reported(longer)
-
-
-def fit_on_one_thread(*args: Any) -> Reference:
-    """Train the other model with OpenMP limited to one thread, a limit that holds in the calling thread alone.
-
-    Threads of several folds at once would wait for each other, the longer the busier the machine.
-    """
-    with threadpool_limits(1, user_api="openmp"):
-        return Reference.fit(*args)
 
 
 def try_first(search: Search, options: RecipeOptions, targets: list[str], length: int) -> list[Trial]:

@@ -35,6 +35,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
 
 from termwise._arrays import comparable, has_missing
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
@@ -163,19 +164,24 @@ class Reference:
         settings: RecipeSettings,
         test: Floats | None = None,
     ) -> Self:
-        """Train the model on the samples and evaluate it at these, at synthetic inputs and at inputs held out."""
+        """Train the model on the samples and evaluate it at these, at synthetic inputs and at inputs held out.
+
+        OpenMP has one thread, a limit that holds in the calling thread alone. With at most `path_rows` samples more of
+        them save little, and wait for each other for seconds where other processes or folds use the processors.
+        """
         X, Y, sample_weight, _ = samples
         synthetic, test = synthetic_inputs(X, groups, settings), X[:0] if test is None else test
         both, estimator = np.vstack([X, synthetic, test]), accepting_missing(estimator, np.vstack([X, test]))
         weighted: dict[str, Floats] = {}
         if np.ptp(sample_weight) > 0:  # equal weights would only cost time
             weighted = sample_weight_of(estimator, sample_weight)
-        if labels:
-            values = scores_of_labels(clone(estimator), X, Y, weighted, both)
-        elif Y.shape[1] == 1:
-            values = clone(estimator).fit(X, Y[:, 0], **weighted).predict(both)[:, None]
-        else:
-            values = MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted).predict(both)
+        with threadpool_limits(1, user_api="openmp"):
+            if labels:
+                values = scores_of_labels(clone(estimator), X, Y, weighted, both)
+            elif Y.shape[1] == 1:
+                values = clone(estimator).fit(X, Y[:, 0], **weighted).predict(both)[:, None]
+            else:
+                values = MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted).predict(both)
         signal, values, held_out = np.split(values, [len(X), len(X) + len(synthetic)])
         return cls(signal, synthetic, values, settings.synthetic_weight, held_out)
 
