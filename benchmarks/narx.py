@@ -2,9 +2,10 @@
 
 Both get the same lags and the same degree of polynomials. SysIdentPy selects by FROLS, with the information criterion,
 the limit on terms and the estimator of its example of the data set; on the simulated systems, which are not its own,
-by BIC among up to 40 terms. `NarxRegressor` chooses the number of terms by its default criterion and by the free run
-of the training data. The constant counts as a term of either. Errors are root mean squared ones in units of the
-standard deviation of the held-out output; generated data are repeated with ten seeds, and the means are reported.
+by BIC among up to 40 terms. `NarxRegressor` chooses the number of terms by its default criterion, by the free run of
+the training data, or has, in the same path, at most as many terms as SysIdentPy. The constant counts as a term of
+either. Errors are root mean squared ones in units of the standard deviation of the held-out output; generated data are
+repeated with ten seeds, and the means are reported.
 
 The example data are in the source distribution of SysIdentPy on PyPI (version 0.4.1, `examples/datasets`): give the
 folder with `--data`.
@@ -156,7 +157,7 @@ def systems() -> Iterator[System]:
 # -- methods -----------------------------------------------------------------------------------------------------------
 
 
-def sysidentpy(system: System, train: Rows, test: Rows) -> dict[str, Any]:
+def sysidentpy(system: System, train: Rows, test: Rows, terms: int) -> dict[str, Any]:
     """Fit and simulate by FROLS."""
     options = {"info_criteria": "aic", "n_info_values": 15, "estimator": "LeastSquares", **system.options}
     estimator = getattr(import_module("sysidentpy.parameter_estimation"), options.pop("estimator"))()
@@ -183,10 +184,11 @@ def sysidentpy(system: System, train: Rows, test: Rows) -> dict[str, Any]:
     return {"terms": int(model.n_terms), **errors(test[1], free[: len(y), 0], one_step[:, 0], past)}
 
 
-def ours(system: System, train: Rows, test: Rows, criterion: str) -> dict[str, Any]:
-    """Fit and simulate by `NarxRegressor`."""
+def ours(system: System, train: Rows, test: Rows, terms: int, criterion: str, limited: bool = False) -> dict[str, Any]:
+    """Fit and simulate by `NarxRegressor`, if `limited` with at most so many terms."""
     model = NarxRegressor(system.lags, system.input_lags or None, degree=system.degree, criterion=criterion)
     model.fit(*train)
+    model = model.at(min(model.n_terms_, terms)) if limited else model
     past = model.max_lag_
     steps = len(test[1]) - past if test[0] is None else None
     free = model.simulate(test[0], test[1][:past], n_steps=steps)
@@ -199,19 +201,22 @@ def errors(y: np.ndarray, free: np.ndarray, one_step: np.ndarray, past: int) -> 
     return {name: float(np.sqrt(np.mean((y - value)[past:] ** 2)) / y[past:].std()) for name, value in found.items()}
 
 
-METHODS: dict[str, Callable[[System, Rows, Rows], dict[str, Any]]] = {
+METHODS: dict[str, Callable[[System, Rows, Rows, int], dict[str, Any]]] = {
     "SysIdentPy": sysidentpy,
     "NarxRegressor, tcr": partial(ours, criterion="tcr"),
     "NarxRegressor, free_run": partial(ours, criterion="free_run"),
+    "NarxRegressor, free_run, at most as many terms": partial(ours, criterion="free_run", limited=True),
 }
 
 
 def compare(system: System) -> None:
     theirs: dict[str, float] = {}
+    sizes = [0] * system.seeds
     for method, run in METHODS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of diverging simulations, whose errors tell
-            found = [run(system, *system.draw(seed)) for seed in range(system.seeds)]
+            found = [run(system, *system.draw(seed), sizes[seed]) for seed in range(system.seeds)]
+        sizes = [one["terms"] for one in found] if method == "SysIdentPy" else sizes
         means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         theirs = theirs or means
         flags = {

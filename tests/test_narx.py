@@ -188,6 +188,20 @@ def test_size_by_free_run_is_the_smallest_that_is_nearly_best():
     assert chosen.n_terms_ == 1 + next(i for i, mean in enumerate(means) if mean <= limit)
 
 
+def test_a_model_at_another_size_is_that_of_its_path(model):
+    u, y = system(300, seed=2)
+    other = model.at(2)
+    assert other.term_names_ == model.term_names_[:2]
+    np.testing.assert_allclose(other.weights_, model.model_.at(2).weights_)
+    np.testing.assert_allclose(other.error_reduction_ratios_, model.error_reduction_ratios_[:2])
+    assert other.training_errors_.keys() == {"one_step", "persistence"}
+    assert other.training_errors_["one_step"] > model.training_errors_["one_step"]
+    assert other.free_run_score(u, y) < model.free_run_score(u, y)
+    np.testing.assert_allclose(model.at(model.n_terms_).predict(u, y), model.predict(u, y))
+    with pytest.raises(ValueError, match=r"n_terms must be .*the path has"):
+        model.at(len(model.path_) + 1)
+
+
 def test_diverging_simulation_stays_in_its_range():
     y = np.empty(40)
     y[0] = 0.01

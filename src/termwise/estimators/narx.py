@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from typing import Any, Self
@@ -36,6 +37,11 @@ from termwise.estimators.series import (
 from termwise.selection.rules import Rule
 
 MAX_CENTERS = 500  # Gaussians of `basis="radial"`
+
+
+def root_mean_square(errors: NDArray[np.float64]) -> float:
+    """Root mean square of errors, missing ones left out."""
+    return float(np.sqrt(np.nanmean(errors**2)))
 
 
 class NarxRegressor(RegressorMixin, BaseEstimator):
@@ -261,6 +267,16 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
 
     def _set_model(self, lags: LagBasis, model: ForwardRegressor, series: Series) -> None:
         """Set the fitted attributes."""
+        self._set_terms(lags, model)
+        self.simulation_range_, self.output_mean_ = simulation_range(series), float(np.nanmean(series.output))
+        measured, simulated, _ = free_runs(series, lags, one_step(model), self.simulation_range_)
+        rows = series.windows(lags)[1]
+        persistence = series.output[rows] - series.output[rows - 1]
+        errors = {"one_step": model.loo_residuals_, "free_run": measured - simulated, "persistence": persistence}
+        self.training_errors_ = {name: root_mean_square(error) for name, error in errors.items()}
+
+    def _set_terms(self, lags: LagBasis, model: ForwardRegressor) -> None:
+        """Set the attributes of the terms."""
         self.lag_basis_, self.model_, self.pipeline_ = lags, model, Pipeline([("lags", lags), ("model", model)])
         self.lags_, self.input_lags_ = lags.lags_[lags.columns_ == 0], lags.lags_[lags.columns_ == 1]
         self.max_lag_, self.path_, self.criterion_value_ = lags.max_lag_, model.path_, model.criterion_value_
@@ -274,12 +290,24 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
             self.term_names_ = terms.names
         sse = np.array([step.sse for step in model.path_.steps[: model.n_terms_ + 1]])
         self.error_reduction_ratios_ = -np.diff(sse) / max(sse[0], np.finfo(np.float64).tiny)
-        self.simulation_range_, self.output_mean_ = simulation_range(series), float(np.nanmean(series.output))
-        measured, simulated, _ = free_runs(series, lags, one_step(model), self.simulation_range_)
-        rows = series.windows(lags)[1]
-        persistence = series.output[rows] - series.output[rows - 1]
-        errors = {"one_step": model.loo_residuals_, "free_run": measured - simulated, "persistence": persistence}
-        self.training_errors_ = {name: float(np.sqrt(np.nanmean(error**2))) for name, error in errors.items()}
+
+    def at(self, n_terms: int) -> Self:
+        """Return the same model truncated at another size of its path, without refitting.
+
+        `training_errors_` then has no error of the free run, which needs the training data.
+
+        Parameters
+        ----------
+        n_terms : int
+            Number of terms, at most the length of the path.
+        """
+        check_is_fitted(self)
+        other, model = copy.copy(self), self.model_.at(n_terms)
+        if n_terms != self.n_terms_:
+            other._set_terms(self.lag_basis_, model)
+            known = {name: error for name, error in self.training_errors_.items() if name != "free_run"}
+            other.training_errors_ = {**known, "one_step": root_mean_square(model.loo_residuals_)}
+        return other
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 

@@ -70,8 +70,8 @@ class RecipeSettings:
 
     # -- another model as the target -----------------------------------------------------------------------------------
     # Gradient boosting with fewer and smaller trees than scikit-learn's defaults: on thirteen tables of 260 to 1,000
-    # training rows its error was 6 % lower, in the same time. With three rows in a leaf in place of ten it was 3 % lower
-    # again on 24 tables of 250 to 1,000 rows, and the log loss of eleven tables of classes 1 % lower.
+    # training rows its error was 6 % lower, in the same time. With three rows in a leaf in place of ten it was 3 %
+    # lower again on 24 tables of 250 to 1,000 rows, and the log loss of eleven tables of classes 1 % lower.
     boosting_rate: float = 0.1
     boosting_iterations: int = 120
     boosting_leaves: int = 8
