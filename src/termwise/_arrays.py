@@ -289,6 +289,11 @@ def moved(x: Any, like: Array) -> Array:
     return x if same else from_host(np.asarray(to_host(x)), like)
 
 
+def detached(x: Array) -> Array:
+    """X without the record of operations that PyTorch differentiates."""
+    return x.detach() if array_api_compat.is_torch_array(x) else x
+
+
 def free_on_device(x: Array) -> int | None:
     """Free bytes on the device of x; None for the main memory."""
     if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
@@ -371,6 +376,14 @@ def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     if n <= max_rows:
         return np.arange(n)
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
+
+
+def magnitude(X: Array) -> float:
+    """The largest magnitude of all entries; NaN if one of them is."""
+    xp = namespace(X)
+    if array_api_compat.is_torch_array(X):  # one pass
+        return float(to_host(xp.linalg.vector_norm(X, ord=np.inf)))
+    return max(float(xp.max(X)), -float(xp.min(X)))
 
 
 def all_finite(X: Array) -> bool:

@@ -238,10 +238,13 @@ class RowBlock:
     def __init__(
         self, G: Any, Y: Array, sample_weight: Floats, reserve: int = MIN_RESERVE, launcher: Launcher | None = None
     ) -> None:
-        self.G, self.sample_weight = as_design(G), from_host(sample_weight, Y)
-        self.weights = None if np.all(sample_weight == 1) else self.sample_weight
-        self.root = None if self.weights is None else self.weights**0.5
-        self.share = from_host(np.minimum(1, sample_weight) / sample_weight, Y)
+        self.G, self.weights, self.root = as_design(G), None, None
+        if np.all(sample_weight == 1):
+            self.sample_weight = self.share = zeros((Y.shape[0],), Y) + 1
+        else:
+            self.sample_weight = self.weights = from_host(sample_weight, Y)
+            self.root = self.sample_weight**0.5
+            self.share = from_host(np.minimum(1, sample_weight) / sample_weight, Y)
         self.n = float(sample_weight.sum())
         self.Y = self.scale(as_float64(Y))
         self.r, self.gap = copied(self.Y), namespace(Y).ones_like(self.share)
