@@ -47,7 +47,7 @@ class CudaGraphs(Launcher):
 
     def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
         """Replay the function; its result is valid until the next launch with the same arrays."""
-        flat = [x for group in arrays for x in (group if isinstance(group, tuple) else (group,))]
+        flat = list(leaves(arrays))
         shapes = tuple(value.shape for group in numbers for value in group)
         key = (function, *(x if isinstance(x, int) else id(x) for x in flat), *shapes)
         if key not in self.captured:
@@ -73,6 +73,15 @@ class CudaGraphs(Launcher):
             return host.numpy()
 
         return wait
+
+
+def leaves(arrays: Any) -> Iterator[Any]:
+    """Whatever is in nested tuples."""
+    if not isinstance(arrays, tuple):
+        yield arrays
+        return
+    for group in arrays:
+        yield from leaves(group)
 
 
 @contextmanager
