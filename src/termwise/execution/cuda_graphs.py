@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import array_api_compat
@@ -45,13 +46,18 @@ class CudaGraphs(Launcher):
 
     fixed_shapes = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.cuda: Any = import_module("torch.cuda")
+        self.side = self.cuda.Stream()  # of the second branch of a graph
+
     def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
         """Replay the function; its result is valid until the next launch with the same arrays."""
         flat = list(leaves(arrays))
         shapes = tuple(value.shape for group in numbers for value in group)
         key = (function, *(x if isinstance(x, int) else id(x) for x in flat), *shapes)
         if key not in self.captured:
-            kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
+            kinds = [x if isinstance(x, int) else (getattr(x, "shape", None), getattr(x, "dtype", None)) for x in flat]
             signature = (function, *kinds, *shapes)
             options = [x for x in flat if isinstance(x, int)]
             moved = (function, options) in [(g.function, g.options) for g in self.captured.values()]  # and may again
@@ -60,6 +66,22 @@ class CudaGraphs(Launcher):
             self.captured[key].options = options
             _WARMED_UP.add(signature)
         return self.captured[key](numbers)
+
+    def together(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+        """Two branches of the graph that is being captured.
+
+        What the functions read must have other references than theirs: memory that the branch of one frees, and
+        that it allocates again, must not be memory that the other still reads.
+        """
+        if not self.cuda.is_current_stream_capturing():
+            return super().together(first, second)
+        main = self.cuda.current_stream()
+        self.side.wait_stream(main)
+        with self.cuda.stream(self.side):
+            found = second()
+        result = first()
+        main.wait_stream(self.side)
+        return result, found
 
     def read(self, x: Array) -> Callable[[], NDArray[Any]]:
         """Copy an array to pinned memory behind the launches so far; later ones need not wait for the host."""

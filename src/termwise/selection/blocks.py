@@ -95,6 +95,10 @@ class Launcher:
         result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
 
+    def together(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+        """Results of two functions of which neither needs the other: a device may compute both at a time."""
+        return first(), second()
+
     def read(self, x: Array) -> Callable[[], NDArray[Any]]:
         """Start to copy an array to the host, as it is now; the function that is returned waits for the copy."""
         values = np.array(to_host(x))

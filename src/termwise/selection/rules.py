@@ -184,7 +184,6 @@ class ClosedForm(Rule):
             return None
         return Choice(int(stats.numbers[0]), float(score[0]))
 
-
     def ranked(self, state: Any) -> tuple[Array, Array, Array]:
         """Scores of the eligible candidates, minus infinity for others, the first of the best ones, and its score."""
         scores = put(self.scores(state), ~state.eligible, -np.inf)

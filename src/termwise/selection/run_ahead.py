@@ -42,7 +42,6 @@ from termwise._arrays import (
     put_into,
     row_lengths,
     smallest,
-    squared_row_lengths,
     take_off_matmul,
     to_host,
     zero_below,
@@ -60,6 +59,7 @@ from termwise._numerics import (
     TIE_TOLERANCE,
 )
 from termwise.selection.blocks import (
+    Launcher,
     LeftOut,
     NewColumn,
     RowArrays,
@@ -84,9 +84,11 @@ Floats = NDArray[np.float64]
 
 SCORES: tuple[type[ClosedForm], ...] = (CostRule, SseRule, NormRule)  # of the statistics of the candidates alone
 UNDEFINED = 1e300  # error of a candidate that gives a sample leverage 1: above any other, but not infinite
-BATCH = (8, 512)  # candidates verified in a round, at least and at most
+BATCH = (8, 256)  # candidates verified in a round, at least and, before more turn out to be needed, at most
+MAX_BATCH = 1024
+CAPTURE_ROUNDS = 8  # that take about as long as capturing one that verifies more candidates
 PASS_BYTES = 1 << 10  # of a row of G, for each of them
-BATCH_ENTRIES = (1 << 20, 1 << 26)  # samples times candidates: below, fewer would not be faster; above, memory ends
+BATCH_ENTRIES = (5 << 18, 1 << 26)  # samples times candidates: below, fewer would not be faster; above, memory ends
 TWICE_ENTRIES = 1 << 22  # of Z, which a device has in its cache: below, orthogonalising twice takes little time
 EPS = float(np.finfo(np.float64).eps)
 
@@ -104,6 +106,7 @@ class Options(NamedTuple):
 class Progress(NamedTuple):
     """What rounds read and write besides the rows and the statistics of the candidates."""
 
+    launcher: Launcher
     Y: Array  # (rows, q)
     alpha: Array  # (1,)
     constants: Array  # (2 q + 6,) zeros, then 1, 2, `UNDEFINED` and infinity
@@ -163,14 +166,15 @@ class Column(NamedTuple):
 def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress) -> None:
     """Append the best candidate, if it is certified to be the choice of the host and can be appended accurately.
 
-    A few kernels of a microsecond each add up to a round: what can be computed by one is not computed by two.
+    Most kernels of a round take a microsecond: what can be computed by one is not computed by two, and what does not
+    depend on each other is computed at a time.
     """
     xp, q, (one, undefined) = namespace(sums), own.Y.shape[1], (own.constants[i : i + 1] for i in (-4, -2))
     if own.bounds is None:
         chosen, quarter = best_by_score(options, rows, candidates, own), one
+        column = orthogonalised(options, rows, chosen, own)
     else:
-        chosen, quarter = best_by_error(options.size, rows, candidates, sums, own)
-    column = orthogonalised(options, rows, chosen, own)
+        chosen, column, quarter = best_by_error(options, rows, candidates, sums, own)
     # without all of `G'G` t comes from a pass over the data, whatever cancels in it
     share = GRAM_SHARE[FLOAT64] if candidates.products.shape[0] > 1 else 0.0
     raw = chosen.column[2 * q + 3 : 2 * q + 4]
@@ -179,10 +183,21 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     accepted = xp.min(passed)[None]
     # an infinite length leaves the model and all statistics as they are
     column = column._replace(scales=put_into(column.scales, accepted < 1, np.inf))
-    z, t = append(options.orthogonal, rows, candidates, (chosen, column), own)
-    # without an error now a candidate will have none later
-    put_at(candidates.eligible, chosen.candidate, passed[3:] > accepted)
-    sums[...] = found = sums_of_rows(rows, z, t, own.bounds)
+    place, beta = own.counts[:1], column.products[:q] / column.scales[1:]
+    z = append_column(rows, column.x, NewColumn(place, column.scales, beta, chosen.candidate, column.amounts))
+    if candidates.products.shape[0] == 1:
+        candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
+
+    def update_candidates() -> Array:
+        t = append(options.orthogonal, candidates, chosen.candidate, column, own)
+        # without an error now a candidate will have none later
+        put_at(candidates.eligible, chosen.candidate, passed[3:] > accepted)
+        return t
+
+    t, (found, lengths) = own.launcher.together(update_candidates, lambda: sums_of_rows(rows, z, own.bounds))
+    if own.bounds is not None:
+        widen(own.bounds, t, lengths)
+    sums[...] = found
     shares = mean_square(candidates, t, chosen.candidate, q) if options.correlate else own.constants[:2]
     numbers = [accepted, passed[:2], as_float64(chosen.candidate), chosen.error, quarter, shares]
     record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
@@ -212,21 +227,36 @@ def directions(rows: RowArrays, few: Array, columns: Array, q: int) -> Array:
 
 
 def best_by_error(
-    size: int, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress
-) -> tuple[Chosen, Array]:
+    options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress
+) -> tuple[Chosen, Column, Array]:
     """Verify the candidates with the smallest bounds; return the best, and the bound at a quarter of them."""
-    xp, q, p = namespace(sums), own.Y.shape[1], candidates.table.shape[1]
-    assert own.bounds is not None
-    places, halves = smallest(lower_bounds(candidates, sums, own, own.bounds), size + 1)
+    xp, q, size, known = namespace(sums), own.Y.shape[1], options.size, own.bounds
+    assert known is not None
+    places, halves = smallest(lower_bounds(candidates, sums, own, known), size + 1)
     floor = (1 - LOO_BOUND_ULPS * EPS) * (sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q]))
     values, few = plus_product(floor, halves, own.constants[-3:-2]), places[:size]
-    errors, V, columns = verify(rows, candidates.table, few, values[:size] == np.inf, own)
-    error = xp.min(errors)[None]
-    place = xp.argmin(put(few, errors > (1 + TIE_TOLERANCE) * error, p))[None]  # of equal ones the first
-    index, x, column = at(few, place), at(V, place, axis=1)[:, 0], at(columns, place, axis=1)[:, 0]
-    put_at(own.bounds.verified, index, -1)
-    own.bounds.incumbent[...] = index
-    return Chosen(index, error, values[size:], x, column), values[size // 4 : size // 4 + 1]
+    columns = at(candidates.table, few, axis=1)
+    V = directions(rows, few, columns, q)
+    squares = V * V
+
+    def choose() -> tuple[Chosen, Column]:
+        errors = exact_errors(rows, (V, squares), columns, own.alpha)
+        errors = put_into(errors, (values[:size] == np.inf) | ~(errors < UNDEFINED), UNDEFINED)
+        error = xp.min(errors)[None]
+        place = xp.argmin(put(few, errors > (1 + TIE_TOLERANCE) * error, candidates.table.shape[1]))[None]
+        index = at(few, place)  # of equal ones the first
+        put_at(known.verified, few, xp.broadcast_to(own.counts[:1], few.shape))
+        put_at(known.verified, index, -1)
+        known.incumbent[...] = index
+        chosen = Chosen(index, error, values[size:], at(V, place, axis=1)[:, 0], at(columns, place, axis=1)[:, 0])
+        return chosen, orthogonalised(options, rows, chosen, own)
+
+    def bound_leverage() -> None:
+        put_at(known.root, few, (known.a[None, :] @ squares)[0, :] ** 0.5)
+        put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=0) ** 0.5)
+
+    (chosen, column), _ = own.launcher.together(choose, bound_leverage)
+    return chosen, column, values[size // 4 : size // 4 + 1]
 
 
 def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress, known: Bounds) -> Array:
@@ -251,27 +281,18 @@ def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress, known:
     return xp.where(candidates.eligible & (known.verified != own.counts[:1]), bound, own.constants[-1:])
 
 
-def verify(rows: RowArrays, table: Array, few: Array, excluded: Array, own: Progress) -> tuple[Array, Array, Array]:
-    """Exact errors of a few candidates, their directions and columns of the table; store what bounds their leverage."""
-    xp, q, known = namespace(table), own.Y.shape[1], own.bounds
-    assert known is not None
-    columns = at(table, few, axis=1)
-    V = directions(rows, few, columns, q)
-    squares, parts = V * V, []
-    with np.errstate(divide="ignore", invalid="ignore"):  # of excluded candidates, and of undefined errors
-        den = own.alpha + columns[2 * q, :]
+def exact_errors(rows: RowArrays, directions: tuple[Array, Array], columns: Array, alpha: Array) -> Array:
+    """Leave-one-out errors of a few candidates from their directions and squares; infinite or NaN if undefined."""
+    (V, squares), xp, q, parts = directions, namespace(columns), rows.r.shape[1], []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        den = alpha + columns[2 * q, :]
         left = less_quotient(rows.gap[:, None], squares if rows.root is None else squares * rows.share[:, None], den)
         left, beta = zero_below(left, LEVERAGE_GAP_MIN), columns[:q, :] / den
         for i in range(q):
             error = less_product(rows.r[:, i : i + 1], V, beta[i, :])
             error /= left
             parts.append(xp.linalg.vector_norm(error, axis=0) ** 2)
-    errors = sum(parts[1:], start=parts[0])
-    errors = put_into(errors, excluded | ~(errors < UNDEFINED), UNDEFINED)
-    put_at(known.root, few, (known.a[None, :] @ squares)[0, :] ** 0.5)
-    put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=0) ** 0.5)
-    put_at(known.verified, few, xp.broadcast_to(own.counts[:1], few.shape))
-    return errors, V, columns
+    return sum(parts[1:], start=parts[0])
 
 
 def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progress) -> Column:
@@ -282,8 +303,7 @@ def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progr
     if options.twice:
         again = rows.Zt @ x - own.W @ amounts
         amounts, x = amounts + again, x - again @ rows.Zt
-        xx = (x @ x)[None]
-        products = xp.concat([x @ own.Y, x @ rows.r, xx, xx])
+        products = xp.concat([own.Y.T, rows.r.T, x[None, :], x[None, :]]) @ x
     else:  # then its statistics have all digits of G
         products, least = column[: 2 * q + 2], REORTHOGONALISE_BELOW * norms
     below = own.W @ amounts
@@ -293,15 +313,9 @@ def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progr
     return Column(x, xp.concat([length, den]), products, least, amounts, below, bottom)
 
 
-def append(
-    orthogonal: int, rows: RowArrays, candidates: CandidateArrays, new: tuple[Chosen, Column], own: Progress
-) -> tuple[Array, Array]:
-    """Append a column to the rows and update the statistics; return `z` and `t = G'z`."""
-    (chosen, column), q, place = new, own.Y.shape[1], own.counts[:1]
-    xp, j, length, den = namespace(column.x), chosen.candidate, column.scales[:1], column.scales[1:]
-    z = append_column(rows, column.x, NewColumn(place, column.scales, column.products[:q] / den, j, column.amounts))
-    if candidates.products.shape[0] == 1:
-        candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
+def append(orthogonal: int, candidates: CandidateArrays, j: Array, column: Column, own: Progress) -> Array:
+    """Update the statistics by the column of candidate j, and W; return `t = G'z`."""
+    xp, q, place, length, den = namespace(j), own.Y.shape[1], own.counts[:1], column.scales[:1], column.scales[1:]
     scaled, zero, one, two = column.products / length, own.constants[:-4], own.constants[-4:-3], own.constants[-3:-2]
     zy, zr, zz = scaled[:q], scaled[q : 2 * q], scaled[2 * q + 1 :] / length
     if orthogonal:
@@ -315,24 +329,31 @@ def append(
         w = put_at(-mix[1, :], place, column.bottom / den)[None, :]
         put_at(own.W, place, w)
         put_at(own.W.T, place, w)
-    return z, t
+    return t
 
 
-def sums_of_rows(rows: RowArrays, z: Array, t: Array, known: Bounds | None) -> Array:
-    """`blocks.row_sums`, and update what bounds the leverage of candidates by a new z, with `t = G'z`."""
+def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array, Array]:
+    """`blocks.row_sums`, and the lengths that `widen` needs for a new z: all by one reduction."""
     left = left_out(rows)
-    summed = summed_rows(rows, left)
-    if known is None:
-        return with_extremes(squared_row_lengths(*summed), rows.gap)
-    a, q = leverage_weights(rows, left), left.residuals.shape[0]
-    lengths = row_lengths(*summed, at_least(known.a - a, 0.0)[None, :], (z * a**0.5)[None, :], (z * z)[None, :])
-    lost, along, square = (lengths[i : i + 1] for i in range(3 * q + 1, 3 * q + 4))
+    summed, more = summed_rows(rows, left), ()
+    if known is not None:
+        a = leverage_weights(rows, left)
+        more = at_least(known.a - a, 0.0)[None, :], (z * a**0.5)[None, :], (z * z)[None, :]
+        known.a[...] = a
+    lengths, count = row_lengths(*summed, *more), 3 * rows.r.shape[1] + 1
+    return with_extremes(lengths[:count] ** 2, rows.gap), lengths[count:]
+
+
+def widen(known: Bounds, t: Array, lengths: Array) -> None:
+    """Update what bounds the leverage of candidates by a new z, with `t = G'z`.
+
+    The lengths are `|(a - a')_+|`, `sqrt(sum a' z^2)` and `|z|_4^2`.
+    """
+    lost, along, square = (lengths[i : i + 1] for i in range(3))
     size = namespace(t).abs(t)
     root = at_least(less_product(known.root * known.root, known.fourth * known.fourth, lost), 0.0) ** 0.5
     known.root[...] = at_least(less_product(root, size, along), 0.0)
     known.fourth[...] = plus_product(known.fourth, size, square**0.5)
-    known.a[...] = a
-    return with_extremes(lengths[: 3 * q + 1] ** 2, rows.gap)
 
 
 def leverage_weights(rows: RowArrays, left: LeftOut) -> Array:
@@ -360,11 +381,11 @@ class RunAhead:
 
     def __init__(self, state: State, rule: Rule, limit: int, correlate: bool) -> None:
         self.limit = limit  # of the number of terms
-        sizes = np.array(BATCH_ENTRIES) // state.n_rows
+        least, most = (entries // state.n_rows for entries in BATCH_ENTRIES)
         if state.gram.whole is None:  # beside a pass over the data more of them cost little
-            sizes = np.maximum(sizes, state.nbytes // state.n_rows // PASS_BYTES)
-        sizes = np.clip(sizes, *BATCH)
-        self.least, self.most = (min(1 << int(np.log2(size)), state.rows.n_candidates - 1) for size in sizes)
+            least = max(least, state.nbytes // state.n_rows // PASS_BYTES)
+        self.least = min(max(min(least, BATCH[1]), BATCH[0]), state.rows.n_candidates - 1)
+        self.most = min(max(min(most, MAX_BATCH), self.least), state.rows.n_candidates - 1)
         assert state.rows.device_block is not None
         twice = state.rows.device_block.Zt.shape[0] * state.n_rows <= TWICE_ENTRIES
         self.options = Options(-1, self.least, int(twice), int(correlate), int(state.orthogonal))
@@ -373,7 +394,7 @@ class RunAhead:
             self.least = self.most = 0
         self.taken: deque[TakenTerm] = deque()
         self.running: deque[tuple[Callable[[], Floats], int, int, int]] = deque()  # log, size, first round, rounds
-        self.rounds = self.verified = 0
+        self.rounds = self.verified = self.failed = 0  # failed: rounds that verified too few candidates
         self.columns = -1  # of the model, when the device had it last
         self.stuck = False
         self.current: TakenTerm | None = None  # the choice that `State.append` is to take over
@@ -443,13 +464,14 @@ class RunAhead:
                 term = TakenTerm(int(index), score, verified, share, scales, float(products[-1]), c, sums, amounts)
                 self.taken.append(term)
                 self.verified, self.columns = 0, self.columns + 1
-            elif certified or not size:  # its column needs more than a round does, and all rounds after this one were the same
+            elif certified or not size:  # its column needs more than a round does, and so do all rounds after this one
                 self.stuck = bool(accurate) or bool(self.options.twice)
                 self.options = self.options._replace(twice=1)
                 self.running.clear()
                 return
-        if 4 * (self.columns - before) < 3 * count:
-            self.options = self.options._replace(size=min(2 * size, self.most))
+        self.failed += count - (self.columns - before)
+        if self.failed >= CAPTURE_ROUNDS:
+            self.options, self.failed = self.options._replace(size=min(2 * size, self.most)), 0
         elif few:
             self.options = self.options._replace(size=max(size // 2, self.least))
 
@@ -510,6 +532,7 @@ def allocate(state: State, options: Options) -> Progress:
         noise, root, fourth = (None if exact else empty((p,), Y)), empty((p,), Y), empty((p,), Y)
         bounds = Bounds(noise, empty((Y.shape[0],), Y), root, fourth, numbers[3:], numbers[2:3])
     return Progress(
+        launcher=state.rows.launcher,
         Y=Y,
         alpha=zeros((1,), Y) + state.alpha,
         constants=from_host(np.append(np.zeros(2 * q + 2), [1, 2, UNDEFINED, np.inf]), Y),
