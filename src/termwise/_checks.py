@@ -22,6 +22,7 @@ from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMP
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
+FEW_ENTRIES = 1 << 17  # for which the threads of BLAS may have to be waited for longer than one takes to add them up
 
 
 def check_number(
@@ -206,13 +207,17 @@ def _extreme_columns(X: Any, low: float, high: float) -> NDArray[np.intp]:
     if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
         return np.arange(X.shape[1])
     flat = values.ravel(order="K")
-    if not float(np.vdot(flat, flat)) <= high**2:
+    if not _sum_of_squares(flat) <= high**2:
         return np.arange(X.shape[1])
     if not low:
         return NO_COLUMNS
     if sp.issparse(X):
         return np.arange(X.shape[1]) if (np.abs(flat) < low).any() else NO_COLUMNS
     return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= low).any(axis=0))
+
+
+def _sum_of_squares(x: NDArray[Any]) -> float:
+    return float(np.einsum("i,i", x, x) if x.size <= FEW_ENTRIES else np.vdot(x, x))
 
 
 def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
@@ -251,7 +256,7 @@ def check_targets(y: Any) -> NDArray[np.float64]:
     else:
         y = check_container("y", y)
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
-    if plain and float(np.vdot(y, y)) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
+    if plain and _sum_of_squares(y) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
         return y  # a short path for online models, which validate one number at a time
     shape = np.asarray(y).shape
     if len(shape) > 2:

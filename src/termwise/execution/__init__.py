@@ -219,8 +219,10 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[
     check_magnitudes("y", y, dtype=design.dtype)
     if len(y) != design.shape[0]:
         check_consistent_length(np.empty(design.shape[0]), y)
-    weights = check_counts(sample_weight, len(y))
-    check_total(weights)
+    weights = np.ones(len(y))
+    if sample_weight is not None:
+        weights = check_counts(sample_weight, len(y))
+        check_total(weights)
     Y, design = as_columns(y), beyond_memory(design)
     like = getattr(design, "like", design)
     if is_foreign(like):

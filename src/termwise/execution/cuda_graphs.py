@@ -51,7 +51,9 @@ class CudaGraphs(Launcher):
         self.cuda: Any = import_module("torch.cuda")
         self.side = self.cuda.Stream()  # of the second branch of a graph
 
-    def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
+    def launch(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0, times: int = 1
+    ) -> Any:
         """Replay the function; its result is valid until the next launch with the same arrays."""
         flat = list(leaves(arrays))
         shapes = tuple(value.shape for group in numbers for value in group)
@@ -65,7 +67,9 @@ class CudaGraphs(Launcher):
             self.captured[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
             self.captured[key].options = options
             _WARMED_UP.add(signature)
-        return self.captured[key](numbers)
+        for _ in range(times):
+            result = self.captured[key](numbers)
+        return result
 
     def together(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
         """Two branches of the graph that is being captured.

@@ -82,17 +82,21 @@ class Launcher:
     def __init__(self) -> None:
         self.captured: dict[Any, Any] = {}  # by the addresses of arrays: to be cleared when one is reallocated
 
-    def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
+    def launch(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0, times: int = 1
+    ) -> Any:
         """`function(*arrays, *numbers)`, with the numbers on the device of the last array.
 
         Both are, or hold, NamedTuples; those of numbers hold host arrays. If `read`, the last array of the result, of
-        that size, is copied to the host. A result must be read before the next launch with the same arrays.
+        that size, is copied to the host. A result must be read before the next launch with the same arrays; of several
+        `times` the last one is returned.
         """
         like = arrays[-1][-1] if isinstance(arrays[-1], tuple) else arrays[-1]
         if not isinstance(like, np.ndarray):
             sent = iter(send(like, *(value for group in numbers for value in group)))
             numbers = tuple(type(group)(*(next(sent) for _ in group)) for group in numbers)
-        result = function(*arrays, *numbers)
+        for _ in range(times):
+            result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
 
     def together(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:

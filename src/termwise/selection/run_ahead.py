@@ -84,7 +84,7 @@ Floats = NDArray[np.float64]
 
 SCORES: tuple[type[ClosedForm], ...] = (CostRule, SseRule, NormRule)  # of the statistics of the candidates alone
 UNDEFINED = 1e300  # error of a candidate that gives a sample leverage 1: above any other, but not infinite
-BATCH = (8, 256)  # candidates verified in a round, at least and, before more turn out to be needed, at most
+BATCH = (8, 128)  # candidates verified in a round, at least and, before more turn out to be needed, at most
 MAX_BATCH = 1024
 CAPTURE_ROUNDS = 8  # that take about as long as capturing one that verifies more candidates
 PASS_BYTES = 1 << 10  # of a row of G, for each of them
@@ -188,22 +188,27 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     if candidates.products.shape[0] == 1:
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
 
-    def update_candidates() -> Array:
-        t = append(options.orthogonal, candidates, chosen.candidate, column, own)
+    change = change_of(options.orthogonal, chosen.candidate, column, own)
+    t, (found, lengths) = own.launcher.together(
+        lambda: update_statistics(candidates, change), lambda: sums_of_rows(rows, z, own.bounds)
+    )
+
+    def finish() -> None:
         # without an error now a candidate will have none later
         put_at(candidates.eligible, chosen.candidate, passed[3:] > accepted)
-        return t
+        sums[...] = found
+        if not options.orthogonal:
+            w = put_at(-change.mix[1, :], place, column.bottom / column.scales[1:])[None, :]
+            put_at(own.W, place, w)
+            put_at(own.W.T, place, w)
+        shares = mean_square(candidates, t, chosen.candidate, q) if options.correlate else own.constants[:2]
+        numbers = [accepted, passed[:2], as_float64(chosen.candidate), chosen.error, quarter, shares]
+        record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
+        put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
+        counts = own.counts
+        counts += xp.astype(xp.concat([accepted, one]), counts.dtype)
 
-    t, (found, lengths) = own.launcher.together(update_candidates, lambda: sums_of_rows(rows, z, own.bounds))
-    if own.bounds is not None:
-        widen(own.bounds, t, lengths)
-    sums[...] = found
-    shares = mean_square(candidates, t, chosen.candidate, q) if options.correlate else own.constants[:2]
-    numbers = [accepted, passed[:2], as_float64(chosen.candidate), chosen.error, quarter, shares]
-    record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
-    put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
-    counts = own.counts
-    counts += xp.astype(xp.concat([accepted, one]), counts.dtype)
+    own.launcher.together(lambda: widen(own.bounds, t, lengths), finish)
 
 
 def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays, own: Progress) -> Chosen:
@@ -313,9 +318,9 @@ def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progr
     return Column(x, xp.concat([length, den]), products, least, amounts, below, bottom)
 
 
-def append(orthogonal: int, candidates: CandidateArrays, j: Array, column: Column, own: Progress) -> Array:
-    """Update the statistics by the column of candidate j, and W; return `t = G'z`."""
-    xp, q, place, length, den = namespace(j), own.Y.shape[1], own.counts[:1], column.scales[:1], column.scales[1:]
+def change_of(orthogonal: int, j: Array, column: Column, own: Progress) -> StatisticsChange:
+    """How the column of candidate j changes the statistics, see `State._change`."""
+    xp, q, length = namespace(j), own.Y.shape[1], column.scales[:1]
     scaled, zero, one, two = column.products / length, own.constants[:-4], own.constants[-4:-3], own.constants[-3:-2]
     zy, zr, zz = scaled[:q], scaled[q : 2 * q], scaled[2 * q + 1 :] / length
     if orthogonal:
@@ -324,31 +329,28 @@ def append(orthogonal: int, candidates: CandidateArrays, j: Array, column: Colum
         change = [zy, less_product(zr, zz, zy), zero[: q + 2], zy, zero[: 2 * q + 2], one, -zz, zero[1:], two]
     coefficients = xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
     mix = xp.stack([column.amounts, column.below]) / length
-    t = update_statistics(candidates, StatisticsChange(place, j, j, length, mix, coefficients))
-    if not orthogonal:
-        w = put_at(-mix[1, :], place, column.bottom / den)[None, :]
-        put_at(own.W, place, w)
-        put_at(own.W.T, place, w)
-    return t
+    return StatisticsChange(own.counts[:1], j, j, length, mix, coefficients)
 
 
 def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array, Array]:
     """`blocks.row_sums`, and the lengths that `widen` needs for a new z: all by one reduction."""
     left = left_out(rows)
-    summed, more = summed_rows(rows, left), ()
+    vectors = summed_rows(rows, left)
     if known is not None:
         a = leverage_weights(rows, left)
-        more = at_least(known.a - a, 0.0)[None, :], (z * a**0.5)[None, :], (z * z)[None, :]
+        vectors += at_least(known.a - a, 0.0)[None, :], (z * a**0.5)[None, :], (z * z)[None, :]
         known.a[...] = a
-    lengths, count = row_lengths(*summed, *more), 3 * rows.r.shape[1] + 1
+    lengths, count = row_lengths(*vectors), 3 * rows.r.shape[1] + 1
     return with_extremes(lengths[:count] ** 2, rows.gap), lengths[count:]
 
 
-def widen(known: Bounds, t: Array, lengths: Array) -> None:
+def widen(known: Bounds | None, t: Array, lengths: Array) -> None:
     """Update what bounds the leverage of candidates by a new z, with `t = G'z`.
 
     The lengths are `|(a - a')_+|`, `sqrt(sum a' z^2)` and `|z|_4^2`.
     """
+    if known is None:
+        return
     lost, along, square = (lengths[i : i + 1] for i in range(3))
     size = namespace(t).abs(t)
     root = at_least(less_product(known.root * known.root, known.fourth * known.fourth, lost), 0.0) ** 0.5
@@ -381,9 +383,9 @@ class RunAhead:
 
     def __init__(self, state: State, rule: Rule, limit: int, correlate: bool) -> None:
         self.limit = limit  # of the number of terms
-        least, most = (entries // state.n_rows for entries in BATCH_ENTRIES)
+        (least, most), self.growth = (entries // state.n_rows for entries in BATCH_ENTRIES), 2
         if state.gram.whole is None:  # beside a pass over the data more of them cost little
-            least = max(least, state.nbytes // state.n_rows // PASS_BYTES)
+            least, self.growth = max(least, state.nbytes // state.n_rows // PASS_BYTES), 4
         self.least = min(max(min(least, BATCH[1]), BATCH[0]), state.rows.n_candidates - 1)
         self.most = min(max(min(most, MAX_BATCH), self.least), state.rows.n_candidates - 1)
         assert state.rows.device_block is not None
@@ -440,8 +442,7 @@ class RunAhead:
                 if not self._synchronise(state, block):
                     break
             arrays = (self.options, block.arrays, state.candidates, state.sums, self.own)
-            for _ in range(count):
-                launcher.launch(advance, arrays)
+            launcher.launch(advance, arrays, times=count)
             self.running.append((launcher.read(self.own.log), self.options.size, self.rounds, count))
             self.rounds += count
         return bool(self.running)
@@ -471,7 +472,7 @@ class RunAhead:
                 return
         self.failed += count - (self.columns - before)
         if self.failed >= CAPTURE_ROUNDS:
-            self.options, self.failed = self.options._replace(size=min(2 * size, self.most)), 0
+            self.options, self.failed = self.options._replace(size=min(self.growth * size, self.most)), 0
         elif few:
             self.options = self.options._replace(size=max(size // 2, self.least))
 
@@ -517,7 +518,9 @@ class AheadRule(Rule):
 
 def runs_ahead(rule: Rule) -> bool:
     """Whether a device can choose by a rule without the host."""
-    return isinstance(rule, LooRule) or (type(rule) in SCORES and rule.minimum == -np.inf)
+    if isinstance(rule, ClosedForm):
+        return type(rule) in SCORES and rule.minimum == -np.inf
+    return isinstance(rule, LooRule)
 
 
 def allocate(state: State, options: Options) -> Progress:
