@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -46,11 +47,6 @@ class CudaGraphs(Launcher):
 
     fixed_shapes = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.cuda: Any = import_module("torch.cuda")
-        self.side = self.cuda.Stream()  # of the second branch of a graph
-
     def launch(
         self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0, times: int = 1
     ) -> Any:
@@ -71,20 +67,23 @@ class CudaGraphs(Launcher):
             result = self.captured[key](numbers)
         return result
 
-    def together(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+    @staticmethod
+    def together(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
         """Two branches of the graph that is being captured.
 
         What the functions read must have other references than theirs: memory that the branch of one frees, and
         that it allocates again, must not be memory that the other still reads.
         """
-        if not self.cuda.is_current_stream_capturing():
-            return super().together(first, second)
-        main = self.cuda.current_stream()
-        self.side.wait_stream(main)
-        with self.cuda.stream(self.side):
+        cuda: Any = import_module("torch.cuda")
+        if not cuda.is_current_stream_capturing():
+            return Launcher.together(first, second)
+        main = cuda.current_stream()
+        side = second_stream(main.device)
+        side.wait_stream(main)
+        with cuda.stream(side):
             found = second()
         result = first()
-        main.wait_stream(self.side)
+        main.wait_stream(side)
         return result, found
 
     def read(self, x: Array) -> Callable[[], NDArray[Any]]:
@@ -99,6 +98,12 @@ class CudaGraphs(Launcher):
             return host.numpy()
 
         return wait
+
+
+@cache
+def second_stream(device: Any) -> Any:
+    """The stream on which second branches of graphs are captured: memory that they free is reused by the next ones."""
+    return import_module("torch.cuda").Stream(device)
 
 
 def leaves(arrays: Any) -> Iterator[Any]:

@@ -99,7 +99,8 @@ class Launcher:
             result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
 
-    def together(self, first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+    @staticmethod
+    def together(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
         """Results of two functions of which neither needs the other: a device may compute both at a time."""
         return first(), second()
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,6 @@ from termwise._numerics import (
     TIE_TOLERANCE,
 )
 from termwise.selection.blocks import (
-    Launcher,
     LeftOut,
     NewColumn,
     RowArrays,
@@ -106,7 +105,7 @@ class Options(NamedTuple):
 class Progress(NamedTuple):
     """What rounds read and write besides the rows and the statistics of the candidates."""
 
-    launcher: Launcher
+    together: Callable[..., tuple[Any, Any]]  # of the launcher, which itself refers to all of this once it is captured
     Y: Array  # (rows, q)
     alpha: Array  # (1,)
     constants: Array  # (2 q + 6,) zeros, then 1, 2, `UNDEFINED` and infinity
@@ -189,7 +188,7 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
 
     change = change_of(options.orthogonal, chosen.candidate, column, own)
-    t, (found, lengths) = own.launcher.together(
+    t, (found, lengths) = own.together(
         lambda: update_statistics(candidates, change), lambda: sums_of_rows(rows, z, own.bounds)
     )
 
@@ -208,7 +207,7 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
         counts = own.counts
         counts += xp.astype(xp.concat([accepted, one]), counts.dtype)
 
-    own.launcher.together(lambda: widen(own.bounds, t, lengths), finish)
+    own.together(lambda: widen(own.bounds, t, lengths), finish)
 
 
 def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays, own: Progress) -> Chosen:
@@ -260,7 +259,7 @@ def best_by_error(
         put_at(known.root, few, (known.a[None, :] @ squares)[0, :] ** 0.5)
         put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=0) ** 0.5)
 
-    (chosen, column), _ = own.launcher.together(choose, bound_leverage)
+    (chosen, column), _ = own.together(choose, bound_leverage)
     return chosen, column, values[size // 4 : size // 4 + 1]
 
 
@@ -535,7 +534,7 @@ def allocate(state: State, options: Options) -> Progress:
         noise, root, fourth = (None if exact else empty((p,), Y)), empty((p,), Y), empty((p,), Y)
         bounds = Bounds(noise, empty((Y.shape[0],), Y), root, fourth, numbers[3:], numbers[2:3])
     return Progress(
-        launcher=state.rows.launcher,
+        together=state.rows.launcher.together,
         Y=Y,
         alpha=zeros((1,), Y) + state.alpha,
         constants=from_host(np.append(np.zeros(2 * q + 2), [1, 2, UNDEFINED, np.inf]), Y),
