@@ -1,11 +1,13 @@
-"""Leave-one-out selection on a device that runs ahead of the host: many terms without a decision in between.
+"""Selection on a device that runs ahead of the host: many terms without a decision in between.
 
-A round bounds the errors of all candidates from below, verifies those with the smallest bounds, and appends the best
-candidate if the next bound exceeds its error: that certifies the choice of brute force. Else it changes nothing, and
-the next round verifies more. Every size is fixed and every decision is an array, so that a round can be captured once
-and replayed: a column of infinite length leaves the model as it is. The host reads the records of several rounds at a
-time, while the device computes the next ones. A round that needs another algorithm stops all later ones until the host
-has taken this step.
+A round chooses and appends a term. Every size is fixed and every decision is an array, so that a round can be captured
+once and replayed: a column of infinite length leaves the model as it is. The host reads the records of several rounds
+at a time, while the device computes the next ones. A round that needs another algorithm stops all later ones until the
+host has taken this step.
+
+A rule in `SCORES` chooses by the statistics of the candidates. For leave-one-out a round bounds the errors of all
+candidates from below, verifies those with the smallest bounds, and appends the best candidate if the next bound exceeds
+its error: that certifies the choice of brute force. Else it changes nothing, and the next round verifies more.
 
 Bound 0 of `leave_one_out` is that of all candidates. A verified one also has the root of `sum a v^2`, `a = u r^2`, and
 `|v|_4`, which bound what its leverage adds as in `leave_one_out.LeverageBound`. These remain bounds after more terms:
@@ -69,7 +71,7 @@ from termwise.selection.blocks import (
     with_extremes,
 )
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.rules import Choice, ClosedForm, CostRule, NormRule, Rule, SseRule
+from termwise.selection.rules import Choice, ClosedForm, CostRule, NormRule, Rule, SseRule, rank
 from termwise.selection.state import (
     FIXED_ROWS,
     CandidateArrays,
@@ -216,7 +218,7 @@ def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays
     s, vv = table[2 * q, :], table[2 * q + 1, :]
     den = put(own.alpha + s, ~eligible, 1.0)
     statistics = Statistics(table[:q, :].T, table[q : 2 * q, :].T, s, vv, den, eligible)
-    _, first, best = SCORES[options.rule]().ranked(statistics)
+    _, first, best = rank(SCORES[options.rule](), statistics)
     columns = at(table, first, axis=1)
     V = directions(rows, first, columns, q)
     return Chosen(first, -best[None], own.constants[-1:], V[:, 0], columns[:, 0])
