@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 
 import numpy as np
@@ -81,6 +82,25 @@ def test_long_paths_and_more_than_one_call(there, signal):
         path = forward_path(there(G), there(y), max_terms=100)
         assert path.terms.tolist() == expected.terms.tolist()
         np.testing.assert_allclose(path.column("loo"), expected.column("loo"), rtol=1e-8)
+
+
+@pytest.mark.parametrize("rule", ["loo", "cost"])
+def test_graphs_are_freed_with_the_path(rule):
+    """At once: a reference cycle would keep them, and gigabytes, until garbage is collected."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    G, y = (torch.asarray(x, device="cuda") for x in make(6))
+    gc.collect()
+    gc.disable()
+    try:
+        taken = []
+        for _ in range(3):
+            forward_path(G, y, rule=rule, max_terms=12)
+            taken.append(torch.cuda.memory_allocated())
+    finally:
+        gc.enable()
+    assert taken[1] == taken[2]
 
 
 def test_float32(there):

@@ -138,6 +138,13 @@ def at_least(x: Array, low: float) -> Array:
     return np.maximum(x, low) if isinstance(x, np.ndarray) else namespace(x).clip(x, low)
 
 
+def zero_below(x: Array, low: float) -> Array:
+    """Return x with zeros in place of entries of at most `low`."""
+    if array_api_compat.is_torch_array(x):
+        return namespace(x).threshold(x, low, 0.0)
+    return put(x, x <= low, 0.0)
+
+
 def at_most(x: Array, high: float) -> Array:
     """`min(x, high)` of every entry."""
     return np.minimum(x, high) if isinstance(x, np.ndarray) else namespace(x).clip(x, None, high)
@@ -189,6 +196,16 @@ def less_product(x: Array, a: Array, b: Array) -> Array:
         return namespace(x).addcmul(x, a, b, value=-1)
     product = a * b
     return np.subtract(x, product, out=product) if isinstance(x, np.ndarray) else x - product
+
+
+def less_quotient(x: Array, a: Array, b: Array) -> Array:
+    """`x - a / b`, as a new array."""
+    return namespace(x).addcdiv(x, a, b, value=-1) if array_api_compat.is_torch_array(x) else x - a / b
+
+
+def plus_product(x: Array, a: Array, b: Array) -> Array:
+    """`x + a b`, as a new array."""
+    return namespace(x).addcmul(x, a, b) if array_api_compat.is_torch_array(x) else x + a * b
 
 
 def take_off_product(x: Array, a: Array, b: Array) -> None:
@@ -265,12 +282,17 @@ def row_products(A: Array, B: Array) -> Array:
     return namespace(A).sum(A * B, axis=1)
 
 
-def pair_sums(*pairs: tuple[Array, Array]) -> Array:
-    """`row_products` of several pairs of matrices, one after the other in one array."""
-    if isinstance(pairs[0][0], np.ndarray):
-        return np.array([a @ b for A, B in pairs for a, b in zip(A, B, strict=True)])
-    xp = namespace(pairs[0][0])
-    return xp.sum(xp.concat([A * B for A, B in pairs]), axis=1)  # a device launches one kernel for all of them
+def row_lengths(*matrices: Array) -> Array:
+    """Lengths of the rows of several matrices, one after the other in one array."""
+    xp = namespace(matrices[0])
+    return xp.linalg.vector_norm(xp.concat(matrices), axis=1)  # a device launches one kernel for all of them
+
+
+def squared_row_lengths(*matrices: Array) -> Array:
+    """Squares of `row_lengths`."""
+    if isinstance(matrices[0], np.ndarray):
+        return np.array([row @ row for matrix in matrices for row in matrix])
+    return row_lengths(*matrices) ** 2
 
 
 def triangle(A: Array) -> NDArray[np.float64]:
@@ -287,6 +309,11 @@ def moved(x: Any, like: Array) -> Array:
         return to_host(x)
     same = type(x) is type(like) and array_api_compat.device(x) == array_api_compat.device(like)
     return x if same else from_host(np.asarray(to_host(x)), like)
+
+
+def detached(x: Array) -> Array:
+    """X without the record of operations that PyTorch differentiates."""
+    return x.detach() if array_api_compat.is_torch_array(x) else x
 
 
 def free_on_device(x: Array) -> int | None:
@@ -371,6 +398,14 @@ def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     if n <= max_rows:
         return np.arange(n)
     return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
+
+
+def magnitude(X: Array) -> float:
+    """The largest magnitude of all entries; NaN if one of them is."""
+    xp = namespace(X)
+    if array_api_compat.is_torch_array(X):  # one pass
+        return float(to_host(xp.linalg.vector_norm(X, ord=np.inf)))
+    return max(float(xp.max(X)), -float(xp.min(X)))
 
 
 def all_finite(X: Array) -> bool:

@@ -16,12 +16,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 
-from termwise._arrays import all_finite, is_foreign, namespace, precision, to_host
+from termwise._arrays import all_finite, is_foreign, magnitude, namespace, precision, to_host
 from termwise._numerics import FLOAT64, MAGNITUDE_RANGE, SAMPLE_WEIGHT_MAX, SAMPLE_WEIGHT_SHARE, NumericalWarning
 
 NUMERIC_DTYPE = re.compile("u?int|float|double|bool", re.IGNORECASE)  # of a column of a data frame
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 FIRST_ROWS = 100  # in which most columns have an entry that is not tiny, so that the others need not be searched
+FEW_ENTRIES = 1 << 17  # for which the threads of BLAS may have to be waited for longer than one takes to add them up
 
 
 def check_number(
@@ -206,13 +207,17 @@ def _extreme_columns(X: Any, low: float, high: float) -> NDArray[np.intp]:
     if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
         return np.arange(X.shape[1])
     flat = values.ravel(order="K")
-    if not float(np.vdot(flat, flat)) <= high**2:
+    if not _sum_of_squares(flat) <= high**2:
         return np.arange(X.shape[1])
     if not low:
         return NO_COLUMNS
     if sp.issparse(X):
         return np.arange(X.shape[1]) if (np.abs(flat) < low).any() else NO_COLUMNS
     return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= low).any(axis=0))
+
+
+def _sum_of_squares(x: NDArray[Any]) -> float:
+    return float(np.einsum("i,i", x, x) if x.size <= FEW_ENTRIES else np.vdot(x, x))
 
 
 def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
@@ -236,17 +241,22 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
         X = xp.astype(X, xp.float64)
     elif X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float32)
-    if not all_finite(X):
-        raise ValueError(f"{name} must be finite, got NaN or infinity: impute or drop the rows in question.")
-    check_magnitudes(name, X, tiny=False)
+    if not magnitude(X) <= MAGNITUDE_RANGE[precision(X.dtype)][1]:  # one pass in the common case
+        if not all_finite(X):
+            raise ValueError(f"{name} must be finite, got NaN or infinity: impute or drop the rows in question.")
+        check_magnitudes(name, X, tiny=False)
     return X
 
 
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64, as a NumPy array whatever their library."""
-    y = to_host(y) if is_foreign(y) else check_container("y", y)
+    if is_foreign(y):
+        y = to_host(y)
+        y = y.astype(np.float64) if y.dtype == np.float32 else y
+    else:
+        y = check_container("y", y)
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
-    if plain and float(np.vdot(y, y)) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
+    if plain and _sum_of_squares(y) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
         return y  # a short path for online models, which validate one number at a time
     shape = np.asarray(y).shape
     if len(shape) > 2:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, at, from_host, is_foreign
+from termwise._arrays import Array, as_columns, as_float64, at, detached, from_host, is_foreign, moved
 from termwise._checks import (
     check_container,
     check_counts,
@@ -215,16 +215,19 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[
             G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
         )
         check_magnitudes("G", design)
-    y = check_targets(y)
+    given, y = y, check_targets(y)
     check_magnitudes("y", y, dtype=design.dtype)
     if len(y) != design.shape[0]:
         check_consistent_length(np.empty(design.shape[0]), y)
-    weights = check_counts(sample_weight, len(y))
-    check_total(weights)
+    weights = np.ones(len(y))
+    if sample_weight is not None:
+        weights = check_counts(sample_weight, len(y))
+        check_total(weights)
     Y, design = as_columns(y), beyond_memory(design)
+    like = getattr(design, "like", design)
+    if is_foreign(like):
+        Y = as_columns(as_float64(moved(detached(given), like))) if is_foreign(given) else from_host(Y, like)
     if sample_weight is not None and len(used := np.flatnonzero(weights)) < len(y):
         rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
-        design, Y, weights = rows, Y[used], weights[used]
-    like = getattr(design, "like", design)
-    Y = from_host(Y, like) if is_foreign(like) else Y
+        design, Y, weights = rows, at(Y, used), weights[used]
     return design, Y, weights, y.ndim == 1

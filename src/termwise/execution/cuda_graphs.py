@@ -7,8 +7,9 @@ All graph capture is in this module. It decides
   (`fixed_shapes`; the memory of Z starts as zeros);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
   update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
-- how far: for rule "loo", `STEPS_AHEAD` rounds of `selection.run_ahead`, each of which chooses and appends a term, are
-  replayed between two looks of the host, and as many are queued while it looks.
+- how far: for the rules of `selection.run_ahead`, `STEPS_AHEAD` of its rounds, each of which chooses and appends a
+  term, are replayed between two looks of the host, and as many are queued while it looks;
+- what is computed at a time: two branches of a round that do not depend on each other (`together`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import array_api_compat
@@ -45,13 +48,15 @@ class CudaGraphs(Launcher):
 
     fixed_shapes = True
 
-    def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
+    def launch(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0, times: int = 1
+    ) -> Any:
         """Replay the function; its result is valid until the next launch with the same arrays."""
-        flat = [x for group in arrays for x in (group if isinstance(group, tuple) else (group,))]
+        flat = list(leaves(arrays))
         shapes = tuple(value.shape for group in numbers for value in group)
         key = (function, *(x if isinstance(x, int) else id(x) for x in flat), *shapes)
         if key not in self.captured:
-            kinds = [(getattr(x, "shape", x), getattr(x, "dtype", None)) for x in flat]
+            kinds = [x if isinstance(x, int) else (getattr(x, "shape", None), getattr(x, "dtype", None)) for x in flat]
             signature = (function, *kinds, *shapes)
             options = [x for x in flat if isinstance(x, int)]
             moved = (function, options) in [(g.function, g.options) for g in self.captured.values()]  # and may again
@@ -59,7 +64,28 @@ class CudaGraphs(Launcher):
             self.captured[key] = CapturedFunction(function, arrays, numbers, read, warm_up)
             self.captured[key].options = options
             _WARMED_UP.add(signature)
-        return self.captured[key](numbers)
+        for _ in range(times):
+            result = self.captured[key](numbers)
+        return result
+
+    @staticmethod
+    def together(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+        """Two branches of the graph that is being captured.
+
+        What the functions read must have other references than theirs: memory that the branch of one frees, and
+        that it allocates again, must not be memory that the other still reads.
+        """
+        cuda: Any = import_module("torch.cuda")
+        if not cuda.is_current_stream_capturing():
+            return Launcher.together(first, second)
+        main = cuda.current_stream()
+        side = second_stream(main.device)
+        side.wait_stream(main)
+        with cuda.stream(side):
+            found = second()
+        result = first()
+        main.wait_stream(side)
+        return result, found
 
     def read(self, x: Array) -> Callable[[], NDArray[Any]]:
         """Copy an array to pinned memory behind the launches so far; later ones need not wait for the host."""
@@ -73,6 +99,21 @@ class CudaGraphs(Launcher):
             return host.numpy()
 
         return wait
+
+
+@cache
+def second_stream(device: Any) -> Any:
+    """The stream on which second branches of graphs are captured: memory that they free is reused by the next ones."""
+    return import_module("torch.cuda").Stream(device)
+
+
+def leaves(arrays: Any) -> Iterator[Any]:
+    """Whatever is in nested tuples."""
+    if not isinstance(arrays, tuple):
+        yield arrays
+        return
+    for group in arrays:
+        yield from leaves(group)
 
 
 @contextmanager

@@ -39,10 +39,10 @@ from termwise._arrays import (
     extremes,
     from_host,
     namespace,
-    pair_sums,
     put_at,
     row_squares,
     send,
+    squared_row_lengths,
     take_off_product,
     to_host,
     zeros,
@@ -82,18 +82,27 @@ class Launcher:
     def __init__(self) -> None:
         self.captured: dict[Any, Any] = {}  # by the addresses of arrays: to be cleared when one is reallocated
 
-    def launch(self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0) -> Any:
+    def launch(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], *numbers: Any, read: int = 0, times: int = 1
+    ) -> Any:
         """`function(*arrays, *numbers)`, with the numbers on the device of the last array.
 
         Both are, or hold, NamedTuples; those of numbers hold host arrays. If `read`, the last array of the result, of
-        that size, is copied to the host. A result must be read before the next launch with the same arrays.
+        that size, is copied to the host. A result must be read before the next launch with the same arrays; of several
+        `times` the last one is returned.
         """
         like = arrays[-1][-1] if isinstance(arrays[-1], tuple) else arrays[-1]
         if not isinstance(like, np.ndarray):
             sent = iter(send(like, *(value for group in numbers for value in group)))
             numbers = tuple(type(group)(*(next(sent) for _ in group)) for group in numbers)
-        result = function(*arrays, *numbers)
+        for _ in range(times):
+            result = function(*arrays, *numbers)
         return (*result[:-1], to_host(result[-1])) if read else result
+
+    @staticmethod
+    def together(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+        """Results of two functions of which neither needs the other: a device may compute both at a time."""
+        return first(), second()
 
     def read(self, x: Array) -> Callable[[], NDArray[Any]]:
         """Start to copy an array to the host, as it is now; the function that is returned waits for the copy."""
@@ -197,16 +206,38 @@ def append_candidate(rows: RowArrays, column: NewColumn) -> tuple[Array, Reduced
     """Subtract `Z amounts` from a candidate's column and append the rest."""
     x = rows.G.columns(column.candidate)[:, 0]
     x = (x if rows.root is None else x * rows.root) - rows.Zt[: column.amounts.shape[0], :].T @ column.amounts
-    return append_column(rows, x, column)
+    return append_column(rows, x, column), row_sums(rows)
 
 
-def append_column(rows: RowArrays | RowBlock, x: Array, column: NewColumn) -> tuple[Array, Reduced]:
-    """Store `z = x / length` in Z, subtract `x beta` from the residual and `x^2 / den` from the leverage gap."""
+def append_column(rows: RowArrays | RowBlock, x: Array, column: NewColumn) -> Array:
+    """Store and return `z = x / length`, subtract `x beta` from the residual and `x^2 / den` from the leverage gap."""
     z, part = x / column.scales[0], x / column.scales[1]
     put_at(rows.Zt, column.place, z[None, :])
     take_off_product(rows.r, x[:, None], column.beta)
     take_off_product(rows.gap, x, part if rows.root is None else rows.share * part)
-    return z, row_sums(rows)
+    return z
+
+
+class LeftOut(NamedTuple):
+    """The leave-one-out residuals of the model."""
+
+    gap: Array  # (rows,) leverage gaps, no smaller than rounding
+    residuals: Array  # (q, rows) `e = r / gap`, as `linalg.least_squares.leave_one_out` has them
+    squares: Array  # (1, rows) `e^2`, the outputs added up
+
+
+def left_out(rows: RowArrays | RowBlock) -> LeftOut:
+    """Leave every row out."""
+    gap = at_least(rows.gap, LEVERAGE_GAP_MIN)
+    e = rows.r.T / gap
+    squares = e * e
+    return LeftOut(gap, e, squares if e.shape[0] == 1 else namespace(e).sum(squares, axis=0)[None, :])
+
+
+def summed_rows(rows: RowArrays | RowBlock, left: LeftOut) -> tuple[Array, ...]:
+    """Arrays as long as the rows, the sums of whose squares `row_sums` has."""
+    spread = left.squares if rows.root is None else left.squares / rows.root
+    return rows.r.T, left.residuals, left.residuals / left.gap, spread
 
 
 def row_sums(rows: RowArrays | RowBlock) -> Reduced:
@@ -214,16 +245,15 @@ def row_sums(rows: RowArrays | RowBlock) -> Reduced:
 
     (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error, Orr (5.1)) and `sum w^2 r^2` of each output,
     `sum (w r^2)^2 / sample_weight` with the outputs added up before squaring, the largest leverage gap, the smallest.
-    The leave-one-out residuals themselves are `linalg.least_squares.leave_one_out`.
     """
-    xp, safe, r = namespace(rows.gap), at_least(rows.gap, LEVERAGE_GAP_MIN), rows.r.T
-    wr = r / (safe * safe)
-    squares = r * wr
-    by_row = squares if r.shape[0] == 1 else xp.sum(squares, axis=0)[None, :]
-    spread = by_row if rows.root is None else by_row / rows.sample_weight
-    sums = pair_sums((r, r), (r, wr), (wr, wr), (by_row, spread))
-    smallest, largest = extremes(rows.gap)
-    return Reduced(xp.concat([sums, largest, smallest]), ("maximum", "minimum"))
+    squares = squared_row_lengths(*summed_rows(rows, left_out(rows)))
+    return Reduced(with_extremes(squares, rows.gap), ("maximum", "minimum"))
+
+
+def with_extremes(sums: Array, gap: Array) -> Array:
+    """The sums of `row_sums` with the extremes of the leverage gap behind them."""
+    smallest, largest = extremes(gap)
+    return namespace(sums).concat([sums, largest, smallest])
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -238,10 +268,13 @@ class RowBlock:
     def __init__(
         self, G: Any, Y: Array, sample_weight: Floats, reserve: int = MIN_RESERVE, launcher: Launcher | None = None
     ) -> None:
-        self.G, self.sample_weight = as_design(G), from_host(sample_weight, Y)
-        self.weights = None if np.all(sample_weight == 1) else self.sample_weight
-        self.root = None if self.weights is None else self.weights**0.5
-        self.share = from_host(np.minimum(1, sample_weight) / sample_weight, Y)
+        self.G, self.weights, self.root = as_design(G), None, None
+        if np.all(sample_weight == 1):
+            self.sample_weight = self.share = zeros((Y.shape[0],), Y) + 1
+        else:
+            self.sample_weight = self.weights = from_host(sample_weight, Y)
+            self.root = self.sample_weight**0.5
+            self.share = from_host(np.minimum(1, sample_weight) / sample_weight, Y)
         self.n = float(sample_weight.sum())
         self.Y = self.scale(as_float64(Y))
         self.r, self.gap = copied(self.Y), namespace(Y).ones_like(self.share)
@@ -344,7 +377,8 @@ class RowBlock:
             z, sums = self.launcher.launch(append_candidate, (self.arrays,), column)
         else:
             place, scales, beta = send(self.Y, column.place, column.scales, column.beta)
-            z, sums = append_column(self, self.x, column._replace(place=place, scales=scales, beta=beta))
+            z = append_column(self, self.x, column._replace(place=place, scales=scales, beta=beta))
+            sums = row_sums(self)
         self.k, self.x = self.k + 1, self.x[:0]
         if fetched is None:
             return PartialSums((z[:0], sums))

@@ -36,7 +36,7 @@ from termwise.selection.rules import (
     Rule,
     SseRule,
 )
-from termwise.selection.run_ahead import RunAhead
+from termwise.selection.run_ahead import AheadRule, RunAhead, runs_ahead
 from termwise.selection.state import State
 
 Callback = Callable[[SelectionPath], bool | None]
@@ -232,8 +232,8 @@ class PathBuilder:
         read = callback is not None and not is_foreign(state.s)
         self.defers_correlations = not (needed or read or reestimated)
         plain = settings.refine is None and settings.constraints is None and not reestimated
-        if rows.steps_ahead and plain and isinstance(rule, LooRule) and p > 1:
-            state.run_ahead = RunAhead(state, self.limit, correlate=needed)
+        if rows.steps_ahead and plain and runs_ahead(rule) and p > 1:
+            state.run_ahead, self.rule = RunAhead(state, rule, self.limit, correlate=needed), AheadRule(self.rule)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""

@@ -92,14 +92,11 @@ class LooRule(Rule):
 
     def prepare(self, state: State) -> None:
         """Launch the bounds and the first verifications right after the pass, before the host reads anything."""
-        ahead = state.rows.device_block is not None and state.run_ahead is None and self.leverage_bound is None
-        if ahead and not self._many_survive(state):
+        if state.rows.device_block is not None and self.leverage_bound is None and not self._many_survive(state):
             self.ahead = LooBounds(state, None, self._batch_size(state) + 1)
 
     def choose(self, state: State) -> Choice | None:
         """Return exactly the candidate brute force would, verifying as few as the bounds allow."""
-        if state.run_ahead is not None and (taken := state.run_ahead.next(state)) is not None:
-            return Choice(taken.candidate, taken.score, taken.verified)
         size, extra = self._batch_size(state), self._leverage_bounds(state)
         bounds, self.ahead = self.ahead, None
         if bounds is None or bounds.state is not state:

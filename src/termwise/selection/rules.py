@@ -178,14 +178,18 @@ class ClosedForm(Rule):
         state : State
             Statistics of the model and of all candidates.
         """
-        scores = put(self.scores(state), ~state.eligible, -np.inf)
-        state.scores = scores
-        best = largest(scores)
-        first = first_true(scores >= best - TIE_TOLERANCE * abs(best))
-        stats, (best, score) = state.fetch_candidates(first, best, at(scores, first))
+        state.scores, first, best = rank(self, state)
+        stats, (best, score) = state.fetch_candidates(first, best, at(state.scores, first))
         if not best > -np.inf or not self.accepts(float(best)):
             return None
         return Choice(int(stats.numbers[0]), float(score[0]))
+
+
+def rank(rule: ClosedForm, state: Any) -> tuple[Array, Array, Array]:
+    """Scores of the eligible candidates, minus infinity for others, the first of the best ones, and the best score."""
+    scores = put(rule.scores(state), ~state.eligible, -np.inf)
+    best = largest(scores)
+    return scores, first_true(scores >= best - TIE_TOLERANCE * abs(best)), best
 
 
 class SseRule(ClosedForm):

@@ -379,7 +379,7 @@ class State:
         self.rows.passes += fetched is not None
         change = self._change(one, column, below / length, length)
         arrays = CandidateArrays(self.gram.values if fetched is None else self._t, self.eligible, self._table)
-        new = NewColumn(np.array([self.k]), np.array([length, den]), c / den, change.places[2:], column)
+        new = NewColumn(change.place, np.array([length, den]), c / den, change.candidate, column)
         block = self.rows.device_block
         if direct and block is not None and (fetched is None or not len(fetched)):
             block.reserve_column()
@@ -422,16 +422,16 @@ class State:
             self.rows.launcher.captured.clear()
 
     def _change(self, one: CandidateStats, column: Floats, b: Floats, length: float) -> StatisticsChange:
-        """Coefficients of `update`: changes linear in t, in `z'v = t + b'B T`, in t^2 and in `t z'v`.
+        """Coefficients of `update`: changes linear in t, in `z'v = t - (Z'z)'T`, in t^2 and in `t z'v`.
 
         Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
         """
-        k, q, place = self.k, self.q, 2 * self.q + FIXED_ROWS + self.k
+        k, q = self.k, self.q
         self.reserve_terms(k + 1)
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
         width = self.table.shape[0] - 2 * q - FIXED_ROWS
         mix, change = np.zeros((2, width)), np.zeros((2 * q + 2, 4))
-        mix[0, :k], mix[1, :k] = column, b @ self.B
+        mix[0, :k], mix[1, :k] = column / length, -b @ self.B
         change[:q, 0], change[2 * q, 2] = zy, 1
         if self.orthogonal:
             change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
@@ -439,7 +439,8 @@ class State:
             change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
             change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
         j = int(one.numbers)
-        return StatisticsChange(np.array([place, self.gram.slot[j], j]), np.array([length]), mix, change)
+        place, row, candidate = np.array([k]), np.array([self.gram.slot[j]]), np.array([j])
+        return StatisticsChange(place, row, candidate, np.array([length]), mix, change)
 
     def _extend_factors(
         self, column: Floats, below: Floats, c: Floats, vv: float, scales: Floats, alpha: float
@@ -586,9 +587,11 @@ class CandidateArrays(NamedTuple):
 class StatisticsChange(NamedTuple):
     """Coefficients of an update of the statistics, see `State._change`."""
 
-    places: Array  # (3,) row of the table for t, row of the candidate's column of `G'G`, candidate
+    place: Array  # (1,) of t in T
+    row: Array  # (1,) of the candidate's column of `G'G`
+    candidate: Array  # (1,)
     length: Array  # (1,)
-    mix: Array  # (2, k) coefficients of T: the candidate's part along Z, and for `z'v - t`
+    mix: Array  # (2, k) coefficients of T: the candidate's part along Z over the length, and `Z'z`
     change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
 
 
@@ -601,19 +604,24 @@ def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColum
     sums[...] = found.values
 
 
-def update(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
+def update(arrays: CandidateArrays, numbers: StatisticsChange) -> None:
+    """Update the statistics by a new term, which is no longer eligible."""
+    update_statistics(arrays, numbers)
+    put_at(arrays.eligible, numbers.candidate, False)
+
+
+def update_statistics(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
     """Append a row t to T, update the statistics and return t.
 
     Unless a pass has computed it, `length t + T'column` is the candidate's column of `G'G`.
     """
     source, eligible, table = arrays
-    width, q = numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
-    place, row, j = numbers.places[:1], numbers.places[1:2], numbers.places[2:]
-    linear = numbers.mix @ table[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + width, :]
-    t = source[0, :] if source.shape[0] == 1 else (at(source, row)[0, :] - linear[0, :]) / numbers.length
-    put_at(table, place, t[None, :])
-    linear = namespace(t).stack([t, t + linear[1, :]])
-    take_off_matmul(table[: 2 * q + 2, :], numbers.change, namespace(t).concat([linear, linear * t]))
-    put_at(eligible, j, False)
+    xp, width, q = namespace(table), numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
+    T = table[2 * q + FIXED_ROWS :, :]
+    linear = numbers.mix @ T[:width, :]
+    t = source[0, :] if source.shape[0] == 1 else at(source, numbers.row)[0, :] / numbers.length - linear[0, :]
+    put_at(T, numbers.place, t[None, :])
+    linear = xp.stack([t, t - linear[1, :]])
+    take_off_matmul(table[: 2 * q + 2, :], numbers.change, xp.concat([linear, linear * t]))
     eligible &= table[2 * q + 1, :] > table[2 * q + 4, :]
     return t
