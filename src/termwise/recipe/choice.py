@@ -180,5 +180,5 @@ def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
         models.append(FittedTerms(candidates, np.arange(k), weights, intercept, link=link))
         fold[~path.train] = place
     size = min(n_terms, len(trial.losses) - 1)
-    responses = LINKS[link](first.predictions(Y)[size])
+    responses = LINKS[link](first.prediction(size, Y))
     return FoldModels(tuple(models), fold, inflation * (Y - responses), trial.sample_weight)

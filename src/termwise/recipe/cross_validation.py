@@ -77,6 +77,15 @@ class CrossValidatedPath:
             found[: len(along), ~path.train], found[len(along) :, ~path.train] = along, along[-1]
         return found
 
+    def prediction(self, k: int, Y: Floats) -> Floats:
+        """Return the out-of-fold predictions of one size, (n, q)."""
+        found = np.zeros_like(Y, dtype=np.float64)
+        for path in self.paths:
+            size = min(k, len(path.models.terms))
+            weights, intercept = path.models.weights(size)
+            found[~path.train] = path.columns[:, :size] @ weights + intercept
+        return found
+
 
 class Fitting(NamedTuple):
     """How the models of a path are fitted."""

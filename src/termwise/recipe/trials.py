@@ -83,7 +83,7 @@ class Trial:
 
     def scores(self, k: int) -> list[Floats]:
         """Out-of-fold predictions with k terms, (n, q), in each repeat."""
-        return [one.predictions(self.Y)[k] for one in self.repeats]
+        return [one.prediction(k, self.Y) for one in self.repeats]
 
     def calibration(self, max_terms: int) -> list[tuple[float, Floats]]:
         """Slope and shift of the probabilities at every size."""
@@ -150,7 +150,7 @@ def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list
     sizes = [int(trial.errors.round(ERROR_DIGITS).argmin()) for trial in trials]
     root = np.sqrt(sample_weight)[:, None]
     residuals = np.stack(  # (repeats, n, q, trials)
-        [[(Y - one.predictions(Y)[k]) * root for one in t.repeats] for t, k in zip(trials, sizes, strict=True)], axis=-1
+        [[(Y - one.prediction(k, Y)) * root for one in t.repeats] for t, k in zip(trials, sizes, strict=True)], axis=-1
     )
     weights = stacking_weights(residuals.reshape(-1, len(trials)), settings.min_member_weight)
     chosen = [(trial, k, float(w)) for trial, k, w in zip(trials, sizes, weights, strict=True) if w > 0]
