@@ -9,7 +9,16 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from termwise import AnovaBasis, BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis, SmoothBasis, UnionBasis
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    ForwardClassifier,
+    ForwardRegressor,
+    RadialBasis,
+    SmoothBasis,
+    TermwiseRegressor,
+    UnionBasis,
+)
 from termwise.basis import LevelMeans, TableEncoder, id_columns
 from termwise.basis.base import design_matrix, fit_design_matrix
 
@@ -42,6 +51,30 @@ def test_effects_are_best_linear_predictors():
     np.testing.assert_allclose(basis.effects_[0][:, 0], blup(CODES, y, 30), rtol=1e-9)
     np.testing.assert_allclose(basis.effects_[1][:, 0], blup(X[:, 3], y, 5), atol=1e-12)
     assert np.corrcoef(basis.effects_[0][:, 0], EFFECTS)[0, 1] > 0.95
+
+
+def test_effects_of_a_logarithmic_link_are_logarithms_of_ratios():
+    counts = np.random.default_rng(0).poisson(np.exp(EFFECTS[CODES])).astype(float)
+    basis = LevelMeans(SmoothBasis(centers=5), columns=[1], link="log").fit(X, counts)
+    mean = counts.mean()
+    np.testing.assert_allclose(basis.effects_[0][:, 0], np.log((mean + blup(CODES, counts, 30)) / mean), rtol=1e-9)
+    zeros = LevelMeans(SmoothBasis(centers=5), columns=[1], link="log").fit(X, (CODES > 14).astype(float))
+    np.testing.assert_allclose(zeros.effects_[0][:15], np.log(1e-3))  # no noise: not shrunken, but bounded
+    with pytest.raises(ValueError, match=r"y must not be negative, .* link='log', got -"):
+        LevelMeans(SmoothBasis(centers=5), columns=[1], link="log").fit(X, y)
+    with pytest.raises(ValueError, match=r"link must be .*'log' suits"):
+        LevelMeans(SmoothBasis(centers=5), columns=[1], link="probit").fit(X, y)
+
+
+def test_many_levels_of_counts_are_modelled_on_the_scale_of_the_link():
+    rng = np.random.default_rng(1)
+    city, x, effects = rng.integers(60, size=1500), rng.uniform(size=1500), rng.normal(size=60)
+    rate = np.exp(effects[city] + x)
+    frame = pd.DataFrame({"city": [f"c{k}" for k in city], "x": x})
+    model = TermwiseRegressor(loss="poisson").fit(frame[:1000], rng.poisson(rate)[:1000])
+    predicted = model.predict(frame[1000:])
+    assert np.corrcoef(np.log(predicted), np.log(rate[1000:]))[0, 1] > 0.95
+    assert "mean(city)" in model.get_feature_names_out()
 
 
 def test_training_samples_have_effects_from_other_folds():

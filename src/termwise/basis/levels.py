@@ -13,10 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, is_foreign, to_host
-from termwise._checks import check_indices, check_number
+from termwise._checks import check_choice, check_indices, check_number
 from termwise.basis.base import Basis, design_matrix
 
 Floats = NDArray[np.float64]
+
+SMALLEST_RATIO = 1e-3  # of the mean of a level to that of all: without noise, levels of zeros alone are not shrunken
 
 
 class LevelMeans(Basis):
@@ -38,6 +40,9 @@ class LevelMeans(Basis):
         Number of folds of the cross-fitting.
     random_state : int, RandomState instance or None, default=0
         Assigns the training samples to folds.
+    link : {"identity", "log"}, default="identity"
+        Scale of the effects: differences of means, or logarithms of their ratios, as suits losses with a logarithmic
+        link. "log" requires targets that are not negative, with a positive mean.
 
     Attributes
     ----------
@@ -65,6 +70,8 @@ class LevelMeans(Basis):
     none has two samples, all effects are zero. Cross-fitted effects have the variances of all samples, so that their
     scale is that of the others.
 
+    With `link="log"` an effect e becomes `log((m + e) / m)`.
+
     For q targets an effect has q columns; those from the second on follow all other inputs.
 
     Examples
@@ -84,12 +91,18 @@ class LevelMeans(Basis):
     _per_term = ()
 
     def __init__(
-        self, basis: Any, columns: ArrayLike, cv: int = 5, random_state: int | np.random.RandomState | None = 0
+        self,
+        basis: Any,
+        columns: ArrayLike,
+        cv: int = 5,
+        random_state: int | np.random.RandomState | None = 0,
+        link: str = "identity",
     ) -> None:
         self.basis = basis
         self.columns = columns
         self.cv = cv
         self.random_state = random_state
+        self.link = link
 
     @property
     def allows_missing(self) -> bool:  # type: ignore[override]
@@ -156,10 +169,16 @@ class LevelMeans(Basis):
         if y is None:
             raise ValueError("LevelMeans requires targets, got none: call fit(X, y).")
         check_number("cv", self.cv, low=2, integer=True, remedy="5 folds suit most data")
+        check_choice("link", self.link, ["identity", "log"], remedy="'log' suits the losses 'poisson' and 'gamma'")
         self.columns_ = check_indices("columns", self.columns, X.shape[1], what="input")
         Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, Y)
         Y, codes = as_columns(Y), X[:, self.columns_]
+        if self.link == "log" and not (np.all(Y >= 0) and np.all(Y.mean(axis=0) > 0)):
+            raise ValueError(
+                f"y must not be negative, with a positive mean, for link='log', got {Y.min():g} to {Y.max():g}: use "
+                "link='identity'."
+            )
         if not np.all((codes == np.floor(codes)) & (codes >= -1)):
             raise ValueError(
                 "columns must hold numbers of levels, whole and at least -1, got other numbers: number the levels with "
@@ -168,13 +187,14 @@ class LevelMeans(Basis):
         sizes = [int(column.max(initial=-1)) + 1 for column in codes.T]
         components = [variance_components(column, Y) for column in codes.T]
         levels = list(zip(codes.T, sizes, components, strict=True))
-        self.effects_ = [level_effects(column, Y, size, own) for column, size, own in levels]
+        self.effects_ = [level_effects(column, Y, size, own, self.link) for column, size, own in levels]
         fold = check_random_state(self.random_state).permutation(len(X)) % self.cv
         values = np.zeros((len(X), len(sizes), Y.shape[1]))
         for i, (column, size, variances) in enumerate(levels):
             for k in range(self.cv):
                 own, others = fold == k, fold != k
-                values[own, i] = look_up(level_effects(column[others], Y[others], size, variances), column[own])
+                effects = level_effects(column[others], Y[others], size, variances, self.link)
+                values[own, i] = look_up(effects, column[own])
         table = self._replace(X, values)
         self.basis_ = self._unfitted(self.basis, table.shape[1]).fit(table, y)
         return table
@@ -313,8 +333,13 @@ def variance_components(codes: NDArray[Any], Y: Floats) -> tuple[Floats, Floats]
     return noise, np.maximum(0.0, between - (len(levels) - 1) * noise) / (n - counts @ counts / n)
 
 
-def level_effects(codes: NDArray[Any], Y: Floats, n_levels: int, components: tuple[Floats, Floats]) -> Floats:
-    """Return the best linear predictor of the effect of every level on each target, (n_levels, q)."""
+def level_effects(
+    codes: NDArray[Any], Y: Floats, n_levels: int, components: tuple[Floats, Floats], link: str
+) -> Floats:
+    """Return the best linear predictor of the effect of every level on each target, (n_levels, q).
+
+    With a logarithmic link an effect is that on the logarithm of the mean; where all targets are zero there is none.
+    """
     known, (noise, variance) = codes >= 0, components
     numbers, effects = codes[known].astype(np.intp), np.zeros((n_levels, Y.shape[1]))
     counts = np.bincount(numbers, minlength=n_levels)
@@ -322,4 +347,8 @@ def level_effects(codes: NDArray[Any], Y: Floats, n_levels: int, components: tup
     for k in np.flatnonzero(variance):
         sums = np.bincount(numbers, weights=R[:, k], minlength=n_levels)
         effects[:, k] = variance[k] * sums / np.where(counts > 0, counts * variance[k] + noise[k], 1.0)
-    return effects
+    if link == "identity":
+        return effects
+    means = Y[known].mean(axis=0) if len(numbers) else np.zeros(Y.shape[1])
+    ratios = effects / np.where(means > 0, means, 1.0)
+    return np.log1p(np.maximum(ratios, SMALLEST_RATIO - 1))

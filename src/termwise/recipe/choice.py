@@ -89,7 +89,8 @@ def choose_model(
     bases = build_dictionaries(inputs, options.dictionary, settings)
     bases = {name: basis for name, basis in bases.items() if options.allows(name)}
     if len(levels):
-        bases = {name: LevelMeans(basis, levels) for name, basis in bases.items()}
+        link = "identity" if options.loss is None or options.labels else options.loss.link
+        bases = {name: LevelMeans(basis, levels, link=link) for name, basis in bases.items()}
     if not bases:
         raise ValueError(
             f"dictionary must have functions of one or two inputs with monotone, hierarchy or size='readable', got "
