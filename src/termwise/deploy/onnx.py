@@ -17,6 +17,7 @@ from sklearn.base import is_classifier
 
 import termwise
 from termwise._checks import check_choice, import_optional
+from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
@@ -348,7 +349,7 @@ def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
 def add_link(link: str, graph: Graph, outputs: str, q: int) -> str:
     """Add the predictions of a regression, (n, q); quantiles are sorted by exchanges of neighbours."""
     if link == "log":
-        return graph.node("Exp", outputs)
+        return graph.node("Exp", graph.node("Min", outputs, graph.constant(LOG_RESPONSE_MAX[graph.dtype])))
     if link == "identity":
         return outputs
     columns = [graph.columns(outputs, np.array([j])) for j in range(q)]
