@@ -433,6 +433,16 @@ def test_responses_of_a_log_link_stay_finite(dtype, largest, rng, tmp_path):
         np.testing.assert_allclose(frozen.predict_one(X[0]), 1e62)
 
 
+def test_leave_one_out_of_a_log_link_stays_finite():
+    """One Newton step from two samples of very different size ends where the exponential function overflows."""
+    X, y = np.ones((2, 1)), np.array([466.0, 1e-3])
+    for loss in ("gamma", "poisson"):
+        model = ForwardRegressor(loss=loss).fit(X, y)
+        assert np.isfinite(model.noise_variance_)
+        assert np.all(np.isfinite(model.loo_residuals_))
+        assert np.all(np.isfinite(model.path_.column("loo")))
+
+
 def test_every_loss_is_an_estimators(rng):
     X, y = rng.normal(size=(40, 3)), rng.integers(1, 4, size=40)
     names = {"multinomial"}

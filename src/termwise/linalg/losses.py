@@ -117,6 +117,11 @@ class Loss(ABC):
         """The loss for noise of the size of these residuals; most losses do not depend on it."""
         return self
 
+    def within_range(self, eta: Floats) -> Floats:
+        """Linear predictors, those of a log link bounded so that means and their reciprocals have squares."""
+        largest = LOG_RESPONSE_MAX[FLOAT64] if self.link == "log" else np.inf
+        return np.clip(eta, -largest, largest)
+
     def check(self, Y: Floats) -> None:  # noqa: B027 - most accept all finite targets
         """Raise unless the loss is defined for the targets."""
 

@@ -155,7 +155,8 @@ def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
         eta_i + l gradient_i / (1 - l curvature_i),
 
     exactly Orr (5.1) for the squared loss. Leave-one-out leaves out one repeat, as everywhere. Samples with leverage 1
-    are predicted by `null`, the model without terms.
+    are predicted by `null`, the model without terms. With leverage near 1 the step may leave the range of a loss, whose
+    ends then take its place.
     """
     if loss.coupled and fit.eta.shape[1] <= MAX_COUPLED:
         return multinomial_loo(loss, V, Q, samples, fit, null)
@@ -170,7 +171,7 @@ def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
         change = single * leverage * gradient[:, j] / np.where(saturated, 1.0, gap)
         left_out[:, j] = np.where(saturated, null[:, j], fit.eta[:, j] + change)
         dof += float(samples.sample_weight @ (curvature[:, j] * leverage))
-    return left_out, dof / len(every)
+    return loss.within_range(left_out), dof / len(every)
 
 
 def covariances(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit) -> Floats:
