@@ -118,6 +118,8 @@ def check_column_order(problem: Problem, model: Any, expected: np.ndarray) -> It
         return
     if isinstance(problem.model, (LocalRidge, *RECIPES)):  # a local minimum; folds of samples sorted by their inputs
         return
+    if getattr(problem.model, "method", "") == "gram_schmidt" and isinstance(problem.model.basis, AnovaBasis):
+        return  # linear terms are standardised: the first of columns of the same length is the pivot
     order = np.random.default_rng(0).permutation(problem.numbers.shape[1])
     if differ(scores(fit(problem, problem.numbers[:, order]), problem.numbers[:, order]), expected, problem.tol):
         yield "the order of the columns changes predictions"
