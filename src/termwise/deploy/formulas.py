@@ -17,7 +17,7 @@ import numpy as np
 
 from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis.encoder import VALUE
-from termwise.basis.expressions import SUMS, Expression, evaluate, variable
+from termwise.basis.expressions import SUMS, Expression, entry_of, evaluate, variable
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 
@@ -307,7 +307,7 @@ class FormulaWriter(ABC):
             for node in parts
             if not node.is_leaf
             for i, argument in enumerate(node.arguments)
-            if self.operations[node.operation][0].count(f"{{{i}}}") > 1
+            if entry_of(self.operations, node)[0].count(f"{{{i}}}") > 1
         }
         for node in parts:
             if node in self._texts:
@@ -327,7 +327,7 @@ class FormulaWriter(ABC):
         if node.operation == "constant":
             value = node.arguments[0]
             return (f"-{self.number(-value)}", SUM, 0) if value < 0 else (self.number(value), ATOM, 0)
-        template, binding, needed = self.operations[node.operation]
+        template, binding, needed = entry_of(self.operations, node)
         arguments = [self._texts[one] for one in node.arguments]
         texts = [
             self.parentheses.format(text) if own < need else text

@@ -21,7 +21,7 @@ from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
-from termwise.basis.expressions import Expression, evaluate
+from termwise.basis.expressions import Expression, entry_of, evaluate
 from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
 from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.program import (
@@ -228,7 +228,7 @@ def add_expression(expression: Expression, step: ProgramStep, graph: Graph, z: s
         if node.operation in ("square", "sum_squares"):
             names[node] = graph.node("Mul", arguments[0], arguments[0])
         else:
-            names[node] = graph.node(OPERATIONS[node.operation], *arguments)
+            names[node] = graph.node(entry_of(OPERATIONS, node), *arguments)
         if node.operation == "sum_squares":
             names[node] = graph.node("ReduceSum", names[node], graph.constant(np.array([2])), keepdims=0)
     return names[expression]

@@ -58,12 +58,13 @@ from termwise.selection.knockoffs import (
     knockoff_columns,
     out_of_reach,
 )
-from termwise.selection.path import CondensedRows, SelectionPath
+from termwise.selection.path import CondensedRows, SelectionPath, check_criterion
 from termwise.selection.rules import Rule
 
 BASIS_ROWS = 10_000  # rows of Dask data that a basis is fitted to
 REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
 CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
+WHOLE_SELECTION = ("fdr", "cv")  # criteria that repeat or change the selection, beside those of a path
 PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
 
@@ -84,10 +85,11 @@ def fit_forward(
         settings = replace(settings, rule="loo" if loss == "squared" else "cost")
     if isinstance(settings.alpha, str) and settings.alpha == "auto":
         settings = replace(settings, alpha=SQUARED_ALPHA if loss == "squared" else GLM_ALPHA)
+    check_criterion(estimator.criterion, WHOLE_SELECTION)
     if estimator.criterion == "fdr":
         check_knockoffs(estimator, X, y, sample_weight)
     check_cross_validation(estimator, X, y, sample_weight)
-    if estimator.criterion in ("fdr", "cv"):
+    if estimator.criterion in WHOLE_SELECTION:
         settings = replace(settings, criterion=None, patience=None)
     settings.check()
     check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
