@@ -12,6 +12,7 @@ A model that has used up its degrees of freedom (dof >= n) gets an infinite esti
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -57,11 +58,14 @@ def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, A
 
     Of many classes, the scores of all sizes would not fit into memory together.
     """
-    squares: Any = 0.0
+    squares: Any = None
     largest: Any = None  # score so far, and its class
     found: Any = None
     for j, one in enumerate(scores):
-        squares = squares + (labels[:, j] - one) ** 2 / labels.shape[1]
+        errors = labels[:, j] - one  # in place, since there may be as many as fit into memory a few times
+        errors *= errors
+        errors /= labels.shape[1]
+        squares = errors if squares is None else operator.iadd(squares, errors)
         if labels.shape[1] == 1:
             return squares, misclassified(one[..., None], labels)
         found = one * 0 if largest is None else put(found, one > largest, j)  # of equal scores the first
