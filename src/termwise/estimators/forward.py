@@ -329,7 +329,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         losses other than "squared", the best of a grid by "loo". "cv" chooses it together with the number of terms and
         requires `criterion="cv"`.
     beta : float, default=1e-6
-        Weight of D-optimality in the rule "d_optimal".
+        Weight of D-optimality in the rule "d_optimal", in the unit of the squared targets.
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold" and of `criterion="cv"`; they must partition the rows.
     precompute : bool, int or "auto", default="auto"
@@ -640,7 +640,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion;
         "cv" requires `criterion="cv"`.
     beta : float, default=1e-6
-        Weight of D-optimality in the rule "d_optimal".
+        Weight of D-optimality in the rule "d_optimal", in the unit of the squared targets.
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold" and of `criterion="cv"`; they must partition the rows.
     precompute : bool, int or "auto", default="auto"
