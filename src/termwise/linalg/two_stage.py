@@ -55,14 +55,14 @@ def scores_by_output(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mea
     """
     xp, root, single = namespace(Z), (rows.sample_weight**0.5)[:, None], rows.single[:, None]
     Z = xp.concat([zeros((Z.shape[0], 1), Z), Z], axis=1)  # cumulative sums then begin with no terms
-    signal = stage.signal
+    signal, blocks = stage.signal, list(row_blocks(Z.shape[0], Z.shape[1], Z))  # arrays of all rows would be large
+    squares = (running_sums((Z[block, :] / root[block, :]) ** 2, axis=1) for block in blocks)
+    leverages = [single[block, :] * (rows.intercept / rows.n + one) for block, one in zip(blocks, squares, strict=True)]
     for j, mean in enumerate(Y_mean.tolist()):
         change, fit = stage.change(j), Z.T @ Y[:, j]
         along, own, parts = (change.U * root).T @ Z, change.own, []
-        for block in row_blocks(Z.shape[0], Z.shape[1], Z):  # with many terms, arrays of all rows would fill the memory
-            unscaled = Z[block, :] / root[block, :]
-            p = single[block, :] * (rows.intercept / rows.n + running_sums(unscaled**2, axis=1))
-            exact = 1 - p <= LEVERAGE_GAP_MIN
+        for block, p in zip(blocks, leverages, strict=True):
+            unscaled, exact = Z[block, :] / root[block, :], 1 - p <= LEVERAGE_GAP_MIN
             moved = change.shift[block, None] + running_sums(unscaled * (change.A[block, :] @ along), axis=1)
             f = mean + running_sums(unscaled * fit, axis=1)
             without = (f - moved - p * (signal[block, j] - own[block])[:, None]) / put(1 - p, exact, 1.0)
