@@ -12,7 +12,6 @@ A model that has used up its degrees of freedom (dof >= n) gets an infinite esti
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -65,7 +64,10 @@ def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, A
         errors = labels[:, j] - one  # in place, since there may be as many as fit into memory a few times
         errors *= errors
         errors /= labels.shape[1]
-        squares = errors if squares is None else operator.iadd(squares, errors)
+        if squares is None:
+            squares = errors
+        else:
+            squares += errors
         if labels.shape[1] == 1:
             return squares, misclassified(one[..., None], labels)
         found = one * 0 if largest is None else put(found, one > largest, j)  # of equal scores the first
