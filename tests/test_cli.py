@@ -751,6 +751,11 @@ def test_export(model, tmp_path):
         assert (tmp_path / name).stat().st_size > 100
     record = json.loads(invoke("export", model, "-o", tmp_path / "n.py", "--json").stdout)
     assert record["bytes"] == (tmp_path / "n.py").stat().st_size
+    assert record["header"] is None
+    for options in ([], ["--to", "c"]):
+        result = invoke("export", model, *options, "-o", tmp_path / "n.c")
+        assert f"the header {tmp_path / 'n.h'} declares its functions" in words(result)
+    assert "header" not in words(invoke("export", model, "--to", "c", "-o", tmp_path / "n.txt"))
     for options in (
         ["-o", "m.tex"],
         ["-o", "m.sympy.py"],

@@ -329,7 +329,7 @@ CASES = [
     ("penalty", lambda: forward_path(X, y, penalty="l1"), ValueError,
      r"penalty must be one of 'weights', 'orthogonal', got 'l1'"),
     ("criterion", lambda: ForwardRegressor(criterion="aic").fit(X, y), ValueError,
-     r"criterion must be one of 'gcv', .*'tcr_sequential', got 'aic': None keeps every term\."),
+     r"criterion must be one of 'gcv', .*'tcr_sequential', 'fdr', 'cv', got 'aic': None keeps every term\."),
     ("penalty in words", lambda: forward_path(X, y, alpha="gcv"), ValueError,
      r"alpha must be one of 'reestimate', got 'gcv': give a number >= 0 or 'reestimate'\."),
     ("penalty below zero", lambda: forward_path(X, y, alpha=-1), ValueError, r"alpha must be a finite number >= 0"),

@@ -16,10 +16,12 @@ from test_export import FLAGS, needs_gcc, run_onnx
 from termwise import BasisRidge, RadialBasis
 from termwise.basis import KERNELS, Basis, expressions, r2
 from termwise.basis.expressions import Expression, dot, evaluate, power_product, sum_squares, variable, where, z
-from termwise.deploy import c, onnx, python
+from termwise.deploy import c, latex, onnx, pyomo, python, sql, symbolic
 from termwise.deploy.document import Integers, Reals
 from termwise.deploy.freeze import Radial
+from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
+from termwise.deploy.predictor import Predictor
 from termwise.deploy.program import STEPS, Concatenate, Lags, Linear, Program, ProgramStep
 
 a, b, t = variable("a"), variable("b"), variable("t")
@@ -235,3 +237,23 @@ def test_the_old_path_of_to_onnx():
     with pytest.warns(DeprecationWarning, match=r"termwise\.export\.onnx is termwise\.deploy\.onnx now"):
         from termwise.export.onnx import to_onnx
     assert to_onnx is onnx.to_onnx
+
+
+@pytest.mark.parametrize("formula", [np.tanh(z - a), np.power(z, 3.0) * a], ids=["tanh", "power"])
+def test_functions_that_no_export_has_are_named(formula):
+    step = Elementwise(formula, np.array([0, 2]), np.ones(2), np.zeros(2, int))
+    schema = InputSchema.from_columns("uvw", {}, {})
+    program = Program(schema, (step,), Linear(("f", "g"), np.eye(2), np.zeros(2), False), None)
+    assert Predictor(program).predict(Z).shape == (7, 2)
+    name = formula.operation if formula.operation == "tanh" else "power"
+    message = f"formulas of a basis must be made of add, .* for exports, gradients and bounds, got {name}: write it by"
+    readers = [c.source, python.source, lambda one: gradient(one, Z), lambda one: c.source(one, gradient=True)]
+    if name == "tanh":  # powers have a form in SQL and in symbolic formulas
+        readers += [sql.source, symbolic.source, latex.source, pyomo.source]
+        readers += [lambda one: Predictor(one).bounds({"u": (0, 1), "v": (0, 1), "w": (0, 1)})]
+    for read in readers:
+        with pytest.raises(ValueError, match=message):
+            read(program)
+    pytest.importorskip("onnx")
+    with pytest.raises(ValueError, match=message):
+        onnx.source(program)

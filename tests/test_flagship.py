@@ -1381,6 +1381,18 @@ def test_classes_that_do_not_depend_on_the_inputs(rng):
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(labels.mean(), abs=0.1)
 
 
+def test_first_paths_of_many_classes_are_short(rng):
+    """A term has a weight for each class: as many rows of each class as of all for a term of few classes."""
+    X = rng.normal(size=(240, 12))
+    y = np.argmax(np.column_stack([X[:, 0], -X[:, 0], X[:, 1], -X[:, 1]]) + rng.normal(size=(240, 4)), axis=1)
+    lengths = []
+    for many in (4, 3):
+        estimator = with_settings(TermwiseClassifier, many_classes=many, min_first_terms=2)
+        model = estimator(dictionary="linear", target="data").fit(X, y)
+        lengths.append(len(model.trials_["linear"]) - 1)
+    assert lengths[1] <= 7 < lengths[0]
+
+
 def test_classes_that_depend_on_an_indicator_or_two(rng):
     X = rng.integers(0, 2, size=(400, 2))
     for n_inputs, likely in ((1, X[:, 0] == 1), (2, X[:, 0] != X[:, 1])):

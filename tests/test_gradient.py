@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from frozen_models import FRAME, X, Y, case_of, y
-from test_export import CompiledModel, coded, compiled, needs_gcc
+from test_export import CompiledModel, coded, compiled, module_of, needs_gcc, run_onnx
 from test_expressions import ELEMENTWISE, SUMS, Z, step_of
-from test_formulas import CONDITIONAL, SERIES, SINGLE_ROWS
+from test_formulas import CONDITIONAL, DATABASES, SERIES, SINGLE_ROWS
 
 from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis
 from termwise.basis.derivatives import derivative
 from termwise.basis.expressions import evaluate, z
-from termwise.deploy import c
+from termwise.deploy import c, onnx
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
@@ -158,6 +159,31 @@ def test_operations_and_links_in_c(tmp_path):
         model = CompiledModel(library, f"m{i}", None, "float64")
         found = [model.call("gradient", row, 12)[1] for row in points]
         np.testing.assert_allclose(np.reshape(found, (-1, 4, 3)), gradient(program, points), rtol=1e-12, atol=1e-14)
+
+
+@needs_gcc
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_log_link_is_bounded_in_every_language(dtype, tmp_path):
+    """Far from the data responses end at the largest magnitude of targets, and their gradients are zero."""
+    table = pd.DataFrame({"a": np.linspace(-2, 2, 40)})
+    predictor = ForwardRegressor(loss="gamma").fit(table, np.exp(table["a"])).predictor_
+    far = pd.DataFrame({"a": [1.0, 400.0, 1e9]})
+    expected, slopes = predictor.predict(far.astype(dtype)), predictor.gradient(far).ravel()
+    assert np.all(np.isfinite(expected))
+    assert expected[1] == expected[2] > 1e29
+    assert slopes[1:].tolist() == [0.0, 0.0]
+    library = compiled([c.source(predictor._program, dtype, "m", gradient=True)], tmp_path, "far", FLAGS)
+    model = CompiledModel(library, "m", predictor, dtype)
+    for function, values in (("predict", expected), ("gradient", slopes)):
+        found = [model.call(function, [u], 1)[1][0] for u in far["a"]]
+        np.testing.assert_allclose(found, values, rtol=1e-5)
+    if dtype == "float64":
+        module = module_of(predictor)
+        np.testing.assert_allclose([module.predict([u]) for u in far["a"]], expected)
+        for run in DATABASES:
+            np.testing.assert_allclose(run(predictor.to_sql(keep=[]), "data", far)["prediction"], expected)
+    found = run_onnx(onnx.source(predictor._program, dtype), far.to_numpy(), dtype)["prediction"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_options_of_gradients_in_c(tmp_path):

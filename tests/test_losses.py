@@ -414,6 +414,35 @@ def test_intervals_of_counts(rng, tmp_path):
     np.testing.assert_allclose(frozen.predict_interval(X[200:], normalised=True), (lower, upper), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("dtype", "largest"), [(np.float64, 1e62), (np.float32, 1e30)])
+def test_responses_of_a_log_link_stay_finite(dtype, largest, rng, tmp_path):
+    """Far from the data the exponential function would overflow, also in a row that has no weight in the fit."""
+    X = rng.normal(size=(60, 2)).astype(dtype)
+    y = np.exp(X[:, 0] + 0.1 * rng.normal(size=60))
+    X[0], weights = [1e6, -1e6], np.arange(60) > 0
+    for loss in ("gamma", "poisson"):
+        model = ForwardRegressor(loss=loss).fit(X, y, sample_weight=weights)
+        predictions, errors = model.predict(X, return_std=True)
+        assert predictions.dtype == dtype
+        np.testing.assert_allclose(predictions[0], largest, rtol=1e-5)
+        assert np.all(np.isfinite(errors))
+        assert np.all(np.isfinite(model.loo_residuals_))
+        model.predictor_.save(tmp_path / "model.json")
+        frozen = load_predictor(tmp_path / "model.json")
+        np.testing.assert_allclose(frozen.predict(X), predictions, rtol=1e-5)
+        np.testing.assert_allclose(frozen.predict_one(X[0]), 1e62)
+
+
+def test_leave_one_out_of_a_log_link_stays_finite():
+    """One Newton step from two samples of very different size ends where the exponential function overflows."""
+    X, y = np.ones((2, 1)), np.array([466.0, 1e-3])
+    for loss in ("gamma", "poisson"):
+        model = ForwardRegressor(loss=loss).fit(X, y)
+        assert np.isfinite(model.noise_variance_)
+        assert np.all(np.isfinite(model.loo_residuals_))
+        assert np.all(np.isfinite(model.path_.column("loo")))
+
+
 def test_every_loss_is_an_estimators(rng):
     X, y = rng.normal(size=(40, 3)), rng.integers(1, 4, size=40)
     names = {"multinomial"}

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
-from termwise import BasisRidge, LocalRidge, OnlineRidge, RadialBasis, datasets, reestimate_alpha
+from termwise import BasisRidge, LocalRidge, NumericalWarning, OnlineRidge, RadialBasis, datasets, reestimate_alpha
 from termwise.linalg import spectrum as spectrum_module
 from termwise.linalg.least_squares import pose
 from termwise.linalg.reestimate import FACTORS
@@ -451,3 +451,13 @@ def test_summary_of_a_wide_model_does_not_form_the_covariance(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3000 * 3000
+
+
+def test_a_sample_that_determines_the_intercept_alone_is_left_out_by_the_mean():
+    """The weights of a kernel fall so fast that one sample has all of it, but for rounding."""
+    X, y = np.array([[0.3], [1.2], [-0.4]]), np.array([1.0, 3.0, 2.0])
+    with pytest.warns(NumericalWarning, match="Beside their mean, 'x0' must vary by more than the rounding"):
+        model = BasisRidge(alpha=0.0).fit(X, y, sample_weight=[1e-2, 1e-28, 1e-30])
+    np.testing.assert_allclose(model.predict(X), 1.0)
+    np.testing.assert_allclose(model.loo_residuals_, y - 1.0, atol=1e-12)
+    assert np.isfinite(model.noise_variance_)

@@ -371,6 +371,17 @@ def test_one_output_that_is_significant_keeps_a_component_for_all():
     np.testing.assert_allclose(both.stable_noise_variance_, [m.stable_noise_variance_ for m in alone], rtol=1e-9)
 
 
+@pytest.mark.parametrize("keep", KEEPS)
+def test_components_that_float32_does_not_resolve_are_not_used(keep):
+    """Their coefficients would multiply the rounding of the columns by a million."""
+    G, y = smooth(60, width=2.0)
+    parameters = {"keep": keep, "stable": "all", "threshold": 0.0, "tol": 1e-14}
+    exact = OrthogonalThresholdRegressor(**parameters).fit(G, y)
+    short = OrthogonalThresholdRegressor(**parameters).fit(G.astype(np.float32), y)
+    assert exact.gammas_.min() < 1e-10 * exact.gammas_.max() < short.gammas_.min()
+    np.testing.assert_allclose(short.predict(G), short.predict(G.astype(np.float32)), atol=0.02)
+
+
 def test_only_the_columns_taken_are_evaluated(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.uniform(-3, 3, size=(100, 1))

@@ -33,7 +33,9 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # Range of the largest magnitude of a column and of the targets, by the precision of the data. Standard errors of mean
 # squared errors are sums of fourth powers, of residuals divided by leverage gaps down to 1e-10 and times weights: up to
 # 1e288 * 1e15, within float64. Residuals are multiplied by columns of float32, and predictions returned, in float32.
-MAGNITUDE_RANGE = {FLOAT64: (1e-62, 1e62), FLOAT32: (1e-30, 1e30)}
+MAGNITUDE_RANGE: dict[np.dtype, tuple[float, float]] = {FLOAT64: (1e-62, 1e62), FLOAT32: (1e-30, 1e30)}
+# Largest linear predictor of a log link, beyond which predictions would leave that range and, a little later, overflow.
+LOG_RESPONSE_MAX = {dtype: float(np.log(largest)) for dtype, (_, largest) in MAGNITUDE_RANGE.items()}
 SAMPLE_WEIGHT_MAX = 1e15  # times the fourth power above; beyond 2^53, repetitions are no whole numbers any more
 SAMPLE_WEIGHT_SHARE = 1e-30  # of the largest weight: smaller ones change no digit and are zero, as squares may vanish
 RELATIVE_WEIGHT_MIN = 1e-6  # sum of weights that need not be repetitions: with an intercept the mean is divided by it

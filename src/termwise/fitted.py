@@ -327,11 +327,11 @@ class FittedTerms:
 
     def responses(self, G: Array) -> Array:
         """Predicted targets for rows of the chosen columns; of a classifier, the outputs, which are scores."""
-        return self.respond(self.outputs(G))
+        return self.respond(self.outputs(G), G.dtype)
 
-    def respond(self, outputs: Array) -> Array:
-        """Apply the link to outputs; those of a classifier stay scores."""
-        return outputs if self.link == "identity" or self.candidates.labels is not None else LINKS[self.link](outputs)
+    def respond(self, outputs: Array, dtype: Any) -> Array:
+        """Apply the link to outputs, in the range of a dtype; those of a classifier stay scores."""
+        return outputs if self.candidates.labels is not None else LINKS[self.link](outputs, dtype)
 
     def squeeze(self, values: Array, axis: int) -> Any:
         """Drop the axis of outputs if y was a vector."""

@@ -81,8 +81,10 @@ def check_file(problem: Problem, model: Any, expected: np.ndarray) -> Iterator[s
         model.predictor_.save(FOLDER / "model.json")
     except TypeError:  # a documented error: labels or bases that a file cannot hold
         return
-    found = np.asarray(load_predictor(FOLDER / "model.json").predict(problem.numbers.astype(float)))
-    known = np.asarray(model.predict(problem.X))
+    numbers = problem.numbers.astype(float)
+    found = np.asarray(load_predictor(FOLDER / "model.json").predict(numbers))
+    # Terms of float32 are rounded to it, which large weights of nearly dependent ones multiply.
+    known = np.asarray(model.predict(numbers if problem.container == "float32" else problem.X))
     if (found.tolist() != known.tolist()) if is_classifier(model) else differ(found, known, problem.tol):
         yield "a saved model predicts differently"
 
@@ -106,6 +108,8 @@ def check_row_order(problem: Problem, model: Any, expected: np.ndarray) -> Itera
     basis = getattr(problem.model, "basis", None)
     if isinstance(basis, LogisticBasis) or (isinstance(problem.model, LocalRidge) and basis is not None):
         return  # random units, and local minima that depend on the order of the functions
+    if getattr(problem.model, "refine", None) == "swap" and isinstance(basis, RadialBasis | UnionBasis):
+        return  # exchanges among nearly equal functions, one on every sample, end after a number of rounds
     order = np.random.default_rng(0).permutation(len(problem.numbers))
     weights = None if problem.weights is None else problem.weights[order]
     found = fit(problem, problem.numbers[order], np.asarray(problem.y)[order], weights)
@@ -118,6 +122,8 @@ def check_column_order(problem: Problem, model: Any, expected: np.ndarray) -> It
         return
     if isinstance(problem.model, (LocalRidge, *RECIPES)):  # a local minimum; folds of samples sorted by their inputs
         return
+    if getattr(problem.model, "method", "") == "gram_schmidt" and isinstance(problem.model.basis, AnovaBasis):
+        return  # linear terms are standardised: the first of columns of the same length is the pivot
     order = np.random.default_rng(0).permutation(problem.numbers.shape[1])
     if differ(scores(fit(problem, problem.numbers[:, order]), problem.numbers[:, order]), expected, problem.tol):
         yield "the order of the columns changes predictions"
@@ -138,6 +144,8 @@ def check_target_scale(problem: Problem, model: Any, expected: np.ndarray) -> It
     if is_classifier(problem.model) or problem.target not in ("plain", "two outputs"):
         return
     if getattr(problem.model, "loss", "squared") != "squared" or isinstance(problem.model, EvidenceForwardRegressor):
+        return
+    if getattr(problem.model, "rule", "") == "d_optimal":  # beta has the unit of squared targets
         return
     factor = 2.0 ** np.random.default_rng(len(problem.numbers)).integers(-498, 499)
     yield from compare_scaled(problem, expected, {"y": np.asarray(problem.y) * factor}, factor)

@@ -67,9 +67,11 @@ class Problem:
     @property
     def is_plain(self) -> bool:
         """Whether the data are such that no two candidates are equally good but for rounding."""
-        n, d = self.table.shape
+        n, d = self.table.shape if self.weights is None else (np.count_nonzero(self.weights), self.table.shape[1])
         basis, alpha = getattr(self.model, "basis", None), getattr(self.model, "alpha", None)
         determined = basis is None or alpha not in (0, 0.0)  # else as many functions as samples interpolate
+        if is_classifier(self.model) and "step" in getattr(basis, "functions", ()):
+            return False  # several products of steps have the same numbers of samples of each class on either side
         return determined and not self.tags and self.target in PLAIN_TARGETS and n > 2 * d + 8
 
     def __str__(self) -> str:

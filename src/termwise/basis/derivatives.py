@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from termwise.basis.expressions import SUMS, Expression, apply, power_product, variable, where, z
+from termwise.basis.expressions import SUMS, Expression, apply, entry_of, power_product, variable, where, z
 
 ZERO, ONE = Expression("constant", (0.0,)), Expression("constant", (1.0,))
 
@@ -81,7 +81,7 @@ def _by_arguments(node: Expression, known: Mapping[Expression, Expression]) -> E
             first, second = second, first
         return where(first, du, where(second, dv, apply(node.operation, du, dv)))
     total = ZERO
-    for partial, du in zip(PARTIALS[node.operation], inner, strict=True):
+    for partial, du in zip(entry_of(PARTIALS, node), inner, strict=True):
         if du is not ZERO:
             total = _add(total, _multiply(partial(node, *node.arguments), du))
     return total

@@ -10,9 +10,9 @@ The variable `z` is the input of a function, or each input in turn inside a sum 
 `power_product`); the other variables are parameters. `evaluate` computes an expression by NumPy or another array
 library, `SourceWriter` writes it as statements of C or Python, and `termwise.deploy.onnx` as nodes of a graph.
 
-Other NumPy functions, powers among them (`np.square(u)`, not `u**2`), can be evaluated, but not exported: to add one,
-give it an entry in the tables of operations of the writers in `termwise.deploy` (C, Python, ONNX, SQL, SymPy, LaTeX)
-and in `termwise.basis.derivatives`.
+Other NumPy functions, powers among them (`np.square(u)`, not `u**2`), can be evaluated, but an export raises an error
+that names them: to add one, give it an entry in the tables of operations of the writers in `termwise.deploy` (C,
+Python, ONNX, SQL, SymPy, LaTeX) and in `termwise.basis.derivatives`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from scipy.special import expit
 
 from termwise._arrays import Array
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +178,16 @@ def evaluate(
 # -- source code -------------------------------------------------------------------------------------------------------
 
 
+def entry_of(operations: Mapping[str, Entry], node: Expression) -> Entry:
+    """Return the entry of an operation in a table; raise if it is a function of NumPy that the table has not."""
+    if node.operation not in operations:
+        raise ValueError(
+            f"formulas of a basis must be made of {', '.join(operations)} for exports, gradients and bounds, got "
+            f"{node.operation}: write it by these, or use the predictions of the model alone."
+        )
+    return operations[node.operation]
+
+
 class SourceWriter(ABC):
     """Writes an expression as statements, and sums over inputs as loops, of a language.
 
@@ -229,7 +241,7 @@ class SourceWriter(ABC):
             text = self._define("total", initial, self.changing)
             self.lines += self.loop(node.variables(), [*body, update.format(*arguments, total=text)])
         else:
-            template = self.operations[node.operation]
+            template = entry_of(self.operations, node)
             text = template.format(*self._arguments(node, template))
         self._texts[node] = self._define("u", text) if node in self._shared else text
         return self._texts[node]

@@ -22,6 +22,7 @@ from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.series import after_breaks, fill_breaks
 from termwise.cli.tables import Table, read_table
 from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
+from termwise.deploy.exports import header_of
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -339,10 +340,11 @@ def run_export(
     predictor = SavedModel(model).predictor
     predictor = predictor.narrow() if narrow else predictor
     predictor.export(out, to=language, **options)
-    size = out.stat().st_size
-    console.print(f"{out}: {size:,} bytes", style="bold")
+    size, header = out.stat().st_size, header_of(out) if language in (None, "c") else None
+    beside = "" if header is None else f"; the header {header} declares its functions"
+    console.print(f"{out}: {size:,} bytes{beside}", style="bold")
     return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size,
-            "inputs": predictor.input_names}  # fmt: skip
+            "header": None if header is None else str(header), "inputs": predictor.input_names}  # fmt: skip
 
 
 def run_demo(folder: Path | None, console: Console) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise._checks import check_bool, check_choice
+from termwise._numerics import FLOAT32, FLOAT64, LOG_RESPONSE_MAX
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
 from termwise.basis.expressions import Expression, SourceWriter
 from termwise.deploy.c_interface import Interface, check_name, comment
@@ -35,8 +36,8 @@ from termwise.deploy.simulation import c_comment, c_simulation
 TITLE = "A model written by termwise, in C99. It needs <math.h> and no memory of its own."
 LINE_LENGTH = 116
 MAX_STRING = 4095  # characters of a string literal that every C99 compiler accepts
-LINKS = {  # statements that change the @q outputs y
-    "log": ["for (int k = 0; k < @q; ++k) y[k] = $exp(y[k]);"],
+LINKS = {  # statements that change the @q outputs y; @largest is that of a log link
+    "log": ["for (int k = 0; k < @q; ++k) y[k] = $exp((y[k] > @largest) ? @largest : y[k]);"],
     "sorted": [  # by insertion
         "for (int k = 1; k < @q; ++k) {",
         "    const $real value = y[k];",
@@ -57,6 +58,11 @@ class CNames:
 
     real: str
     name: str
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy's name of the type."""
+        return FLOAT64 if self.real == "double" else FLOAT32
 
     def number(self, value: float) -> str:
         """Write a number so that it is read back exactly, rounded once if the type is float."""
@@ -370,7 +376,9 @@ def _predictions(program: Program, c: CNames, heads: Sequence[str]) -> str:
         return function(heads[0], outputs)
     if labels is None:
         start = [f"const int status = {c.name}_outputs(x, y);", "if (status != 0) return status;"]
-        return function(heads[0], [*start, *(line.replace("@q", str(q)) for line in LINKS[program.link]), "return 0;"])
+        largest = c.number(LOG_RESPONSE_MAX[c.dtype])
+        link = [line.replace("@q", str(q)).replace("@largest", largest) for line in LINKS[program.link]]
+        return function(heads[0], [*start, *link, "return 0;"])
     m, names = len(labels.classes), []
     for label in labels.classes:
         text = label if isinstance(label, str) else json.dumps(label)

@@ -12,7 +12,7 @@ from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import SourceWriter, z
 from termwise.deploy.c import CNames, ExpressionWriter, function, index_of
-from termwise.deploy.formulas import ETA, LINKS
+from termwise.deploy.formulas import BOUNDED_LINKS, ETA
 from termwise.deploy.gradient import check_single_rows
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program
 
@@ -141,7 +141,7 @@ def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
         lines += [f"int order[{q}] = {{0}};", *(line.replace("@q", str(q)) for line in ORDER)]
         row = "order[i]"
     elif program.link != "identity":
-        before, value = LinkWriter(c).write(derivative(LINKS[program.link], ETA))
+        before, value = LinkWriter(c).write(derivative(BOUNDED_LINKS[c.dtype][program.link], ETA))
         factor, body = " * slope", [*before, f"const $real slope = {value};"]
     body += [f"for (int k = 0; k < {k}; ++k) d{n}[k] = {c.name}_linear_weights[{index_of(row, k, 'k')}]{factor};"]
     body += [f"{c.name}_step_{i}_gradient(z{i - 1}, d{i}, d{i - 1});" for i in range(n, 0, -1)]

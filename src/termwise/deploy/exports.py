@@ -32,6 +32,11 @@ EXPORTS = {
 }
 
 
+def header_of(path: str | os.PathLike[str]) -> Path | None:
+    """Return where the header of a file of C is written: beside it, unless it is a device or has another suffix."""
+    return Path(path).with_suffix(".h") if Path(path).suffix == ".c" and not is_special(path) else None
+
+
 class Exports:
     """A model as plain data, as a file, and as source code."""
 
@@ -112,11 +117,11 @@ class Exports:
             self.save(path)
             return
         content = source(self._exported, **options)
-        header = Path(path).with_suffix(".h") if to == "c" and Path(path).suffix == ".c" else None
+        header = header_of(path) if to == "c" else None
         if header is not None:
             check_header(header)
         write_file(path, content)
-        if header is not None and not is_special(path):
+        if header is not None:
             write_file(header, module.header(self._exported, **options))
 
     @cached_property

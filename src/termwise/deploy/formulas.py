@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis.encoder import VALUE
-from termwise.basis.expressions import SUMS, Expression, evaluate, variable
+from termwise.basis.expressions import SUMS, Expression, entry_of, evaluate, variable
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 
@@ -24,6 +25,10 @@ ETA = variable("eta")
 # Predictions of each link, those of one output as an expression in the linear predictor eta, those of quantiles, which
 # must not cross, as a sequence in ascending order.
 LINKS: dict[str, Any] = {"identity": ETA, "log": np.exp(ETA), "sorted": ETA}
+# The same in floating point, by its precision, where responses must stay in their range (`linalg.losses.LINKS`).
+BOUNDED_LINKS: dict[np.dtype, dict[str, Any]] = {
+    dtype: LINKS | {"log": np.exp(np.minimum(ETA, largest))} for dtype, largest in LOG_RESPONSE_MAX.items()
+}
 CHUNK = 50  # summands in a row: SQLite allows expressions of depth 1000, and each summand is a level
 
 
@@ -129,10 +134,10 @@ class FormulaBuilder:
                 total = self.apply("add", total, one)
         return total
 
-    def responses(self, link: str, etas: Sequence[Expression]) -> list[Expression]:
-        """Return the predictions for linear predictors."""
-        found = [self.specialise(LINKS[link], lambda name, j, eta=eta: eta) for eta in etas]  # type: ignore[misc]
-        for last in range(len(found) - 1 if link == "sorted" else 0, 0, -1):
+    def responses(self, link: Expression, etas: Sequence[Expression], ascending: bool) -> list[Expression]:
+        """Return the predictions for linear predictors, perhaps in ascending order."""
+        found = [self.specialise(link, lambda name, j, eta=eta: eta) for eta in etas]  # type: ignore[misc]
+        for last in range(len(found) - 1 if ascending else 0, 0, -1):
             for i in range(last):  # the largest of the first ones moves to the end
                 pair = found[i], found[i + 1]
                 found[i : i + 2] = [self.apply("minimum", *pair), self.apply("maximum", *pair)]
@@ -200,8 +205,8 @@ class Formulas:
     probabilities: list[Expression]  # of the classes; none without
 
     @classmethod
-    def from_program(cls, program: Program) -> Formulas:
-        """Write out a model."""
+    def from_program(cls, program: Program, links: Mapping[str, Any] = LINKS) -> Formulas:
+        """Write out a model, with `LINKS` or those of `BOUNDED_LINKS`."""
         schema, linear = program.schema, program.linear
         builder = FormulaBuilder(schema.inputs)
 
@@ -220,7 +225,7 @@ class Formulas:
         for weights, intercept in zip(linear.weights, linear.intercept, strict=True):
             products = (builder.apply("multiply", builder.number(w), g) for w, g in zip(weights, terms, strict=True))
             outputs.append(builder.sum([builder.number(intercept), *products]))
-        outputs = builder.responses(program.link, outputs)
+        outputs = builder.responses(links[program.link], outputs, ascending=program.link == "sorted")
         return cls(terms, outputs, _probabilities(builder, program, outputs))
 
 
@@ -302,7 +307,7 @@ class FormulaWriter(ABC):
             for node in parts
             if not node.is_leaf
             for i, argument in enumerate(node.arguments)
-            if self.operations[node.operation][0].count(f"{{{i}}}") > 1
+            if entry_of(self.operations, node)[0].count(f"{{{i}}}") > 1
         }
         for node in parts:
             if node in self._texts:
@@ -322,7 +327,7 @@ class FormulaWriter(ABC):
         if node.operation == "constant":
             value = node.arguments[0]
             return (f"-{self.number(-value)}", SUM, 0) if value < 0 else (self.number(value), ATOM, 0)
-        template, binding, needed = self.operations[node.operation]
+        template, binding, needed = entry_of(self.operations, node)
         arguments = [self._texts[one] for one in node.arguments]
         texts = [
             self.parentheses.format(text) if own < need else text

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
+from termwise._numerics import FLOAT64
 from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import evaluate, z
-from termwise.deploy.formulas import ETA, LINKS
+from termwise.deploy.formulas import BOUNDED_LINKS, ETA
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 
 Floats = NDArray[np.float64]
@@ -34,7 +35,8 @@ def gradient(program: Program, X: Any) -> Floats:
     """
     check_single_rows(program)
     schema, linear, Z = program.schema, program.linear, program.schema.encode(X)
-    slope, values_only = derivative(LINKS[program.link], ETA), np.flatnonzero(schema.categories == VALUE)
+    slope = derivative(BOUNDED_LINKS[FLOAT64][program.link], ETA)
+    values_only = np.flatnonzero(schema.categories == VALUE)
     found = np.zeros((len(Z), len(linear.intercept), len(schema.inputs)))
     for rows in row_blocks(len(Z), program.width + _largest(program.steps)):
         values = forward(program.steps, Z[rows])

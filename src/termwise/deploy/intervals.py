@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from termwise.basis.expressions import Expression
+from termwise.basis.expressions import Expression, entry_of
 from termwise.deploy.formulas import parts_of
 
 Floats = NDArray[np.float64]
@@ -208,7 +208,7 @@ def enclose(parts: Sequence[Expression], variables: Mapping[Expression, Interval
             elif node.operation == "constant":
                 values[node] = constant(node.arguments[0])
             else:
-                values[node] = OPERATIONS[node.operation](*(values[argument] for argument in node.arguments))
+                values[node] = entry_of(OPERATIONS, node)(*(values[argument] for argument in node.arguments))
     return values
 
 

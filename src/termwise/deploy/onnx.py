@@ -17,10 +17,11 @@ from sklearn.base import is_classifier
 
 import termwise
 from termwise._checks import check_choice, import_optional
+from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
-from termwise.basis.expressions import Expression, evaluate
+from termwise.basis.expressions import Expression, entry_of, evaluate
 from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
 from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.program import (
@@ -227,7 +228,7 @@ def add_expression(expression: Expression, step: ProgramStep, graph: Graph, z: s
         if node.operation in ("square", "sum_squares"):
             names[node] = graph.node("Mul", arguments[0], arguments[0])
         else:
-            names[node] = graph.node(OPERATIONS[node.operation], *arguments)
+            names[node] = graph.node(entry_of(OPERATIONS, node), *arguments)
         if node.operation == "sum_squares":
             names[node] = graph.node("ReduceSum", names[node], graph.constant(np.array([2])), keepdims=0)
     return names[expression]
@@ -348,7 +349,7 @@ def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
 def add_link(link: str, graph: Graph, outputs: str, q: int) -> str:
     """Add the predictions of a regression, (n, q); quantiles are sorted by exchanges of neighbours."""
     if link == "log":
-        return graph.node("Exp", outputs)
+        return graph.node("Exp", graph.node("Min", outputs, graph.constant(LOG_RESPONSE_MAX[graph.dtype])))
     if link == "identity":
         return outputs
     columns = [graph.columns(outputs, np.array([j])) for j in range(q)]

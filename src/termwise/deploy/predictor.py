@@ -184,7 +184,7 @@ class Predictor(Exports):
         if return_clipped:
             return self.predict(X), self.clipped(X).any(axis=1)
         if self.classes is None:
-            return self._shaped(self._program.respond(self._program.outputs(X)), X)
+            return self._shaped(self._program.respond(self._program.outputs(X), _dtype(X)), X)
         outputs = self._program.outputs(X)
         number = (outputs[:, 0] >= 0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
         return np.asarray(self.classes)[number]

@@ -514,9 +514,9 @@ class Program:
             self.schema, X, lambda Z: linear.combine(apply(self.steps, Z)), len(linear.intercept), self.width
         )
 
-    def respond(self, outputs: Floats) -> Floats:
-        """Return predictions for outputs; those of a classifier stay scores."""
-        return outputs if self.link == "identity" else LINKS[self.link](outputs)
+    def respond(self, outputs: Floats, dtype: Any = np.float64) -> Floats:
+        """Return predictions for outputs, in the range of a dtype; those of a classifier stay scores."""
+        return LINKS[self.link](outputs, dtype)
 
     def clipped(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs of every row of a table are clipped to the range of the training data."""

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from termwise._numerics import FLOAT64, LOG_RESPONSE_MAX
 from termwise.basis.expressions import SourceWriter
 from termwise.deploy.program import Concatenate, Lags, LevelEffects, PairProducts, Program, ProgramStep
 from termwise.deploy.simulation import python_simulation
 
 LINKS = {  # expressions of the list of outputs
-    "log": "[math.exp(v) if v < 709.78 else math.inf for v in z]",  # math.exp raises where it overflows
+    "log": f"[math.exp(min(v, {LOG_RESPONSE_MAX[FLOAT64]!r})) for v in z]",
     "sorted": "sorted(z)",
 }
 

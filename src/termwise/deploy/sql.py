@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from termwise._numerics import FLOAT64
 from termwise.basis.encoder import MISSING, encode
-from termwise.deploy.formulas import ATOM, PRODUCT, SUM, Cell, Formulas, FormulaWriter, names_of
+from termwise.deploy.formulas import ATOM, BOUNDED_LINKS, PRODUCT, SUM, Cell, Formulas, FormulaWriter, names_of
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
 
@@ -54,7 +55,7 @@ def source(
     schema = program.schema
     kept = [schema.inputs[j].name for j in schema.used] if keep is None else _listed_names(keep)
     writer = Writer(program, free_names([*kept, *order, *names]))
-    formulas = Formulas.from_program(program)
+    formulas = Formulas.from_program(program, BOUNDED_LINKS[FLOAT64])
     scores = formulas.outputs if program.labels is not None else []
     named = names_of(formulas.terms, "term_{}") | names_of(scores, "output_{}")
     named = {part: writer.free_name(name) for part, name in named.items()}

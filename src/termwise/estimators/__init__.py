@@ -231,7 +231,7 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
         if terms.candidates.basis is None and not return_std and not isinstance(X, RowFile):
             X = check_inputs(self, X, None, reset=False)
             outputs = terms.outputs_of_columns(X)
-            return as_type(terms.respond(outputs) if responses else outputs, X.dtype)
+            return as_type(terms.respond(outputs, X.dtype) if responses else outputs, X.dtype)
         G = self._design(X)
         y = as_type(terms.responses(G) if responses else terms.outputs(G), G.dtype)
         return (y, terms.standard_error(G)) if return_std else y

@@ -124,7 +124,7 @@ class DesignData:
             coef = np.zeros((self.candidates.n_candidates, terms.weights.shape[1]))
             coef[terms.chosen] = to_host(terms.weights)
             fitted = (as_float64(G) if is_foreign(G) else G) @ from_host(coef, terms.weights)
-        residuals = from_host(Y, fitted) - terms.respond(fitted + terms.fitted_intercept)
+        residuals = from_host(Y, fitted) - terms.respond(fitted + terms.fitted_intercept, fitted.dtype)
         residuals = put_at(residuals, self.data.used, statistics.residuals)
         return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
 

@@ -58,12 +58,13 @@ from termwise.selection.knockoffs import (
     knockoff_columns,
     out_of_reach,
 )
-from termwise.selection.path import CondensedRows, SelectionPath
+from termwise.selection.path import CondensedRows, SelectionPath, check_criterion
 from termwise.selection.rules import Rule
 
 BASIS_ROWS = 10_000  # rows of Dask data that a basis is fitted to
 REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
 CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
+WHOLE_SELECTION = ("fdr", "cv")  # criteria that repeat or change the selection, beside those of a path
 PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
 
@@ -84,10 +85,11 @@ def fit_forward(
         settings = replace(settings, rule="loo" if loss == "squared" else "cost")
     if isinstance(settings.alpha, str) and settings.alpha == "auto":
         settings = replace(settings, alpha=SQUARED_ALPHA if loss == "squared" else GLM_ALPHA)
+    check_criterion(estimator.criterion, WHOLE_SELECTION)
     if estimator.criterion == "fdr":
         check_knockoffs(estimator, X, y, sample_weight)
     check_cross_validation(estimator, X, y, sample_weight)
-    if estimator.criterion in ("fdr", "cv"):
+    if estimator.criterion in WHOLE_SELECTION:
         settings = replace(settings, criterion=None, patience=None)
     settings.check()
     check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
@@ -327,7 +329,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         losses other than "squared", the best of a grid by "loo". "cv" chooses it together with the number of terms and
         requires `criterion="cv"`.
     beta : float, default=1e-6
-        Weight of D-optimality in the rule "d_optimal".
+        Weight of D-optimality in the rule "d_optimal", in the unit of the squared targets.
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold" and of `criterion="cv"`; they must partition the rows.
     precompute : bool, int or "auto", default="auto"
@@ -638,7 +640,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Choose the penalty of the final weights again, on the chosen terms, as the global optimum of this criterion;
         "cv" requires `criterion="cv"`.
     beta : float, default=1e-6
-        Weight of D-optimality in the rule "d_optimal".
+        Weight of D-optimality in the rule "d_optimal", in the unit of the squared targets.
     cv : int, splitter or iterable, default=5
         Folds of the rule "kfold" and of `criterion="cv"`; they must partition the rows.
     precompute : bool, int or "auto", default="auto"

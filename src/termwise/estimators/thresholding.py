@@ -25,8 +25,9 @@ import scipy.linalg as sla
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from termwise._arrays import precision
 from termwise._checks import check_choice, check_number
-from termwise._numerics import GAMMA_RATIO_MIN
+from termwise._numerics import FLOAT32, GAMMA_RATIO_MIN
 from termwise.estimators import TermModel
 from termwise.estimators.data import DesignData, fit_design, read, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
@@ -158,7 +159,8 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         Which of the components above `tol` are tested. "auto": those with at least 1e-10 of the largest gamma; if they
         take more than a quarter of the degrees of freedom, the leading ones that minimise GCV, at most half of the
         degrees of freedom. "all": all of them, as in the paper, if they leave a tenth of the degrees of freedom; else
-        the set is truncated as by "auto", with a warning.
+        the set is truncated as by "auto", with a warning. In float32, smaller components than 1e-10 of the largest
+        gamma are rounding, and never used.
     selection_cv : int, splitter, iterable or None, default=None
         Folds in which `fit` repeats the whole fit, selection of terms included: for `predict_interval` by CV+ and
         `selection_frequency_`, at the cost of one more fit per fold. 10 is a good number; samples are then shuffled
@@ -267,7 +269,9 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
         warn_of_lost_digits(design.candidates, problem.unresolved)
         freedom = problem.rows.n - problem.rows.intercept
-        ratio, max_size = (GAMMA_RATIO_MIN, int(MAX_STABLE_SHARE * freedom)) if self.stable == "auto" else (0.0, None)
+        max_size = int(MAX_STABLE_SHARE * freedom) if self.stable == "auto" else None
+        # In float32 the rounding of the columns is almost as large as smaller components.
+        ratio = GAMMA_RATIO_MIN if self.stable == "auto" or precision(design.G.dtype) == FLOAT32 else 0.0
         components = METHODS[self.method](problem, design, self.tol, ratio, max_size)
         size = stable_size(components, freedom, self)
         noise = components.sse[size] / (freedom - size)  # Hagiwara 2011 (21)

@@ -57,11 +57,17 @@ def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, A
 
     Of many classes, the scores of all sizes would not fit into memory together.
     """
-    squares: Any = 0.0
+    squares: Any = None
     largest: Any = None  # score so far, and its class
     found: Any = None
     for j, one in enumerate(scores):
-        squares = squares + (labels[:, j] - one) ** 2 / labels.shape[1]
+        errors = labels[:, j] - one  # in place, since there may be as many as fit into memory a few times
+        errors *= errors
+        errors /= labels.shape[1]
+        if squares is None:
+            squares = errors
+        else:
+            squares += errors
         if labels.shape[1] == 1:
             return squares, misclassified(one[..., None], labels)
         found = one * 0 if largest is None else put(found, one > largest, j)  # of equal scores the first

@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
-from termwise._arrays import namespace
-from termwise._numerics import RESIDUAL_SCALE_MIN
+from termwise._arrays import namespace, precision
+from termwise._numerics import FLOAT64, LOG_RESPONSE_MAX, RESIDUAL_SCALE_MIN
 
 Floats = NDArray[np.float64]
 
@@ -52,12 +52,19 @@ def softmax(eta: Floats) -> Floats:
     return p / (p @ np.ones((eta.shape[1], 1)))
 
 
-LINKS: dict[str, Callable[[Any], Any]] = {
-    "identity": lambda eta: eta,
-    "log": lambda eta: namespace(eta).exp(eta),
-    "logit": expit,
-    "softmax": softmax,
-    "sorted": lambda eta: namespace(eta).sort(eta, axis=-1),
+def bounded_exp(eta: Any, dtype: Any = FLOAT64) -> Any:
+    """Exponential function up to the largest response that a dtype is used for: far from the data it stays finite."""
+    xp = namespace(eta)
+    return xp.exp(xp.clip(eta, None, LOG_RESPONSE_MAX[precision(dtype)]))
+
+
+# Responses for linear predictors, in the range of a dtype.
+LINKS: dict[str, Callable[..., Any]] = {
+    "identity": lambda eta, dtype=FLOAT64: eta,
+    "log": bounded_exp,
+    "logit": lambda eta, dtype=FLOAT64: expit(eta),
+    "softmax": lambda eta, dtype=FLOAT64: softmax(eta),
+    "sorted": lambda eta, dtype=FLOAT64: namespace(eta).sort(eta, axis=-1),
 }
 
 
@@ -109,6 +116,11 @@ class Loss(ABC):
     def rescaled(self, Y: Floats, eta: Floats, sample_weight: Floats) -> Self:
         """The loss for noise of the size of these residuals; most losses do not depend on it."""
         return self
+
+    def within_range(self, eta: Floats) -> Floats:
+        """Linear predictors, those of a log link bounded so that means and their reciprocals have squares."""
+        largest = LOG_RESPONSE_MAX[FLOAT64] if self.link == "log" else np.inf
+        return np.clip(eta, -largest, largest)
 
     def check(self, Y: Floats) -> None:  # noqa: B027 - most accept all finite targets
         """Raise unless the loss is defined for the targets."""

@@ -7,13 +7,13 @@ Coordinates V, (m, n), have one row for each weight and one column for each samp
 
 by Newton steps `H^-1 (V f gradient + Q a)` with `H = V diag(f curvature) V' + Q`, halved until J does not increase.
 The outputs of most losses have one H each. Those of the multinomial loss are coupled: their steps are found by
-conjugate gradients, which need only products with H. In coordinates that are orthonormal under the bound of the
-curvature, as those of `selection.glm`, the eigenvalues of H are at most one.
+preconditioned conjugate gradients, which need only products with H.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
@@ -67,29 +67,57 @@ def solve_steps(H: Floats, gradient: Floats) -> Floats:
     return steps
 
 
-def multinomial_step(V: Floats, Q: Floats, samples: Samples, eta: Floats, gradient: Floats) -> Floats:
+class Preconditioner(NamedTuple):
+    """`c S + Q` in one basis for all c, with `S = V diag(f) V'`: `W'S W = diag(1 - d)`, `W'Q W = diag(d)`."""
+
+    W: Floats  # (m, m)
+    d: Floats  # (m, 1)
+
+    @classmethod
+    def from_coordinates(cls, V: Floats, Q: Floats, sample_weight: Floats) -> Preconditioner:
+        """Decompose the penalty relative to its sum with the squares of the coordinates."""
+        whole = (V * sample_weight) @ V.T + Q
+        whole += NEWTON_RIDGE * whole.max(initial=0.0) * np.eye(len(V))
+        d, W = sla.eigh(Q, whole) if len(V) else (np.empty(0), whole)
+        return cls(W, np.clip(d, 0.0, 1.0)[:, None])
+
+    def solve(self, c: Floats, residual: Floats) -> Floats:
+        """Solve for the column j of the residual, (m, q), with the factor `c_j`, and remove what all have in common."""
+        found = self.W @ ((self.W.T @ residual) / (c * (1 - self.d) + self.d))
+        return found - found.mean(axis=1, keepdims=True)
+
+
+def multinomial_step(
+    V: Floats, Q: Floats, samples: Samples, eta: Floats, gradient: Floats, preconditioner: Preconditioner
+) -> Floats:
     """Newton step of coupled outputs by conjugate gradients, (m, q).
 
-    A direction s changes eta by `u = V's` and the gradient of a sample by `p (u - p'u)`, p its probabilities.
+    A direction s changes eta by `u = V's` and the gradient of a sample by `p (u - p'u)`, p its probabilities. The
+    preconditioner has the mean of `p (1 - p)` in place of that of each sample: rare classes have little curvature.
     """
     P, f, ones = softmax(eta), samples.sample_weight[:, None], np.ones((eta.shape[1], 1))
+    weighted, U, rest_of_U = f * P, np.empty_like(P), np.empty_like(P)
+    c = np.maximum(weighted.sum(axis=0) - np.einsum("nq,nq->q", weighted, P), SMALLEST_NORMAL) / float(f.sum())
     gradient = gradient - gradient.mean(axis=1, keepdims=True)  # a common change of all classes changes nothing
     size = float(np.vdot(gradient, gradient))
-    limit = size * min(CG_TOLERANCE, size / float(f.sum())) ** 2
+    limit = size * min(CG_TOLERANCE**2, size / float(f.sum()))
     step, residual = np.zeros_like(gradient), gradient.copy()
-    direction, rest = residual.copy(), size
+    direction = preconditioner.solve(c, residual)
+    rest = float(np.vdot(residual, direction))
     for _ in range(min(MAX_CG_STEPS, gradient.size)):
-        PU = P * (V.T @ direction)
-        product = V @ (f * (PU - P * (PU @ ones))) + Q @ direction
+        np.multiply(np.matmul(V.T, direction, out=U), weighted, out=U)
+        U -= np.multiply(P, U @ ones, out=rest_of_U)
+        product = V @ U + Q @ direction
         length = float(np.vdot(direction, product))
         if length <= 0:
             break
         step += rest / length * direction
         residual -= rest / length * product
-        before, rest = rest, float(np.vdot(residual, residual))
-        if rest <= limit:
+        if float(np.vdot(residual, residual)) <= limit:
             break
-        direction = residual + rest / before * direction
+        scaled = preconditioner.solve(c, residual)
+        before, rest = rest, float(np.vdot(residual, scaled))
+        direction = scaled + rest / before * direction
     return step
 
 
@@ -105,10 +133,11 @@ def minimise(
             return float(f @ loss.value(Y, eta)) + float(np.vdot(a, Q @ a)) / 2
 
     value = objective(a, eta)
+    preconditioner = Preconditioner.from_coordinates(V, Q, f) if loss.coupled else None
     for _ in range(MAX_STEPS):
         gradient = V @ (f[:, None] * loss.gradient(Y, eta)) + Q @ a
-        if loss.coupled:
-            step = multinomial_step(V, Q, samples, eta, gradient)
+        if preconditioner is not None:
+            step = multinomial_step(V, Q, samples, eta, gradient, preconditioner)
         else:
             step = solve_steps(hessians(loss, V, Q, samples, eta) if H is None else H, gradient)
         H, change, decrement, share = None, V.T @ step, float(np.vdot(gradient, step)), 1.0
@@ -155,7 +184,8 @@ def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
         eta_i + l gradient_i / (1 - l curvature_i),
 
     exactly Orr (5.1) for the squared loss. Leave-one-out leaves out one repeat, as everywhere. Samples with leverage 1
-    are predicted by `null`, the model without terms.
+    are predicted by `null`, the model without terms. With leverage near 1 the step may leave the range of a loss, whose
+    ends then take its place.
     """
     if loss.coupled and fit.eta.shape[1] <= MAX_COUPLED:
         return multinomial_loo(loss, V, Q, samples, fit, null)
@@ -170,7 +200,7 @@ def approximate_loo(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit
         change = single * leverage * gradient[:, j] / np.where(saturated, 1.0, gap)
         left_out[:, j] = np.where(saturated, null[:, j], fit.eta[:, j] + change)
         dof += float(samples.sample_weight @ (curvature[:, j] * leverage))
-    return left_out, dof / len(every)
+    return loss.within_range(left_out), dof / len(every)
 
 
 def covariances(loss: Loss, V: Floats, Q: Floats, samples: Samples, fit: Fit) -> Floats:

@@ -110,7 +110,7 @@ class Spectrum:
         q, limit = self.t.shape[1], 0.0  # where all rows are fitted exactly UEV, FPE and BIC vanish as alpha -> 0
         if criterion == "loo":
             limit = total(self._loo_residuals(np.zeros_like(self.mu), 1 / self.mu) ** 2) / q / n
-        elif not self.interpolates:
+        elif not self.interpolates or not len(self.mu):  # without a direction there is nothing that alpha changes
             limit = float(CRITERIA[criterion](self.sse0.sum() / q, n - self.freedom0, n, 0.0))
         elif criterion == "gcv":
             limit = float(n * np.sum((self.t / self.mu[:, None]) ** 2) / q / np.sum(1 / self.mu) ** 2)
@@ -170,15 +170,22 @@ class Spectrum:
         return to_host(sum(parts[1:], start=parts[0])) / self.t.shape[1]
 
     def _loo_residuals(self, shrinkage: NDArray[np.float64], inverse: NDArray[np.float64]) -> Array:
-        """Leave-one-out residuals at one alpha; `inverse`, shrinkage / alpha, is used where shrinkage leaves 0/0."""
+        """Leave-one-out residuals at one alpha; `inverse`, shrinkage / alpha, is used where shrinkage leaves 0/0.
+
+        A sample that determines the intercept alone is predicted by the mean.
+        """
         gap = self.gap0 + self.single * ((self.U * self.U) @ from_host(shrinkage, self.U))
         errors = self.residual0 + self.U @ from_host(shrinkage[:, None] * self.t, self.U)
         gap_min = LEVERAGE_GAP_MIN if not shrinkage.any() else np.finfo(np.float64).tiny
         saturated = np.flatnonzero(to_host(gap) < gap_min)  # leverage 1
         if len(saturated):
             U = at(self.U, saturated)
-            gap = put_at(gap, saturated, at(self.single, saturated) * ((U * U) @ from_host(inverse, U)))
-            errors = put_at(errors, saturated, U @ from_host(inverse[:, None] * self.t, U))
+            own = at(self.single, saturated) * ((U * U) @ from_host(inverse, U))
+            limits = U @ from_host(inverse[:, None] * self.t, U)
+            alone = own <= 0
+            gap = put_at(gap, saturated, put(own, alone, 1.0))
+            limits = namespace(U).where(alone[:, None], at(self.problem.Y, saturated), limits)
+            errors = put_at(errors, saturated, limits)
         return errors / gap[:, None]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from termwise._arrays import Array, namespace, put, row_products, running_sums, zeros
+from termwise._arrays import Array, namespace, put, row_blocks, row_products, running_sums, zeros
 from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.linalg.least_squares import WeightedRows
 
@@ -53,18 +53,21 @@ def scores_by_output(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mea
 
     A sample with leverage 1 is predicted by the mean.
     """
-    root, single = (rows.sample_weight**0.5)[:, None], rows.single[:, None]
-    Z = namespace(Z).concat([zeros((Z.shape[0], 1), Z), Z], axis=1)  # cumulative sums then begin with no terms
-    unscaled = Z / root
-    p = single * (rows.intercept / rows.n + running_sums(unscaled**2, axis=1))
-    exact = 1 - p <= LEVERAGE_GAP_MIN
-    gap, signal = put(1 - p, exact, 1.0), stage.signal
+    xp, root, single = namespace(Z), (rows.sample_weight**0.5)[:, None], rows.single[:, None]
+    Z = xp.concat([zeros((Z.shape[0], 1), Z), Z], axis=1)  # cumulative sums then begin with no terms
+    signal, blocks = stage.signal, list(row_blocks(Z.shape[0], Z.shape[1], Z))  # arrays of all rows would be large
+    squares = (running_sums((Z[block, :] / root[block, :]) ** 2, axis=1) for block in blocks)
+    leverages = [single[block, :] * (rows.intercept / rows.n + one) for block, one in zip(blocks, squares, strict=True)]
     for j, mean in enumerate(Y_mean.tolist()):
-        change = stage.change(j)
-        moved = change.shift[:, None] + running_sums(unscaled * (change.A @ ((change.U * root).T @ Z)), axis=1)
-        f = mean + running_sums(unscaled * (Z.T @ Y[:, j]), axis=1)
-        without = (f - moved - p * (signal[:, j] - change.own)[:, None]) / gap
-        yield put(without, exact, mean).T
+        change, fit = stage.change(j), Z.T @ Y[:, j]
+        along, own, parts = (change.U * root).T @ Z, change.own, []
+        for block, p in zip(blocks, leverages, strict=True):
+            unscaled, exact = Z[block, :] / root[block, :], 1 - p <= LEVERAGE_GAP_MIN
+            moved = change.shift[block, None] + running_sums(unscaled * (change.A[block, :] @ along), axis=1)
+            f = mean + running_sums(unscaled * fit, axis=1)
+            without = (f - moved - p * (signal[block, j] - own[block])[:, None]) / put(1 - p, exact, 1.0)
+            parts.append(put(without, exact, mean).T)
+        yield parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
 
 
 def leave_one_out_scores(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mean: Array) -> Array:

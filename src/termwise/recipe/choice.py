@@ -115,7 +115,9 @@ def choose_model(
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     search = Search(bases, folds, settings, max_terms, after_step, report, options.labels, fitting, groups, reference)
     growing = options._replace(size="accurate") if options.size == "small" else options
-    length = int(np.clip(len(X) // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
+    n_classes = samples.Y.shape[1] if options.labels else 1
+    n_rows = len(X) // n_classes if n_classes > settings.many_classes else len(X)
+    length = int(np.clip(n_rows // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
     first = try_first(search, options, targets, length)
     trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
     trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))

@@ -40,7 +40,8 @@ class RecipeSettings:
     )
     first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
     min_first_terms: int = 10  # their minimum length
-    rows_per_first_term: int = 8  # rows for each of the first terms
+    rows_per_first_term: int = 8  # rows for each of the first terms; of more classes than this, rows of each class,
+    many_classes: int = 30  # since a term has a weight for each of them, which its own rows determine
     rows_per_term: int = 3  # rows for each term at any length, short of interpolation
     growth_share: float = 0.7  # a chosen size above this share of the path doubles the path: errors rise and fall
     close_error: float = 1.25  # errors up to this multiple of the smallest: paths that grow with that of the best model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
@@ -343,8 +343,8 @@ SIZES: dict[str, Callable[[SelectionPath], int]] = {name: partial(smallest_value
 }
 
 
-def check_criterion(criterion: Any) -> str | None:
-    """Return the name of a criterion for the size, or None; raise unless there is such a criterion."""
+def check_criterion(criterion: Any, others: Sequence[str] = ()) -> str | None:
+    """Return the name of a criterion for the size, or None; raise unless there is one, or it is one of the others."""
     if criterion == "tcr_effective":
         warnings.warn(
             "criterion='tcr_effective' is deprecated and means 'tcr': use 'tcr', or 'loo' to keep more terms.",
@@ -352,7 +352,9 @@ def check_criterion(criterion: Any) -> str | None:
             stacklevel=3,
         )
         return "tcr"
-    return None if criterion is None else check_choice("criterion", criterion, SIZES, remedy="None keeps every term")
+    if criterion is None:
+        return None
+    return check_choice("criterion", criterion, [*SIZES, *others], remedy="None keeps every term")
 
 
 # -- when to stop ------------------------------------------------------------------------------------------------------
