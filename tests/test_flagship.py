@@ -238,6 +238,9 @@ class FixedPredictions:
     def predictions(self, Y):
         return self.fixed
 
+    def prediction(self, k, Y):
+        return self.predictions(Y)[k]
+
 
 def shown(name, losses, counts):
     """A trial with these losses at every size."""
