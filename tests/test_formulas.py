@@ -6,6 +6,7 @@ import math
 import re
 import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from itertools import cycle
@@ -51,15 +52,15 @@ def rows_of(table):
 
 def sqlite(query, name, table):
     """Run a query by SQLite on a table of that name."""
-    connection = sqlite3.connect(":memory:")
-    for function in (math.exp, math.sqrt, math.sin):  # which some builds lack
-        connection.create_function(function.__name__, 1, lambda u, f=function: None if u is None else f(u))
-    connection.create_function("power", 2, lambda u, v: None if u is None else u**v)
-    listed, name = ", ".join(map(sql.identifier, table.columns)), sql.identifier(name)
-    connection.execute(f"CREATE TABLE {name} ({listed})")
-    connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * table.shape[1])})", rows_of(table))
-    cursor = connection.execute(query)
-    return pd.DataFrame(cursor.fetchall(), columns=[one[0] for one in cursor.description])
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for function in (math.exp, math.sqrt, math.sin):  # which some builds lack
+            connection.create_function(function.__name__, 1, lambda u, f=function: None if u is None else f(u))
+        connection.create_function("power", 2, lambda u, v: None if u is None else u**v)
+        listed, name = ", ".join(map(sql.identifier, table.columns)), sql.identifier(name)
+        connection.execute(f"CREATE TABLE {name} ({listed})")
+        connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * table.shape[1])})", rows_of(table))
+        cursor = connection.execute(query)
+        return pd.DataFrame(cursor.fetchall(), columns=[one[0] for one in cursor.description])
 
 
 @cache
