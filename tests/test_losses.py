@@ -452,6 +452,13 @@ def test_every_loss_is_an_estimators(rng):
     assert names == set(LOSSES)
 
 
+def test_classes_whose_frequencies_are_exact():
+    """The gradient of the model without terms is rounding, which a step of conjugate gradients reduces to zero."""
+    y = [1, 1, 0, 2, 0, 0, 2, 1, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 2]
+    model = ForwardClassifier().fit(np.ones((31, 1)), y)
+    np.testing.assert_allclose(model.predict_proba([[1.0]]), [np.bincount(y) / 31])
+
+
 def test_leave_one_out_of_many_classes_neglects_their_coupling(monkeypatch, rng):
     """Beyond a number of classes, products of two probabilities are left out, in time and memory linear in them."""
     X = rng.normal(size=(300, 4))

@@ -37,6 +37,7 @@ from termwise.basis import KERNELS, LagBasis
 
 FOLDER = Path(tempfile.mkdtemp(prefix="termwise-fuzz-"))
 PLAIN_TARGETS = ("plain", "two outputs", "two", "strings")
+NEGLIGIBLE = 1e-12  # share of the largest weight
 SPARSE = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 
 
@@ -67,7 +68,9 @@ class Problem:
     @property
     def is_plain(self) -> bool:
         """Whether the data are such that no two candidates are equally good but for rounding."""
-        n, d = self.table.shape if self.weights is None else (np.count_nonzero(self.weights), self.table.shape[1])
+        n, d = self.table.shape
+        if self.weights is not None:  # few samples leave most directions to others with weights next to nothing
+            n = np.count_nonzero(self.weights > NEGLIGIBLE * self.weights.max())
         basis, alpha = getattr(self.model, "basis", None), getattr(self.model, "alpha", None)
         determined = basis is None or alpha not in (0, 0.0)  # else as many functions as samples interpolate
         if is_classifier(self.model) and "step" in getattr(basis, "functions", ()):

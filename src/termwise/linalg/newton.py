@@ -109,7 +109,7 @@ def multinomial_step(
         U -= np.multiply(P, U @ ones, out=rest_of_U)
         product = V @ U + Q @ direction
         length = float(np.vdot(direction, product))
-        if length <= 0:
+        if length <= 0 or rest <= 0:  # nothing is left but rounding
             break
         step += rest / length * direction
         residual -= rest / length * product
