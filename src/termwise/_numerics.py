@@ -80,6 +80,9 @@ TRUNCATED_EIGENVALUE_MIN = 1e-10  # of the largest: directions below are dropped
 GRAM_SINGULAR_MIN = 1e-5  # of the largest singular value: above, squaring keeps six digits
 DOWNDATE_GAP_MIN = 1e-4  # removing a sample from a factor loses about eps / gap; below, it is computed afresh
 FACTOR_COLUMN_MIN = 1e-12  # of a column's length: with less left beside the columns before it, it depends on them
+# Of the largest singular value, where some weights are undetermined: weights along smaller directions would cancel to
+# less than half of the digits.
+UNDETERMINED_RATIO = 1e-8
 ROOT_GAP_MIN = 1e-9  # of |g_1|: narrower intervals lie between roots that differ by rounding, Hong (37)
 RANK_TOLERANCE = 1e-9  # rounding of the rank of an order statistic: sums of frequency weights
 RATE_TIE = 1e-12  # error rates that differ by less are equal but for rounding

@@ -28,11 +28,15 @@ from termwise import (
 
 ATTRIBUTES = ("coef_", "intercept_", "noise_variance_", "loo_residuals_", "weights_cov_", "effective_dof_")
 RECIPES = (TermwiseRegressor, TermwiseClassifier)
+SCORE_DIGITS = 13  # after the decimal point
+TERM_ROUNDING = 1e-12  # of terms between two ways to compute them
 
 
 def scores(model: Any, X: Any) -> np.ndarray:
-    """Return predictions, or the scores of a classifier."""
-    return np.asarray(model.decision_function(X) if is_classifier(model) else model.predict(X), dtype=float)
+    """Return predictions, or the scores of a classifier, whose unit is one: those of equal classes are rounding."""
+    if is_classifier(model):
+        return np.asarray(model.decision_function(X), dtype=float).round(SCORE_DIGITS)
+    return np.asarray(model.predict(X), dtype=float)
 
 
 def differ(found: np.ndarray, expected: np.ndarray, tol: float) -> bool:
@@ -85,7 +89,12 @@ def check_file(problem: Problem, model: Any, expected: np.ndarray) -> Iterator[s
     found = np.asarray(load_predictor(FOLDER / "model.json").predict(numbers))
     # Terms of float32 are rounded to it, which large weights of nearly dependent ones multiply.
     known = np.asarray(model.predict(numbers if problem.container == "float32" else problem.X))
-    if (found.tolist() != known.tolist()) if is_classifier(model) else differ(found, known, problem.tol):
+    if is_classifier(model):
+        different = found.tolist() != known.tolist()
+    else:  # without a penalty, nearly dependent terms have large weights, which multiply the rounding of the terms
+        rounding = TERM_ROUNDING * np.abs(np.asarray(getattr(model, "weights_", 0.0))).max(initial=0.0)
+        different = differ(found, known, problem.tol + rounding / max(np.abs(known).max(initial=0.0), rounding, 1e-300))
+    if different:
         yield "a saved model predicts differently"
 
 
@@ -133,6 +142,8 @@ def check_offsets(problem: Problem, model: Any, expected: np.ndarray) -> Iterato
     basis = getattr(problem.model, "basis", None)
     if not getattr(problem.model, "fit_intercept", True) or not isinstance(basis, RadialBasis | None):
         return
+    if getattr(problem.model, "loss", None) == "quantile" and problem.container == "float32":
+        return  # the last digits of shifted columns decide between sizes of nearly equal pinball loss
     shift = 2.0 ** np.random.default_rng(1).integers(-3, 14, size=problem.numbers.shape[1]).astype(
         problem.numbers.dtype
     )

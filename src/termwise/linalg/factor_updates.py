@@ -21,7 +21,7 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtpqrt, dtrtrs
 
-from termwise._numerics import DOWNDATE_GAP_MIN, FACTOR_COLUMN_MIN
+from termwise._numerics import DOWNDATE_GAP_MIN, FACTOR_COLUMN_MIN, UNDETERMINED_RATIO
 
 HOUSEHOLDER_BLOCK = 16  # columns of a Householder block: the fastest for one row and for thousands
 
@@ -52,7 +52,7 @@ class Factor:
         R, z = np.split(self.rows, [len(self.rows)], axis=1)
         if not self.singular:
             return dtrtrs(R, z)[0]
-        last = np.linalg.lstsq(R[free:, free:], z[free:], rcond=FACTOR_COLUMN_MIN)[0]
+        last = np.linalg.lstsq(R[free:, free:], z[free:], rcond=UNDETERMINED_RATIO)[0]
         first = np.linalg.lstsq(R[:free, :free], z[:free] - R[:free, free:] @ last)[0]
         return np.vstack([first, last])
 
