@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder
 
-from termwise import BasisRidge, OnlineRidge, RadialBasis
+from termwise import AnovaBasis, BasisRidge, OnlineRidge, RadialBasis, UnionBasis
 from termwise.estimators.online import SampleStore
 from termwise.linalg.factor_updates import Factor
 
@@ -310,6 +310,15 @@ def test_undetermined_weights_have_least_norm_and_the_intercept_is_free(rng):
     G[:, 2] = 7.0
     constant = OnlineRidge(alpha=0, terms=[0, 2]).fit(G, y)
     np.testing.assert_allclose(constant.weights_, BasisRidge(alpha=0).fit(G[:, [0, 2]], y).weights_, atol=1e-9)
+
+
+def test_weights_of_nearly_dependent_functions_do_not_cancel(rng):
+    """More functions than samples, one of which is far away: the predictor computes the functions in another way."""
+    X, y = rng.normal(size=(20, 1)), rng.normal(size=20)
+    X[3] = 1e6
+    model = OnlineRidge(UnionBasis([AnovaBasis(), RadialBasis()]), alpha=0.0).fit(X, y)
+    assert np.abs(model.weights_).max() < 1e9
+    np.testing.assert_allclose(model.predictor_.predict(X), model.predict(X), atol=1e-3)
 
 
 def test_a_model_keeps_the_parameters_it_began_with(rng):
