@@ -357,6 +357,15 @@ def test_trials_much_worse_than_the_best_are_eliminated():
     assert eliminate([good, good], 0.0) == [good, good]  # the best one always stays
 
 
+def test_weighted_constant_targets_have_no_terms(rng):
+    """Their mean differs from them by rounding, which is no error."""
+    X, weights = rng.normal(size=(36, 6)), rng.uniform(0, 3, size=36)
+    for value in (2.0, 0.1, 1e-9):
+        model = TermwiseRegressor().fit(X, np.full(36, value), sample_weight=weights)
+        assert model.n_terms_ == 0
+        np.testing.assert_allclose(model.predict(X), value)
+
+
 @pytest.mark.parametrize("labels", [False, True], ids=["targets", "labels"])
 def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
     Y, counts = np.where(rng.normal(size=(9, 1)) > 0, 1.0, -1.0), rng.integers(1, 4, size=9).astype(float)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import entropy
 
-from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
+from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR, FLOAT64, ROUNDING_SHARE
 from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
 from termwise.linalg.losses import Loss
@@ -72,7 +72,8 @@ class Trial:
         if not self.labels and self.loss is not None:
             return np.stack([self.loss.error(Y, eta) for eta in predictions]) / self.null_loss
         if not self.labels:
-            variance = np.maximum(share @ (Y - share @ Y) ** 2, np.finfo(np.float64).tiny)
+            rounding = (ROUNDING_SHARE[FLOAT64] * np.abs(Y).max(axis=0)) ** 2  # of constant targets and their mean
+            variance = np.maximum(share @ (Y - share @ Y) ** 2, np.maximum(rounding, np.finfo(np.float64).tiny))
             return np.mean((Y - predictions) ** 2 / variance, axis=2)
         return calibrated_losses(predictions, Y, self.sample_weight) / self.null_loss
 
