@@ -30,7 +30,7 @@ class RecipeSettings:
     min_fold_rows: int = 10  # distinct inputs per fold below which grouping by inputs would leave out whole levels
     parallel_rows: int = 500  # rows up to which folds are fitted one after the other: too short for threads
     n_bootstrap: int = 100  # bootstrap samples of the out-of-fold losses, from which the error is corrected
-    one_thread_rows: int = 20_000  # rows up to which BLAS has one thread: two save a tenth, or wait for each other
+    one_thread_rows: int = 20_000  # rows up to which BLAS has one thread: two are no faster, and wait for each other
     ridge_copies: int = 5  # copies of a fold's design matrix alive at once, in the ridge fit; bounds the threads
 
     # -- length of the paths -------------------------------------------------------------------------------------------
