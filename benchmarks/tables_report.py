@@ -56,8 +56,9 @@ def summarise(rows: list[Record]) -> list[Record]:
             means[peer] = round(float(np.exp(np.mean(np.log(ratios)))), 4)
             medians[peer] = round(float(np.median(ratios)), 4)
             wins[peer] = f"{sum(one < 1 for one in ratios)} of {len(ratios)}"
-        summary: Record = {"half": half_name, "kind": kind, **({"setting": setting} if setting else {}), "who": who,
-                           "tables": len(some), "geometric_mean": means, "median": medians, "wins": wins}  # fmt: skip
+        summary: Record = {"part": "summary", "half": half_name, "kind": kind, "who": who, "tables": len(some),
+                           "geometric_mean": means, "median": medians, "wins": wins}  # fmt: skip
+        summary |= {"setting": setting} if setting else {}
         for key in ("terms", "seconds", "cpu_seconds"):
             values = [row[key] for row in some if key in row]
             summary |= {f"median_{key}": round(float(np.median(values)), 2)} if values else {}

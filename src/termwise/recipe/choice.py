@@ -89,8 +89,7 @@ def choose_model(
     bases = build_dictionaries(inputs, options.dictionary, settings)
     bases = {name: basis for name, basis in bases.items() if options.allows(name)}
     if len(levels):
-        link = "identity" if options.loss is None or options.labels else options.loss.link
-        bases = {name: LevelMeans(basis, levels, link=link) for name, basis in bases.items()}
+        bases = {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
     if not bases:
         raise ValueError(
             f"dictionary must have functions of one or two inputs with monotone, hierarchy or size='readable', got "
@@ -166,6 +165,11 @@ def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng
     return assign_folds(samples, options.labels, settings, rng)
 
 
+def link_of(model: RecipeOptions | Trial) -> str:
+    """Return the link of the responses; classifiers have scores, which are calibrated."""
+    return "identity" if model.loss is None or model.labels else model.loss.link
+
+
 def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
     """Return the models of the first cross-validation at a size, with their residuals; inputs are encoded.
 
@@ -173,13 +177,13 @@ def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
     of the model.
     """
     Y, (first, *_) = trial.Y, trial.repeats
-    link = "identity" if trial.loss is None or trial.labels else trial.loss.link
+    link = link_of(trial)
     models, fold = [], np.empty(len(Y), dtype=np.intp)
     for place, path in enumerate(first.paths):
-        k = min(n_terms, len(path.models.terms))
+        weights, intercept = path.weights(n_terms)
+        k = len(weights)
         basis = None if path.terms is None else path.terms.take(np.arange(k))
         candidates = Candidates(basis, k, one_output=Y.shape[1] == 1, n_features=0)
-        weights, intercept = path.models.weights(k)
         models.append(FittedTerms(candidates, np.arange(k), weights, intercept, link=link))
         fold[~path.train] = place
     size = min(n_terms, len(trial.losses) - 1)

@@ -58,6 +58,11 @@ class FoldPath:
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
+    def weights(self, k: int) -> tuple[Floats, Floats]:
+        """Weights of the first k terms, or of all if the path has fewer, and the intercept."""
+        weights, intercept = self.models.weights(min(k, len(self.models.terms)))
+        return weights, intercept
+
 
 @dataclass(frozen=True)
 class CrossValidatedPath:
@@ -81,9 +86,8 @@ class CrossValidatedPath:
         """Return the out-of-fold predictions of one size, (n, q)."""
         found = np.zeros_like(Y, dtype=np.float64)
         for path in self.paths:
-            size = min(k, len(path.models.terms))
-            weights, intercept = path.models.weights(size)
-            found[~path.train] = path.columns[:, :size] @ weights + intercept
+            weights, intercept = path.weights(k)
+            found[~path.train] = path.columns[:, : len(weights)] @ weights + intercept
         return found
 
 
