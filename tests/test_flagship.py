@@ -15,6 +15,7 @@ import oracles
 import pytest
 from joblib import cpu_count
 from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import cross_val_score
 
 from termwise import (
@@ -162,6 +163,7 @@ def test_folds_depend_on_the_content_of_rows_alone(stratified, rng):
         return group_folds(X[rows], 5, state(seed), Y[rows] if stratified else None)
 
     fold = assign(np.arange(60))
+    np.testing.assert_array_equal(group_folds(3.0 * X[:, [2, 0, 1]], 5, state(), Y if stratified else None), fold)
     for row in np.unique(X, axis=0):
         assert len(set(fold[(row == X).all(axis=1)])) == 1
     order = rng.permutation(60)
@@ -1091,6 +1093,27 @@ def test_order_and_units_of_the_columns_do_not_matter(rng):
     other = TermwiseRegressor().fit(X[:, order] * [1e3, 0.1, 7.0, 1.0] + 5.0, y)
     assert other.choice_.title == model.choice_.title
     np.testing.assert_allclose(other.predict(X[:, order] * [1e3, 0.1, 7.0, 1.0] + 5.0), model.predict(X), rtol=1e-6)
+
+
+def steps_of_integers(rng):
+    X = rng.integers(0, 6, size=(200, 6)).astype(float)
+    return X, 2.0 * (X[:, 0] > 2) + 3.0 * (X[:, 1] > 3) * (X[:, 2] < 2) + rng.normal(size=200)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_order_of_columns_with_few_values_does_not_matter(seed):
+    """Such columns have rows of equal ranks and splits of trees that are equally good."""
+    X, y = steps_of_integers(np.random.default_rng(seed))
+    order = np.random.default_rng(seed).permutation(6)
+    first, second = TermwiseRegressor().fit(X, y), TermwiseRegressor().fit(X[:, order], y)
+    np.testing.assert_allclose(first.predict(X), second.predict(X[:, order]), atol=1e-6)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_the_order_of_columns_does_not_matter_to_classifiers(load):
+    X, y = load(return_X_y=True)
+    first, second = TermwiseClassifier().fit(X, y), TermwiseClassifier().fit(X[:, ::-1], y)
+    np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X[:, ::-1]), atol=1e-6)
 
 
 def test_the_order_of_the_rows_does_not_matter(rng):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import oracles
@@ -162,7 +163,11 @@ def test_a_row_that_decides_its_own_fit(rng):
 def test_ill_conditioned_designs_give_finite_sensible_models(alpha, rng):
     G, y = gaussian_design(rng)
     assert np.linalg.cond(G) > 1e15
-    model = BasisRidge(alpha=alpha).fit(G, y)
+    too_small = (
+        pytest.warns(NumericalWarning, match="alpha must be at least") if alpha in (0.0, 1e-20) else nullcontext()
+    )
+    with too_small:
+        model = BasisRidge(alpha=alpha).fit(G, y)
     for values in (model.coef_, model.loo_residuals_, model.predict(G, return_std=True)[1], model.weights_cov_):
         assert np.all(np.isfinite(values))
     assert all(np.isfinite(v) for v in model.criteria_.values())
@@ -461,3 +466,17 @@ def test_a_sample_that_determines_the_intercept_alone_is_left_out_by_the_mean():
     np.testing.assert_allclose(model.predict(X), 1.0)
     np.testing.assert_allclose(model.loo_residuals_, y - 1.0, atol=1e-12)
     assert np.isfinite(model.noise_variance_)
+
+
+def test_a_penalty_that_is_too_small_for_nearly_dependent_functions_is_a_warning(rng):
+    X = rng.normal(size=(40, 3))
+    X = np.column_stack([X, X[:, 0] + 1e-11 * rng.normal(size=40)])
+    y = X[:, 0] + rng.normal(size=40)
+    with pytest.warns(NumericalWarning, match=r"alpha must be at least \S+ for functions that are as nearly dependent"):
+        model = BasisRidge(alpha=0).fit(X, y)
+    assert np.abs(model.coef_).max() > 1e6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.abs(BasisRidge().fit(X, y).coef_).max() < 10
+        assert np.abs(BasisRidge(alpha=1e-6).fit(X, y).coef_).max() < 1e3
+        BasisRidge(alpha=0).fit(np.column_stack([X[:, :3], X[:, 0]]), y)  # the same function twice shares its weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import different_rows, evenly
+from termwise._arrays import column_order, different_rows, evenly
 from termwise.basis.shapes import find_knots
 
 Floats = NDArray[np.float64]
@@ -15,6 +15,7 @@ Indices = NDArray[np.intp]
 N_TREES, LEARNING_RATE, DEPTH, MAX_ROWS = 30, 0.3, 3, 4000
 MAX_PLACES = 255  # possible thresholds of an input
 MAX_OUTPUTS = 10  # of more outputs, the principal components
+EQUAL_GAINS = 1 - 1e-10  # of the largest: splits that differ by the rounding of sums are equally good
 MIN_DISTANCE = 0.02  # share of the samples between two knots of an input: closer thresholds are of one change
 
 
@@ -37,6 +38,8 @@ def tree_knots(X: Floats, Y: Floats, n_knots: int, min_count: float) -> list[Flo
     """
     rows = different_rows(np.column_stack([X, Y]))  # weights are unknown here: duplicates must not matter
     rows = rows[evenly(len(rows), MAX_ROWS)]
+    columns = column_order(X[rows])  # of splits that are equally good the first is taken
+    X = X[:, columns]
     X, Y = X[rows], (Y[rows] - Y[rows].mean(axis=0)) / np.maximum(Y[rows].std(axis=0), np.finfo(np.float64).tiny)
     if Y.shape[1] > MAX_OUTPUTS:
         Y = Y @ np.linalg.svd(Y, full_matrices=False)[2][:MAX_OUTPUTS].T
@@ -54,7 +57,7 @@ def tree_knots(X: Floats, Y: Floats, n_knots: int, min_count: float) -> list[Flo
             below[j].append(count)
         if sum(map(len, knots)) == n_knots:
             break
-    return [np.sort(np.array(own, dtype=np.float64)) for own in knots]
+    return [np.sort(np.array(knots[j], dtype=np.float64)) for j in np.argsort(columns)]
 
 
 def boosted_gains(bins: Indices, n_places: Indices, Y: Floats, min_count: float) -> Floats:
@@ -88,8 +91,9 @@ def boosted_gains(bins: Indices, n_places: Indices, Y: Floats, min_count: float)
                     s, S = sums[..., :MAX_PLACES], sums[..., -1:]
                     removed += s**2 / left + (S - s) ** 2 / (total - left) - S**2 / total
             removed[~(allowed & (left >= max(1.0, min_count)) & (total - left >= max(1.0, min_count)))] = 0.0
-            best = removed.reshape(2**level, -1).argmax(axis=1)
-            gain = removed.reshape(2**level, -1)[np.arange(2**level), best]
+            removed = removed.reshape(2**level, -1)
+            best = (removed >= EQUAL_GAINS * removed.max(axis=1, keepdims=True)).argmax(axis=1)
+            gain = removed[np.arange(2**level), best]
             np.add.at(gains.ravel(), best, gain)
             j, k = best // MAX_PLACES, np.where(gain > 0, best % MAX_PLACES, size)  # else the node stays whole
             node = 2 * node + (bins[samples, j[node]] > k[node])

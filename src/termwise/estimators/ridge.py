@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
+from termwise._numerics import NumericalWarning
 from termwise.estimators import TermModel
 from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.linalg.criteria import CRITERIA
@@ -35,6 +36,17 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
             stacklevel=3,
         )
     return found, alpha
+
+
+def warn_of_cancellation(alpha: float, least: float) -> None:
+    """Warn of a penalty below the least one that float64 resolves."""
+    if alpha < least:
+        warnings.warn(
+            f"alpha must be at least {least:.1e} for functions that are as nearly dependent as these, got {alpha:g}: "
+            "their weights are large, cancel each other, and have few correct digits; alpha='loo' chooses a penalty.",
+            NumericalWarning,
+            stacklevel=3,
+        )
 
 
 def check_alpha(alpha: Any) -> None:
@@ -104,7 +116,8 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
     simulations of `benchmarks/trust_ridge.py` leave-one-out has the smaller excess risk, on average and in bad draws.
 
     Directions of the centred design that rounding of its entries may account for are left out: columns that are
-    constant but for rounding have weight zero, and a `NumericalWarning` names columns whose digits are lost.
+    constant but for rounding have weight zero, and a `NumericalWarning` names columns whose digits are lost. A given
+    penalty that is too small for nearly dependent functions, whose weights then cancel each other, is a warning, too.
 
     Examples
     --------
@@ -144,6 +157,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)
+        warn_of_cancellation(alpha, spectrum.floor)
         solution = spectrum.solution(alpha)
         criteria = measure(problem.rows, solution)
         for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual degrees of freedom needs

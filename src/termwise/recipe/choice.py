@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from termwise._arrays import comparable, evenly
+from termwise._arrays import column_order, comparable, evenly
 from termwise.basis import Basis, LevelMeans
 from termwise.design.computed import one_thread
 from termwise.fitted import Candidates, FittedTerms, FoldModels
@@ -120,7 +120,8 @@ def choose_model(
     first = try_first(search, options, targets, length)
     trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
     trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
-    order = np.lexsort(np.column_stack([comparable(folds[0].X), folds[0].Y]).T)  # by targets, then by inputs
+    entries = comparable(folds[0].X)[:, column_order(folds[0].X)]
+    order = np.lexsort(np.column_stack([entries, folds[0].Y]).T)  # by targets, then by inputs
     while len(folds) < max_repeats:
         if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
             break

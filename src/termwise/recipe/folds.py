@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from termwise._arrays import comparable, different_rows
+from termwise._arrays import column_order, column_ranks, comparable, different_rows
 from termwise.recipe.dictionaries import Samples
 from termwise.recipe.settings import RecipeSettings
 
@@ -54,10 +54,11 @@ def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Fl
 def symmetric_order(X: Floats) -> NDArray[np.intp]:
     """Return an order of distinct rows that depends neither on the order of the columns nor on their units.
 
-    Rows are sorted by the ranks of their entries among those of their columns, the smallest rank of a row first.
+    Rows are sorted by the ranks of their entries among those of their columns, the smallest rank of a row first. Rows
+    with the same ranks in different columns are sorted by these columns, in an order that depends on their entries.
     """
-    ranks = np.column_stack([np.unique(x, return_inverse=True)[1].ravel() for x in X.T])
-    return np.lexsort(np.sort(ranks, axis=1).T[::-1])
+    ranks = column_ranks(X)
+    return np.lexsort([*ranks[:, column_order(X)].T, *np.sort(ranks, axis=1).T[::-1]])
 
 
 def given_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> NDArray[np.intp]:

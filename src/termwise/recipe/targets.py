@@ -28,16 +28,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import comparable, has_missing
+from termwise._arrays import column_order, comparable, has_missing
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
@@ -132,7 +132,7 @@ def default_reference(labels: bool, loss: Loss | None, settings: RecipeSettings)
     if own and loss not in (Poisson(), Gamma()):
         return None
     booster = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
-    return booster(
+    trees = booster(
         **own,
         learning_rate=settings.boosting_rate,
         max_iter=settings.boosting_iterations,
@@ -142,6 +142,25 @@ def default_reference(labels: bool, loss: Loss | None, settings: RecipeSettings)
         early_stopping=False,
         random_state=0,
     )
+    return make_pipeline(OrderedColumns(), trees)
+
+
+class OrderedColumns(TransformerMixin, BaseEstimator):
+    """Sort the columns: of splits that are equally good, trees take the one of the first column."""
+
+    def fit(self, X: Floats, y: Any = None) -> Self:
+        """Store an order that depends on the entries of the columns alone."""
+        self.order_ = column_order(X)
+        return self
+
+    def transform(self, X: Floats) -> Floats:
+        """Return the columns in that order."""
+        return X[:, self.order_]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 @dataclass(frozen=True)
@@ -230,13 +249,15 @@ def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Fl
     """Return inputs between the samples: rows of which some inputs are those of another row.
 
     Columns of one group, the levels of a category for example, are replaced together. The order of the samples does not
-    matter.
+    matter, nor does that of the columns.
     """
-    rows = X[np.unique(comparable(X), axis=0, return_index=True)[1]]
+    columns = column_order(X)
+    rows = X[np.unique(comparable(X)[:, columns], axis=0, return_index=True)[1]]
     m = min(settings.synthetic_rows_per_row * len(rows), settings.max_synthetic_rows)
     rng = np.random.RandomState(0)
     one, other = rng.randint(len(rows), size=(2, m))
-    _, group = np.unique(groups, return_inverse=True)
+    _, first, group = np.unique(groups[columns], return_index=True, return_inverse=True)
+    group = np.argsort(np.argsort(first))[group][np.argsort(columns)]  # numbered in the order of their first columns
     replaced = rng.uniform(size=(m, group.max() + 1)) < settings.crossover_share
     return np.where(replaced[:, group], rows[other], rows[one])
 
