@@ -28,6 +28,7 @@ from termwise import (
     OrthogonalThresholdRegressor,
     PrefilterClassifier,
     RadialBasis,
+    RuleBasis,
     SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
@@ -65,6 +66,7 @@ BASES: dict[str, Any] = {
     "shapes": AnovaBasis(min_count=20, functions=("hinge", "step", "ramp"), n_knots=1),
     "fourier": FourierBasis(n_harmonics=2),
     "logistic": LogisticBasis(n_units=15),
+    "rules": UnionBasis([AnovaBasis(n_centers=0, order=1), RuleBasis(n_trees=10, max_conditions=4)]),
     "lag": LagBasis([1, 3], input_lags=[0, 2]),
     "polynomials": PolynomialFeatures(2),
     "union": UnionBasis(

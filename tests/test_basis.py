@@ -28,6 +28,7 @@ from termwise import (
     LogisticBasis,
     OnlineRidge,
     RadialBasis,
+    RuleBasis,
     SmoothBasis,
     UnionBasis,
 )
@@ -286,6 +287,7 @@ RESOLVED_BASES = [
     FourierBasis(n_harmonics=1),
     RadialBasis(centers=5, width=3.0),
     LogisticBasis(n_units=5),
+    RuleBasis(n_trees=3),
     UnionBasis([FourierBasis(n_harmonics=1), SmoothBasis(centers=5, relevance=[0.0, 0.0, 2.0, 1.0])]),
     make_pipeline(StandardScaler(), PolynomialFeatures(2), AnovaBasis(n_centers=1, min_count=1)),
     make_pipeline(SelectKBest(f_regression, k=3), PolynomialFeatures(2, include_bias=False)),

@@ -25,6 +25,7 @@ from termwise import (
     SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
+    UnionBasis,
     forward_path,
     memory_budget,
 )
@@ -501,9 +502,9 @@ def built(X, which="auto", settings=SETTINGS, n_centers=12):
 
 def test_products_are_tried_where_they_can_be_afforded(rng):
     names = {d: list(built(rng.normal(size=(12, d)))) for d in (1, 2, 70)}
-    assert names[2] == ["linear", "additive", "pairs", "hinges", "steps", "smooth", "relevant"]
+    assert names[2] == ["linear", "additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"]
     assert names[1] == ["linear", "additive", "hinges", "steps", "smooth"]
-    assert names[70] == ["linear", "additive", "hinges", "steps", "smooth", "relevant"]
+    assert names[70] == ["linear", "additive", "hinges", "steps", "rules", "smooth", "relevant"]
 
 
 @pytest.mark.parametrize(("n", "repeats", "length"), [(60, 2, 10), (160, 2, 20), (800, 1, 20)])
@@ -905,7 +906,8 @@ def test_the_dictionary_can_be_forced(name, rng):
     model = TermwiseRegressor(dictionary=name).fit(X, y)
     assert model.dictionary_ == name
     assert list(model.trials_)[:2] == [name, f"{name}, ridge"]
-    assert isinstance(model.basis_, SmoothBasis if name in ("smooth", "relevant") else AnovaBasis)
+    kinds = {"smooth": SmoothBasis, "relevant": SmoothBasis, "rules": UnionBasis}
+    assert isinstance(model.basis_, kinds.get(name, AnovaBasis))
 
 
 def test_at_most_that_many_terms(rng):

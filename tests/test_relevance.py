@@ -267,7 +267,10 @@ def test_errors(relevance, error, pattern, rng):
 
 
 def test_nothing_is_learned_without_targets(rng):
-    with pytest.raises(ValueError, match=r"relevance='auto' requires targets, got none: call fit\(X, y\), or give"):
+    with pytest.raises(
+        ValueError,
+        match=r"relevance='auto' requires y to be passed, but the target y is None: call fit\(X, y\), or give",
+    ):
         SmoothBasis(relevance="auto").fit(rng.normal(size=(9, 3)))
 
 
@@ -290,7 +293,7 @@ def test_labels_are_learned_from_by_classifiers(rng):
     model = ForwardClassifier(SmoothBasis(relevance="auto")).fit(X, y)
     assert model.score(X, y) > 0.9
     assert (model.basis_.relevance_[:2] > 0).all()
-    with pytest.raises(ValueError, match="requires targets"):
+    with pytest.raises(ValueError, match="requires y to be passed"):
         SmoothBasis(relevance="auto").fit(X)
 
 

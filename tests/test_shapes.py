@@ -203,7 +203,8 @@ def test_knots_are_checked(rng):
     with pytest.raises(ValueError, match="knots must be one of 'quantile', 'tree', got 'forest'"):
         AnovaBasis(functions=["step"], knots="forest").fit(X)
     with pytest.raises(
-        ValueError, match=r"knots='tree' requires targets, got none: call fit\(X, y\), or use 'quantile'"
+        ValueError,
+        match=r"knots='tree' requires y to be passed, but the target y is None: call fit\(X, y\), or use 'quantile'",
     ):
         AnovaBasis(functions=["step"], knots="tree").fit(X)
     for given in ([[0.5]], [0.5, 0.5], [["a"], ["b"]], [[0.5], [np.inf]]):

@@ -6,7 +6,16 @@ import termwise.explain.diagnostics as diagnostics
 import termwise.explain.report as report
 from termwise._memory import memory_budget
 from termwise._numerics import NumericalWarning
-from termwise.basis import AnovaBasis, FourierBasis, LagBasis, LogisticBasis, RadialBasis, SmoothBasis, UnionBasis
+from termwise.basis import (
+    AnovaBasis,
+    FourierBasis,
+    LagBasis,
+    LogisticBasis,
+    RadialBasis,
+    RuleBasis,
+    SmoothBasis,
+    UnionBasis,
+)
 from termwise.deploy.predictor import Predictor, load_predictor
 from termwise.deploy.suggest import suggest
 from termwise.design.files import RowFile, open_rows
@@ -52,6 +61,7 @@ __all__ = [
     "PrefilterClassifier",
     "RadialBasis",
     "RowFile",
+    "RuleBasis",
     "SelectionPath",
     "SelectionPathDisplay",
     "ShapeDisplay",

@@ -29,7 +29,8 @@ from termwise import (
 ATTRIBUTES = ("coef_", "intercept_", "noise_variance_", "loo_residuals_", "weights_cov_", "effective_dof_")
 RECIPES = (TermwiseRegressor, TermwiseClassifier)
 SCORE_DIGITS = 13  # after the decimal point
-TERM_ROUNDING = 1e-12  # of terms between two ways to compute them
+TERM_ROUNDING = 1e-11  # of terms between two ways to compute them, of inputs with an outlier for example
+EXACT_SHARE = 0.9  # terms for each sample, from which the last terms are selected by what rounding has left
 
 
 def scores(model: Any, X: Any) -> np.ndarray:
@@ -112,6 +113,8 @@ def check_sizes(problem: Problem, model: Any, expected: np.ndarray) -> Iterator[
 
 
 def check_row_order(problem: Problem, model: Any, expected: np.ndarray) -> Iterator[str]:
+    if getattr(model, "n_terms_", 0) >= EXACT_SHARE * (len(problem.numbers) - 1) and hasattr(model, "path_"):
+        return
     if isinstance(problem.model, (*RECIPES, CriterionSearch)) or depends_on_rows(problem.model):
         return
     basis = getattr(problem.model, "basis", None)
@@ -145,12 +148,13 @@ def check_offsets(problem: Problem, model: Any, expected: np.ndarray) -> Iterato
     basis = getattr(problem.model, "basis", None)
     if not getattr(problem.model, "fit_intercept", True) or not isinstance(basis, RadialBasis | None):
         return
-    if getattr(problem.model, "loss", None) == "quantile" and problem.container == "float32":
-        return  # the last digits of shifted columns decide between sizes of nearly equal pinball loss
     shift = 2.0 ** np.random.default_rng(1).integers(-3, 14, size=problem.numbers.shape[1]).astype(
         problem.numbers.dtype
     )
-    if differ(scores(fit(problem, problem.numbers + shift), problem.numbers + shift), expected, problem.tol):
+    shifted = problem.numbers + shift
+    rounded = shifted - shift  # an offset hides digits of the columns, in float32 many: those of both fits are the same
+    expected = expected if np.array_equal(rounded, problem.numbers) else scores(fit(problem, rounded), rounded)
+    if differ(scores(fit(problem, shifted), shifted), expected, problem.tol):
         yield "an offset of the columns changes predictions"
 
 

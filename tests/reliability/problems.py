@@ -28,6 +28,7 @@ from termwise import (
     OrthogonalThresholdRegressor,
     PrefilterClassifier,
     RadialBasis,
+    RuleBasis,
     SmoothBasis,
     TermwiseClassifier,
     TermwiseRegressor,
@@ -73,8 +74,8 @@ class Problem:
             n = np.count_nonzero(self.weights > NEGLIGIBLE * self.weights.max())
         basis, alpha = getattr(self.model, "basis", None), getattr(self.model, "alpha", None)
         determined = basis is None or alpha not in (0, 0.0)  # else as many functions as samples interpolate
-        if is_classifier(self.model) and "step" in getattr(basis, "functions", ()):
-            return False  # several products of steps have the same numbers of samples of each class on either side
+        if is_classifier(self.model) and (isinstance(basis, RuleBasis) or "step" in getattr(basis, "functions", ())):
+            return False  # several rules have the same numbers of samples of each class on either side
         return determined and not self.tags and self.target in PLAIN_TARGETS and n > 2 * d + 8
 
     def __str__(self) -> str:
@@ -207,6 +208,7 @@ def draw_basis(rng: np.random.Generator) -> Any:
         lambda: SmoothBasis(extrapolation=outside),
         lambda: FourierBasis(n_harmonics=2),
         lambda: LogisticBasis(n_units=5),
+        lambda: RuleBasis(n_trees=5),
         lambda: LagBasis(),
         lambda: UnionBasis([AnovaBasis(), RadialBasis()]),
     ]

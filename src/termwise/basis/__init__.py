@@ -11,6 +11,7 @@ from termwise.basis.identifiers import id_columns
 from termwise.basis.lag import LagBasis
 from termwise.basis.levels import LevelMeans
 from termwise.basis.radial import KERNELS, RadialBasis, r2
+from termwise.basis.rules import RuleBasis
 from termwise.basis.smooth import SmoothBasis
 from termwise.basis.union import UnionBasis
 from termwise.basis.waves import FourierBasis, LogisticBasis
@@ -24,6 +25,7 @@ __all__ = [
     "LevelMeans",
     "LogisticBasis",
     "RadialBasis",
+    "RuleBasis",
     "SmoothBasis",
     "TableEncoder",
     "UnionBasis",

@@ -32,7 +32,7 @@ from termwise.basis.shapes import (
     label_functions,
     ramp_ends,
 )
-from termwise.basis.tree_knots import tree_knots
+from termwise.basis.trees import tree_knots
 from termwise.design.computed import ProductDesign, Span
 
 Floats = NDArray[np.float64]

@@ -358,7 +358,7 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
 def check_targets(parameter: str, y: Any, X: NDArray[Any], remedy: str) -> Floats:
     """Return the targets that a basis depends on, one column for each output."""
     if y is None:
-        raise ValueError(f"{parameter} requires targets, got none: call fit(X, y), or {remedy}.")
+        raise ValueError(f"{parameter} requires y to be passed, but the target y is None: call fit(X, y), or {remedy}.")
     Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
     check_consistent_length(X, Y)
     return as_columns(Y)

@@ -30,7 +30,7 @@ Precision = StrEnum("Precision", ["float64", "float32"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
 BasisName = StrEnum(
-    "BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "hinges", "steps", "fourier", "lag"]
+    "BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "hinges", "steps", "rules", "fourier", "lag"]
 )
 LossName = StrEnum("LossName", ["auto", "squared", "poisson", "gamma", "huber"])
 FORMER_STUDIES = {"hagiwara": "hagiwara2014", "recipe": "modern"}  # earlier names of studies of `termwise reproduce`

@@ -364,6 +364,7 @@ def make_basis(options: FitOptions, X: Any) -> Any:
         "anova": [tw.AnovaBasis()],
         "hinges": [tw.AnovaBasis(functions=("linear", "hinge"))],
         "steps": [tw.AnovaBasis(functions=("linear", "step"))],
+        "rules": [tw.UnionBasis([tw.AnovaBasis(n_centers=0, order=1), tw.RuleBasis()])],
         "fourier": [tw.FourierBasis()],
     }
     front, last = steps[name][:-1], steps[name][-1]

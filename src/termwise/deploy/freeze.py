@@ -416,6 +416,14 @@ def _(basis: bases.AnovaBasis) -> list[ProgramStep]:
     return [_concatenate([linear, within], d), step(**parameters)]
 
 
+@steps_by_class.register
+def _(basis: bases.RuleBasis) -> list[ProgramStep]:
+    """Products of two conditions, then products of two of these."""
+    conditions, products = basis.frozen()
+    step = PresentPairProducts if basis.missing_[conditions["columns"]].any() else PairProducts
+    return [step(**conditions), PairProducts(**products)]
+
+
 class Fourier(ProgramStep, kind="waves", expression=WAVE):
     """Sines with a frequency and a phase, of `FourierBasis`."""
 

@@ -157,7 +157,8 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)
-        warn_of_cancellation(alpha, spectrum.floor)
+        if not isinstance(self.alpha, str):
+            warn_of_cancellation(alpha, spectrum.floor)
         solution = spectrum.solution(alpha)
         criteria = measure(problem.rows, solution)
         for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual degrees of freedom needs

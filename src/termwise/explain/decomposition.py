@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify, is_foreign, to_host
 from termwise._checks import check_table
-from termwise.basis import AnovaBasis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis import AnovaBasis, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import inputs_of_columns
 from termwise.explain.inputs import Blocks, spread_rows
 from termwise.explain.purification import Key, Part, Purification
@@ -31,7 +31,7 @@ class AdditiveDecomposition:
 
     resolved: ResolvedModel
     n_encoders: int
-    basis: AnovaBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
+    basis: AnovaBasis | RuleBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
     columns: list[tuple[int, ...]]  # encoded columns that each term depends on
     blocks: Blocks
 
@@ -41,7 +41,7 @@ class AdditiveDecomposition:
         if not len(resolved.chosen):
             raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
         steps, basis = list(resolved.steps), None
-        if steps and isinstance(steps[-1], AnovaBasis | SmoothBasis | UnionBasis):
+        if steps and isinstance(steps[-1], AnovaBasis | RuleBasis | SmoothBasis | UnionBasis):
             basis = steps.pop().take(resolved.chosen)
         n_encoders = len(steps)
         while n_encoders and isinstance(steps[n_encoders - 1], SCALERS):
@@ -134,7 +134,7 @@ def columns_of(basis: Any, columns: NDArray[np.intp]) -> list[tuple[int, ...]]:
     if isinstance(basis, UnionBasis):
         every = [inputs for part in basis.bases_ for inputs in columns_of(part, columns)]
         return [every[place] for place in basis.places_]
-    if not isinstance(basis, AnovaBasis | SmoothBasis):
+    if not isinstance(basis, AnovaBasis | RuleBasis | SmoothBasis):
         raise ValueError(joint_inputs(basis))
     return inputs_of_columns(basis, np.arange(basis.n_functions))
 

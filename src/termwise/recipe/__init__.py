@@ -36,7 +36,8 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         error of the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is
         more accurate: the median of that size over bootstrap samples, which depends little on the folds. "accurate"
         minimises the cross-validated error. An integer sets the number of terms, if the dictionary has as many.
-    dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "smooth", "relevant"}, default="auto"
+    dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"}, \
+default="auto"
         Candidate functions:
 
         - "linear": the inputs;
@@ -44,10 +45,12 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         - "pairs": these and the products of any two of them;
         - "hinges": the inputs and hinges `max(0, x - t)`, and the products of any two, for kinks;
         - "steps": the inputs and steps, and the products of any two, for thresholds;
+        - "rules": the inputs, and conjunctions of up to three conditions that boosted trees find, see `RuleBasis`;
         - "smooth": the inputs and Gaussians of all inputs, isotropic after standardisation;
         - "relevant": the inputs and Gaussians with one length-scale per input (automatic relevance determination, ARD);
           irrelevant inputs are left out;
-        - "auto": cross-validates all of them; see Notes for wide tables.
+        - "auto": cross-validates all of them, "steps" where every term must be a function of one or two inputs and
+          "rules" elsewhere; see Notes for wide tables.
     target : {"auto", "data", "ridge", "boosting", "pooled"} or estimator, default="auto"
         What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
         candidates ("ridge"), those of gradient boosting ("boosting"), or those of a stacked ensemble of such models
@@ -273,7 +276,8 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         log loss is within a quarter of a standard
         error of the minimum, as in `TermwiseRegressor`, "accurate" the one that minimises it. An integer sets the
         number of terms, if the dictionary has as many.
-    dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "smooth", "relevant"}, default="auto"
+    dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"}, \
+default="auto"
         Candidate functions; see `TermwiseRegressor`.
     target : {"auto", "data", "ridge", "boosting", "pooled"} or estimator, default="auto"
         What the terms are selected for and fitted to; see `TermwiseRegressor`. "auto" tries "pooled" only if `size` is

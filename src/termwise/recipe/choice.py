@@ -18,12 +18,12 @@ from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
 from termwise.recipe.cross_validation import Fitting
-from termwise.recipe.dictionaries import Inputs, Samples, build_dictionaries, distinct_candidates
+from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
 from termwise.recipe.search import Search, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
-from termwise.recipe.targets import Member, default_reference
+from termwise.recipe.targets import REFERENCES, Member, default_reference
 from termwise.recipe.trials import Trial, eliminate, only_drawable, stack
 from termwise.selection.engine import Settings
 
@@ -88,6 +88,8 @@ def choose_model(
     inputs = Inputs.from_samples(X, groups, n_centers, options.monotone)
     bases = build_dictionaries(inputs, options.dictionary, settings)
     bases = {name: basis for name, basis in bases.items() if options.allows(name)}
+    if len(bases) > 1:
+        bases = without_replaced(bases, targets)
     if len(levels):
         bases = {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
     if not bases:
@@ -156,6 +158,13 @@ def choose_model(
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
+
+
+def without_replaced(bases: dict[str, Basis], targets: list[str]) -> dict[str, Basis]:
+    """Return the dictionaries that have one of these targets and are not replaced by another of them."""
+    references = not set(REFERENCES).isdisjoint(targets)
+    kept = {name: basis for name, basis in bases.items() if DICTIONARIES[name].fits or references}
+    return {name: basis for name, basis in kept.items() if DICTIONARIES[name].replaced_by not in kept}
 
 
 def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:

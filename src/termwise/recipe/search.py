@@ -115,9 +115,10 @@ class Search:
         return error / max(float(best.errors.min()), np.finfo(np.float64).tiny), linear
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
-        """Return the targets that are tried with a dictionary; another model with some of many only, to save time."""
-        reproduces = DICTIONARIES[name].reproduces or len(self.bases) == 1
-        return [target for target in targets if target not in REFERENCES or reproduces]
+        """Return the targets that are tried with a dictionary: where there are many, only those that suit it."""
+        dictionary, alone = DICTIONARIES[name], len(self.bases) == 1
+        suits = {True: dictionary.reproduces or alone, False: dictionary.fits or alone}
+        return [target for target in targets if suits[target in REFERENCES]]
 
     # -- trials --------------------------------------------------------------------------------------------------------
 

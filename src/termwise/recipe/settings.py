@@ -101,6 +101,7 @@ class RecipeSettings:
     max_single_functions: int = 250  # at most as many: products cost the square
     max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots; beyond,
     n_knotted_inputs: int = 20  # only the screened ones
+    max_rule_inputs: int = 400  # inputs up to which trees find rules: their time grows with the inputs
     max_levels: int = 20  # levels up to which every one has an indicator; beyond, means of the targets take their place
     min_support: float = 5  # Gaussians of fewer rows are on isolated rows, where large weights cancel and explode
     min_level_rows: int = 10  # levels of fewer rows share one indicator
