@@ -74,7 +74,9 @@ class Problem:
             n = np.count_nonzero(self.weights > NEGLIGIBLE * self.weights.max())
         basis, alpha = getattr(self.model, "basis", None), getattr(self.model, "alpha", None)
         determined = basis is None or alpha not in (0, 0.0)  # else as many functions as samples interpolate
-        if is_classifier(self.model) and (isinstance(basis, RuleBasis) or "step" in getattr(basis, "functions", ())):
+        if isinstance(basis, RuleBasis):
+            return False  # beside the rule of a node, those of its two children are equally good
+        if is_classifier(self.model) and "step" in getattr(basis, "functions", ()):
             return False  # several rules have the same numbers of samples of each class on either side
         return determined and not self.tags and self.target in PLAIN_TARGETS and n > 2 * d + 8
 

@@ -358,9 +358,10 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
                 "predict_interval requires a model of the mean, got loss='quantile': fit quantile=(0.05, 0.95), whose "
                 "predictions are the ends of an interval."
             )
-        if method == "jackknife+" and loss != "squared":
+        if method == "jackknife+" and (loss != "squared" or terms.link != "identity"):
+            what = f"link={terms.link!r}" if loss == "squared" else f"loss={loss!r}"
             raise ValueError(
-                f"method must be 'cv+' with loss={loss!r}, got 'jackknife+', the closed form of least squares: fit "
+                f"method must be 'cv+' with {what}, got 'jackknife+', the closed form of least squares: fit "
                 "with selection_cv=10."
             )
         if method == "jackknife+" or (method == "auto" and not self.selects_terms):

@@ -162,7 +162,8 @@ def held_out_score(resolved: ResolvedModel, X: Any, y: NDArray[Any], past: int) 
     if classes is not None:
         return result
     result["unexplained"] = 1 - result["value"]
-    squared = getattr(resolved.model, "loss_", "squared") == "squared"  # else intervals need the models of folds
+    model = resolved.model  # whose intervals need the models of folds if it is not linear in its terms
+    squared = getattr(model, "loss_", "squared") == "squared" and model.fitted_terms_.link == "identity"
     if resolved.loo_residuals is not None and squared:
         limit = max(100, INTERVAL_PAIRS // len(resolved.loo_residuals))
         rows = np.arange(min(len(y), limit)) if past else evenly(len(y), limit)  # a series needs the rows before

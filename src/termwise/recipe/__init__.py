@@ -64,6 +64,12 @@ default="auto"
         What the models minimise, as in `ForwardRegressor`: "poisson" for counts and "gamma" for positive targets have a
         logarithmic link, "huber" is robust to outliers, and "quantile" models the `quantile` of the targets. With a
         loss other than the squared error terms are selected for the data themselves.
+    link : {"auto", "identity", "log"}, default="auto"
+        What the terms add up to, with the squared error: the prediction ("identity"), or its logarithm ("log"), so that
+        effects are factors and predictions are positive, as suits prices and incomes. "auto" also tries "log" for a
+        single positive target of at least 200 samples that is skewed to the right, and takes the link with the smaller
+        squared error of the targets themselves. With "log", the intercept is such that out-of-fold predictions have the
+        mean of the targets.
     quantile : float or sequence of float, default=0.5
         Level of `loss="quantile"`; several share their terms and do not cross.
     missing : {"indicator", "error"}, default="indicator"
@@ -89,12 +95,14 @@ default="auto"
         that are contained in another one.
     target_ : {"data", "ridge", "pooled"}
         The chosen target.
+    link_ : {"identity", "log"}
+        What the terms add up to: predictions, or their logarithms.
     pool_ : list of named tuples
         The members of the stacked ensemble: `name` of the dictionary, `target`, `size` and `weight`. Empty for other
         targets.
     trials_ : dict of str to ndarray
         Cross-validated mean squared error with 0, 1, 2, ... terms, as a share of the variance, for each dictionary and
-        target: "pairs", "pairs, ridge", "pairs and smooth, pooled".
+        target: "pairs", "pairs, ridge", "pairs and smooth, pooled"; with ", log" those of logarithms of the target.
     cv_error_ : float
         Error of the whole procedure for new samples, as a share of the variance: cross-validated, and corrected for the
         choice of the best of many models by bootstrapping the out-of-fold errors.
@@ -188,6 +196,7 @@ default="auto"
         target: Any = "auto",
         max_terms: int = 150,
         loss: str = "squared",
+        link: str = "auto",
         quantile: float | Sequence[float] = 0.5,
         missing: str = "indicator",
         monotone: Mapping[Any, int] | None = None,
@@ -201,6 +210,7 @@ default="auto"
         self.target = target
         self.max_terms = max_terms
         self.loss = loss
+        self.link = link
         self.quantile = quantile
         self.missing = missing
         self.monotone = monotone

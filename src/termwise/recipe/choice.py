@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from termwise._arrays import column_order, comparable, evenly
@@ -20,7 +21,7 @@ from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_c
 from termwise.recipe.cross_validation import Fitting
 from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
-from termwise.recipe.search import Search, try_first
+from termwise.recipe.search import Search, lengthen, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
 from termwise.recipe.targets import REFERENCES, Member, default_reference
@@ -46,6 +47,8 @@ class RecipeChoice:
     labels: bool
     loss: Loss | None  # of the chosen model; None: the squared error
     loss_alpha: float  # its penalty
+    link: str  # "log": terms add up to logarithms of the targets
+    shifts: list[Floats]  # of that link: what is added to the intercept at every size
     hierarchy: bool
     alternatives: dict[str, tuple[int, float]]  # number of terms and cross-validated error of every named size
     n_candidates: int  # distinct candidates of all dictionaries tried, in the largest training set
@@ -79,7 +82,7 @@ def choose_model(
     """
     n = max(len(samples.X), samples.sample_weight.sum())
     targets, tries_ensembles = options.targets(n, settings), options.tries_ensembles() and n <= settings.choice_rows
-    samples = merge_duplicates(samples)
+    samples, links = merge_duplicates(samples), options.links(samples.Y, settings)
     X = samples.X
     growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
     n_centers = int(min(len(X), settings.max_centers) * growth)
@@ -114,28 +117,40 @@ def choose_model(
     if isinstance(reference, str):
         reference = default_reference(options.labels, options.loss, settings)
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
-    search = Search(bases, folds, settings, max_terms, after_step, report, options.labels, fitting, groups, reference)
+    searches = {
+        link: Search(bases_of_link(bases, link, settings), [on_scale(one, link) for one in folds], settings, max_terms,
+                     after_step, report, options.labels, fitting, groups, reference, link)
+        for link in links
+    }  # fmt: skip
     growing = options._replace(size="accurate") if options.size == "small" else options
     n_classes = samples.Y.shape[1] if options.labels else 1
     n_rows = len(X) // n_classes if n_classes > settings.many_classes else len(X)
     length = int(np.clip(n_rows // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
-    first = try_first(search, options, targets, length)
-    trials = search.repeat(eliminate(first, settings.elimination_se), folds[1:])
-    trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
+    first: list[Trial] = []
+    for search in searches.values():
+        first += try_first(search, options, targets, length, first)
+    trials = eliminate(of_one_link(first, settings.link_se), settings.elimination_se)
+    trials = repeat(searches, trials, n_repeats - 1)
+    trials = lengthen(searches, trials, lambda some: choose_among(some, growing, settings))
     entries = comparable(folds[0].X)[:, column_order(folds[0].X)]
     order = np.lexsort(np.column_stack([entries, folds[0].Y]).T)  # by targets, then by inputs
     while len(folds) < max_repeats:
         if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
             break
         folds.append(draw_folds())
-        trials = search.repeat(eliminate(trials, settings.elimination_se), folds[-1:])
-    ensembles = stack(trials, max_terms, settings) if tries_ensembles else []
-    if options.size == "small" and ensembles != only_drawable(ensembles):
-        ensembles += stack(only_drawable(trials), max_terms, settings)
-    search.reported(ensembles)
+        for search in searches.values():
+            search.folds.append(on_scale(folds[-1], search.link))
+        trials = repeat(searches, eliminate(trials, settings.elimination_se), 1)
+    ensembles: list[Trial] = []
+    for search in searches.values() if tries_ensembles else ():
+        own = [trial for trial in trials if trial.link == search.link]
+        found = stack(own, max_terms, settings)
+        if options.size == "small" and found != only_drawable(found):
+            found += stack(only_drawable(own), max_terms, settings)
+        ensembles += search.reported(found)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
-    tried = search.lost + first
+    tried = [trial for search in searches.values() for trial in search.lost] + first
     counts = [
         {trial.name: trial.repeats[0].paths[k].n_candidates for trial in tried} for k in range(len(search.first_folds))
     ]
@@ -145,7 +160,7 @@ def choose_model(
         place, k = choose_among(final, options._replace(size=size), settings)
         alternatives[size] = k, float(final[place].errors[k])
     errors = {trial.title: trial.errors for trial in tried + trials + ensembles}
-    chosen = {name: bases[name] for name in best.dictionaries}
+    chosen = {name: searches[best.link].bases[name] for name in best.dictionaries}
     length = max(1, n_terms + settings.extra_terms)
     chosen_error = float(best.errors[min(n_terms, len(best.errors) - 1)])
     inflation = np.sqrt(max(1.0, procedure.error / chosen_error)) if chosen_error and not options.labels else 1.0
@@ -154,7 +169,9 @@ def choose_model(
         calibration[n_terms] = bootstrap.calibration(best, n_terms)  # that of the best of many models is too steep
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
                         groups=groups, reference=reference, labels=options.labels, loss=best.loss,
-                        loss_alpha=settings.loss_alpha, hierarchy=options.hierarchy, alternatives=alternatives,
+                        loss_alpha=settings.loss_alpha, link=best.link,
+                        shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],
+                        hierarchy=options.hierarchy, alternatives=alternatives,
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
@@ -175,8 +192,45 @@ def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng
     return assign_folds(samples, options.labels, settings, rng)
 
 
+def bases_of_link(bases: dict[str, Basis], link: str, settings: RecipeSettings) -> dict[str, Basis]:
+    """Return dictionaries for a link: linear terms are bounded outside the training range if exponentials follow."""
+    if link == "identity" or "linear" not in bases:
+        return bases
+    linear = clone(bases["linear"])
+    (linear.basis if isinstance(linear, LevelMeans) else linear).set_params(extrapolation=settings.extrapolation)
+    return {**bases, "linear": linear}
+
+
+def on_scale(folds: Folds, link: str) -> Folds:
+    """Return folds with the targets on the scale that the terms add up to."""
+    return folds._replace(Y=np.log(folds.Y)) if link == "log" else folds
+
+
+def of_one_link(trials: list[Trial], link_se: float) -> list[Trial]:
+    """Return the trials of the logarithm if the best of them is clearly better than the others, else the others."""
+    logarithms = [trial for trial in trials if trial.link == "log"]
+    others = [trial for trial in trials if trial.link != "log"]
+    if not (logarithms and others):
+        return trials
+    best, other = (min(some, key=lambda trial: float(trial.errors.min())) for some in (logarithms, others))
+    return logarithms if other.is_worse(best, link_se) else others
+
+
+def repeat(searches: dict[str, Search], trials: list[Trial], count: int) -> list[Trial]:
+    """Average trials with the last so many repeats of cross-validation, each by the search of its link."""
+    if not count:
+        return trials
+    return [
+        trial
+        for link, search in searches.items()
+        for trial in search.repeat([one for one in trials if one.link == link], search.folds[-count:])
+    ]
+
+
 def link_of(model: RecipeOptions | Trial) -> str:
     """Return the link of the responses; classifiers have scores, which are calibrated."""
+    if isinstance(model, Trial) and model.link == "log":
+        return "log"
     return "identity" if model.loss is None or model.labels else model.loss.link
 
 
@@ -187,15 +241,16 @@ def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
     of the model.
     """
     Y, (first, *_) = trial.Y, trial.repeats
-    link = link_of(trial)
+    link, size = link_of(trial), min(n_terms, len(trial.losses) - 1)
+    shift: Any = trial.shift(size) if trial.link == "log" else 0.0
     models, fold = [], np.empty(len(Y), dtype=np.intp)
     for place, path in enumerate(first.paths):
         weights, intercept = path.weights(n_terms)
         k = len(weights)
         basis = None if path.terms is None else path.terms.take(np.arange(k))
         candidates = Candidates(basis, k, one_output=Y.shape[1] == 1, n_features=0)
-        models.append(FittedTerms(candidates, np.arange(k), weights, intercept, link=link))
+        models.append(FittedTerms(candidates, np.arange(k), weights, intercept + shift, link=link))
         fold[~path.train] = place
-    size = min(n_terms, len(trial.losses) - 1)
-    responses = LINKS[link](first.prediction(size, Y))
+    responses = LINKS[link](first.prediction(size, Y) + shift)
+    Y = np.exp(Y) if trial.link == "log" else Y
     return FoldModels(tuple(models), fold, inflation * (Y - responses), trial.sample_weight)

@@ -121,12 +121,18 @@ def cross_validate(
 def extend(
     before: CrossValidatedPath, folds: Folds, max_terms: int, fitting: Fitting, n_threads: int = 1
 ) -> CrossValidatedPath:
-    """Continue paths to more terms, of the candidates and for the target values that were learned before."""
+    """Continue paths to more terms, of the candidates and for the target values that were learned before.
+
+    Those of a repeat may be as long already, if another target of the same dictionary has longer paths.
+    """
     found = Parallel(n_threads, require="sharedmem")(
         delayed(fit_fold)(path.dictionary, folds, path.train, max_terms, [path.target], fitting, path.longer)
         for path in before.paths
+        if len(path.models.terms) < max_terms
     )
-    return CrossValidatedPath([path for (path,) in found], max_terms)
+    longer = iter(found)
+    paths = [path if len(path.models.terms) >= max_terms else next(longer)[0] for path in before.paths]
+    return CrossValidatedPath(paths, max_terms)
 
 
 def fit_fold(

@@ -27,7 +27,7 @@ from termwise.estimators.glm import check_exposure, make_loss, truncate_glm_path
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
 from termwise.linalg.least_squares import measure
-from termwise.linalg.losses import Quantile
+from termwise.linalg.losses import LINKS, Quantile
 from termwise.linalg.two_stage import leave_one_out_scores
 from termwise.recipe.candidates import fit_candidates
 from termwise.recipe.choice import RecipeChoice, choose_model
@@ -57,7 +57,8 @@ def cut_recipe(
     if isinstance(path, GlmPath):
         terms, attributes = truncate_glm_path(path, k, candidates)
     else:
-        terms, attributes = cut_least_squares(path, k, stage, candidates)
+        shift = choice.shifts[min(k, len(choice.shifts) - 1)] if choice.link == "log" else None
+        terms, attributes = cut_least_squares(path, k, stage, candidates, shift)
     if candidates.labels is not None:
         slope, shift = choice.calibration[min(k, len(choice.calibration) - 1)]
         labels = replace(candidates.labels, slope=slope, shift=shift)
@@ -66,9 +67,12 @@ def cut_recipe(
 
 
 def cut_least_squares(
-    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates
+    path: SelectionPath, k: int, stage: FirstStage | None, candidates: Candidates, shift: Floats | None = None
 ) -> tuple[FittedTerms, dict[str, Any]]:
-    """Return the first k terms of a path with the weights of both stages."""
+    """Return the first k terms of a path with the weights of both stages.
+
+    With a `shift` of the intercept the terms add up to logarithms; the residuals are those of the targets themselves.
+    """
     problem, solution, alpha = solve_path(path, k, intercept=True, refit=None)
     data, rows = path.training(), problem.rows
     root = np.sqrt(rows.sample_weight)[:, None]
@@ -78,9 +82,14 @@ def cut_least_squares(
     elif stage is not None:
         scores = leave_one_out_scores(stage, rows, data.Z[:, :k], data.Y, data.Y_mean)
         solution = through_first_stage(stage, solution, problem, scores)
-    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", solution.loo / root)
-    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics)
-    return terms if intercept is None else replace(terms, intercept=intercept), {"alpha_": alpha}
+    residuals, link = solution.loo / root, "identity"
+    if shift is not None:
+        link, logarithms = "log", problem.Y_mean + problem.Y / root if stage is None else stage.targets
+        residuals = np.exp(logarithms) - LINKS[link](logarithms - residuals + shift)
+    statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), "loo", residuals)
+    terms = FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics, link)
+    intercept = terms.intercept if intercept is None else intercept
+    return replace(terms, intercept=intercept if shift is None else intercept + shift), {"alpha_": alpha}
 
 
 def with_encoder(folds: FoldModels, candidates: Candidates, encoder: TableEncoder | None) -> FoldModels:
@@ -128,6 +137,7 @@ def recipe_options(estimator: Any, y: NDArray[Any], encoder: TableEncoder) -> Re
         cv=estimator.cv,
         monotone=encoded_directions(estimator.monotone, encoder),
         hierarchy=estimator.hierarchy,
+        link=getattr(estimator, "link", "identity"),
     )
     options.check()
     return options
@@ -225,6 +235,10 @@ def fit_choice(
     callback : called after each selected term.
     """
     settings, used, path_settings = estimator.recipe_settings, data.used, choice.path_settings
+    targets = Y
+    if choice.link == "log":  # samples of weight zero may have any target
+        Y = np.log(np.where(Y > 0, Y, 1.0))
+        data = replace(data, y=Y.reshape(data.y.shape))
     basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings)
     encodes = is_frame(data.X) or encoded.shape[1] != data.n_features
     whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
@@ -260,7 +274,8 @@ def fit_choice(
     attributes |= {"trials_": choice.trials, "rule_": path_settings.rule, "criterion_": "cv", "choice_": choice}
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
     attributes["loss_"] = "squared" if choice.loss is None else choice.loss.name
-    return design.complete(terms, Y), attributes
+    attributes["link_"] = terms.link
+    return design.complete(terms, targets), attributes
 
 
 def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeOptions]:
@@ -326,6 +341,8 @@ def describe_choice(estimator: Any) -> list[str]:
         inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
         target = f" of the {inputs} that explain the targets best{target}"
     lines = [f"dictionary: {choice.dictionary}{target}"]
+    if choice.link == "log":
+        lines.append("link: the terms add up to the logarithm of the target; noise and error estimates below are its")
     lines.append(describe_error(estimator))
     lines.append(f"number of terms chosen in bootstrap samples: {low} to {high} in nine of ten")
     lines.append(f"smallest cross-validated error of what was tried: {tried}")

@@ -45,6 +45,7 @@ class Search:
     fitting: Fitting
     groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
     reference: Any = None  # another model, not fitted
+    link: str = "identity"  # "log": the targets of the folds are logarithms
     fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
     lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
 
@@ -142,7 +143,7 @@ class Search:
             self.after_step()
             yield [
                 Trial(name, target, [path], folds.Y, folds.sample_weight, self.labels,
-                      loss=self.fitting.loss if target == "data" else None)
+                      loss=self.fitting.loss if target == "data" else None, link=self.link)
                 for target, path in zip(targets, paths, strict=True)
             ]  # fmt: skip
 
@@ -164,6 +165,8 @@ class Search:
                 started.append((self.extended(trial, max_terms) if longer else trial).on_rows(rows))
         others = [one.on_rows(rows) for one in rivals]
         kept = set(map(id, eliminate(started + others, settings.elimination_se, settings.simpler_se)))
+        if lowest_error([one for one in others if one.link != self.link]) <= lowest_error(started):
+            kept = set()  # another link is better
         self.lost.extend(self.reported([trial for trial in started if id(trial) not in kept]))
         going = [trial for trial in started if id(trial) in kept]
         found = []
@@ -212,39 +215,50 @@ class Search:
         self.after_step()
         return replace(trial, repeats=repeats)
 
-    def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
-        """Double paths until the chosen size is well below their length.
 
-        Those of other dictionaries grow with the best one if their errors are close, for ensembles.
-        """
-        share = self.settings.growth_share
-        while True:
-            place, size = choose(trials)
-            best = trials[place]
-            length = len(best.losses) - 1
-            if size < share * length or length >= self.max_terms:
-                return trials
-            kept, longer = [], []
-            for trial in trials:
-                close = trial.errors.min() <= self.settings.close_error * best.errors.min()
-                if trial is best or (trial.improves(share) and (close or trial.name == best.name)):
-                    longer.append(self.extended(trial, 2 * length))
-                else:
-                    kept.append(trial)
-            trials = kept + self.reported(longer)
+def lowest_error(trials: Sequence[Trial]) -> float:
+    """Return the smallest cross-validated error of trials, infinite for none."""
+    return min((float(trial.errors.min()) for trial in trials), default=np.inf)
 
 
-def try_first(search: Search, options: RecipeOptions, targets: list[str], length: int) -> list[Trial]:
-    """Cross-validate dictionaries and targets for the first time.
+def lengthen(
+    searches: Mapping[str, Search], trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]
+) -> list[Trial]:
+    """Double paths until the chosen size is well below their length; the searches are those of each link.
+
+    Paths of other dictionaries grow with the best one if their errors are close, for ensembles.
+    """
+    while True:
+        place, size = choose(trials)
+        best = trials[place]
+        search, length = searches[best.link], len(best.losses) - 1
+        share, close_error = search.settings.growth_share, search.settings.close_error
+        if size < share * length or length >= search.max_terms:
+            return trials
+        kept, longer = [], []
+        for trial in trials:
+            close = trial.errors.min() <= close_error * best.errors.min()
+            same, shorter = (trial.name, trial.link) == (best.name, best.link), len(trial.losses) - 1 < 2 * length
+            if trial is best or (shorter and trial.improves(share) and (close or same)):
+                longer.append(searches[trial.link].extended(trial, 2 * length))
+            else:
+                kept.append(trial)
+        trials = kept + search.reported(longer)
+
+
+def try_first(
+    search: Search, options: RecipeOptions, targets: list[str], length: int, rivals: Sequence[Trial] = ()
+) -> list[Trial]:
+    """Cross-validate dictionaries and targets for the first time, beside `rivals`, which are trials of another link.
 
     Hinges, steps and boosting as the target take most of the time. With "auto" they are tried only if there are enough
     samples, and if boosting itself is about as accurate as the best of the others.
     """
 
-    def trials_of(names: list[str], some: list[str], rivals: Sequence[Trial] = ()) -> list[Trial]:
+    def trials_of(names: list[str], some: list[str], before: Sequence[Trial] = ()) -> list[Trial]:
         wanted = {name: search.targets_of(name, some) for name in names}
         wanted = {name: own for name, own in wanted.items() if own}
-        return search.race(wanted, length, rivals) if wanted else []
+        return search.race(wanted, length, [*rivals, *before]) if wanted else []
 
     names, plain = list(search.bases), [target for target in targets if target not in REFERENCES]
     if not isinstance(options.target, str) or not plain:
@@ -262,7 +276,7 @@ def try_first(search: Search, options: RecipeOptions, targets: list[str], length
     n, q = search.folds[0].Y.shape
     enough = n >= search.settings.rough_rows and q <= search.settings.max_boosted_outputs
     references = [target for target in targets if target in REFERENCES]
-    if enough and (rough or references) and search.favours_boosting(found):
+    if enough and found and (rough or references) and search.favours_boosting(found):
         found += trials_of(rough, targets, found)
         found += trials_of(others, references, found)
     return found

@@ -63,6 +63,11 @@ class RecipeSettings:
     min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
     min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
 
+    # -- logarithm of the target ---------------------------------------------------------------------------------------
+    link_rows: int = 200  # rows from which "auto" tries the logarithm of positive targets,
+    min_skewness: float = 0.5  # if their skewness is at least this, and larger than that of the logarithm;
+    link_se: float = 1.0  # standard errors by which it must be better, in the first paths
+
     # -- kinks and thresholds ------------------------------------------------------------------------------------------
     rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target,
     max_boosted_outputs: int = 30  # and classes or outputs up to which it does: boosting grows trees for each,

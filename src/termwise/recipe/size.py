@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import skew
 
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
@@ -36,6 +37,7 @@ class RecipeOptions(NamedTuple):
     cv: Any = None  # number of folds, a splitter of scikit-learn, or splits
     monotone: dict[int, int] | None = None  # encoded inputs, and the directions of their effects
     hierarchy: bool = False  # whether products require terms of each of their inputs
+    link: str = "identity"  # "log": terms add up to logarithms of the targets; "auto": cross-validation decides
 
     def check(self) -> None:
         """Raise on the first invalid parameter."""
@@ -54,6 +56,11 @@ class RecipeOptions(NamedTuple):
             raise ValueError(
                 f"target must be 'auto' or 'data' with loss={self.loss.name!r}, got {self.target!r}: other targets are "
                 "fitted by least squares."
+            )
+        check_choice("link", self.link, ["auto", "identity", "log"], remedy="'auto' lets cross-validation decide")
+        if self.link != "auto" and self.loss is not None and not self.labels:
+            raise ValueError(
+                f"link must be 'auto' with loss={self.loss.name!r}, got {self.link!r}: the loss has a link of its own."
             )
         if self.cv is not None and not self.splits_given:
             check_number("cv", self.cv, low=2, integer=True, remedy="5 is usual; or give a splitter of scikit-learn")
@@ -83,6 +90,22 @@ class RecipeOptions(NamedTuple):
         if self.constrained or (self.loss is not None and not self.labels):
             return False
         return self.target == "pooled" or (self.tries_all and not (self.labels and self.size in SMALL_SIZES))
+
+    def links(self, Y: Floats, settings: RecipeSettings) -> list[str]:
+        """Return the links to try for targets Y: the logarithm if it makes positive targets more symmetric."""
+        if self.link == "log":
+            if Y.min() <= 0:
+                raise ValueError(
+                    f"y must be positive for link='log', got {Y.min():g}: use link='identity', or loss='poisson' for "
+                    "counts."
+                )
+            return ["log"]
+        plain = self.link == "identity" or self.loss is not None or self.labels or not isinstance(self.target, str)
+        if plain or Y.shape[1] > 1 or len(Y) < settings.link_rows or Y.min() <= 0:
+            return ["identity"]
+        skewness, of_logarithm = skew(Y[:, 0]), skew(np.log(Y[:, 0]))
+        tried = skewness >= settings.min_skewness and abs(of_logarithm) < skewness
+        return ["identity", "log"] if tried else ["identity"]
 
     def targets(self, n: float, settings: RecipeSettings) -> list[str]:
         """Return the targets to try for n samples, ensembles aside."""

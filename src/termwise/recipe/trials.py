@@ -13,7 +13,7 @@ from scipy.stats import entropy
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR, FLOAT64, ROUNDING_SHARE
 from termwise.linalg.calibration import calibrate, calibrated_losses
 from termwise.linalg.criteria import excess
-from termwise.linalg.losses import Loss
+from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.cross_validation import CrossValidatedPath, ensemble_paths, readable_size
 from termwise.recipe.dictionaries import DICTIONARIES
 from termwise.recipe.settings import RecipeSettings
@@ -38,6 +38,7 @@ class Trial:
     labels: bool = False
     members: tuple[Member, ...] = ()  # of an ensemble
     loss: Loss | None = None  # of the models; None: the squared error
+    link: str = "identity"  # "log": Y are logarithms of the targets, on whose scale the losses are
     calibrations: dict[int, tuple[float, Floats]] = field(default_factory=dict, init=False)  # computed so far
 
     @cached_property
@@ -72,10 +73,24 @@ class Trial:
         if not self.labels and self.loss is not None:
             return np.stack([self.loss.error(Y, eta) for eta in predictions]) / self.null_loss
         if not self.labels:
+            if self.link == "log":
+                Y, predictions = LINKS["log"](Y), self.factors(predictions) * LINKS["log"](predictions)
             rounding = (ROUNDING_SHARE[FLOAT64] * np.abs(Y).max(axis=0)) ** 2  # of constant targets and their mean
             variance = np.maximum(share @ (Y - share @ Y) ** 2, np.maximum(rounding, np.finfo(np.float64).tiny))
             return np.mean((Y - predictions) ** 2 / variance, axis=2)
         return calibrated_losses(predictions, Y, self.sample_weight) / self.null_loss
+
+    def factors(self, predictions: Floats) -> Floats:
+        """Return the factors for which exponentials of predictions, (k, n, q), have the mean of the targets, (k, 1, q).
+
+        The exponential of the mean of logarithms is less than the mean.
+        """
+        total = np.einsum("i,ij->j", self.share, LINKS["log"](self.Y))
+        return (total / np.einsum("i,kij->kj", self.share, LINKS["log"](predictions)))[:, None]
+
+    def shift(self, k: int) -> Floats:
+        """Return what is added to logarithms predicted with k terms so that their exponentials have the right mean."""
+        return np.log(np.mean([self.factors(one[None])[0, 0] for one in self.scores(k)], axis=0))
 
     @cached_property
     def errors(self) -> Floats:
@@ -131,7 +146,8 @@ class Trial:
     @property
     def title(self) -> str:
         """Its key in `trials_`."""
-        return self.name if self.target == "data" else f"{self.name}, {self.target}"
+        parts = [self.name, *([] if self.target == "data" else [self.target]), *(["log"] * (self.link == "log"))]
+        return ", ".join(parts)
 
     @property
     def dictionaries(self) -> list[str]:
@@ -140,7 +156,7 @@ class Trial:
 
 
 def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list[Trial]:
-    """Cross-validate the stacked ensemble of trials, each at its best size; return nothing if it gains too little.
+    """Cross-validate the stacked ensemble of trials of one link, each at its best size; nothing if it gains too little.
 
     The weights of a fold are fitted to the out-of-fold residuals of the other folds' samples.
     """
@@ -168,7 +184,7 @@ def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list
     names = [name for name in DICTIONARIES if name in used]
     name = " and ".join(one for one in names if not set(DICTIONARIES[one].contained_in) & set(names))
     paths = [replace(one, max_terms=min(max_terms, one.max_terms)) for one in paths]
-    ensemble = Trial(name, "pooled", paths, Y, sample_weight, labels, members)
+    ensemble = Trial(name, "pooled", paths, Y, sample_weight, labels, members, link=trials[0].link)
     least = min(float(trial.errors.min()) for trial in trials)
     return [ensemble] if ensemble.errors.min() <= (1 - settings.min_gain) * least else []
 

@@ -1,0 +1,108 @@
+"""The logarithmic link of the automatic regressor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from termwise import TermwiseRegressor
+
+SMALL = {"dictionary": "pairs", "max_terms": 20}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def products_of_effects(rng, n=600, noise=0.3):
+    X = rng.uniform(size=(n, 4))
+    mean = np.exp(1.5 * X[:, 0] + np.sin(4 * X[:, 1]) + X[:, 2])
+    return X, mean * np.exp(noise * rng.normal(size=n)), mean * np.exp(noise**2 / 2)
+
+
+def test_the_logarithm_is_chosen_where_effects_are_factors(rng):
+    X, y, mean = products_of_effects(rng)
+    model = TermwiseRegressor("accurate", **SMALL).fit(X[:300], y[:300])
+    plain = TermwiseRegressor("accurate", link="identity", **SMALL).fit(X[:300], y[:300])
+    assert (model.link_, plain.link_) == ("log", "identity")
+    errors = [np.mean((one.predict(X[300:]) - mean[300:]) ** 2) for one in (model, plain)]
+    assert errors[0] < 0.8 * errors[1]
+    assert "the terms add up to the logarithm of the target" in model.summary()
+    assert any(title.endswith(", log") for title in model.trials_)
+    np.testing.assert_allclose(np.exp(model.linear_predictor(X)), model.predict(X))
+
+
+def test_sums_of_effects_are_not_exponentials(rng):
+    X, _, _ = products_of_effects(rng)
+    y = 1.0 + 4 * X[:, 0] + 3 * X[:, 1] ** 2 + rng.gamma(0.3, 2.0, size=600)
+    model = TermwiseRegressor(**SMALL).fit(X, y)
+    assert model.link_ == "identity"
+    assert any(title.endswith(", log") for title in model.trials_)  # it was tried
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "negative", "few", "two outputs"])
+def test_the_logarithm_is_tried_for_skewed_positive_targets_only(kind, rng):
+    X, y, _ = products_of_effects(rng, n=150 if kind == "few" else 240)
+    y = {"symmetric": 9 + np.log(y), "negative": y - 1.0, "two outputs": np.column_stack([y, y])}.get(kind, y)
+    model = TermwiseRegressor(dictionary="linear").fit(X, y)
+    assert model.link_ == "identity"
+    assert not any("log" in title for title in model.trials_)
+
+
+def test_predictions_have_the_mean_of_the_targets(rng):
+    """The exponential of the mean of logarithms is too small, by a factor of `exp(-sigma^2 / 2)` for normal noise."""
+    X, y, mean = products_of_effects(rng, n=2000, noise=0.8)
+    model = TermwiseRegressor(link="log", **SMALL).fit(X[:1000], y[:1000])
+    assert model.predict(X[1000:]).mean() == pytest.approx(mean[1000:].mean(), rel=0.06)
+    uncorrected = np.exp(model.linear_predictor(X[1000:]) - 0.32).mean()
+    assert uncorrected == pytest.approx(mean[1000:].mean() * np.exp(-0.32), rel=0.06)
+
+
+def test_errors_and_intervals_are_those_of_the_targets(rng):
+    X, y, _ = products_of_effects(rng, n=1600)
+    model = TermwiseRegressor(link="log", **SMALL).fit(X[:600], y[:600])
+    assert model.cv_error_ == pytest.approx(1 - model.score(X[600:], y[600:]), rel=0.25)
+    low, high = model.predict_interval(X[600:], 0.9)
+    assert 0.86 < np.mean((low <= y[600:]) & (y[600:] <= high)) < 0.94
+    assert low.min() >= 0
+    np.testing.assert_allclose(model.loo_residuals_, y[:600] - model.predict(X[:600]), rtol=0.4, atol=0.4)
+    with pytest.raises(ValueError, match=r"method must be 'cv\+' with link='log', got 'jackknife\+'"):
+        model.predict_interval(X, method="jackknife+")
+
+
+def test_other_sizes_files_and_rows_of_weight_zero(rng, tmp_path):
+    X, y, _ = products_of_effects(rng, n=300)
+    weights, targets = np.r_[np.ones(250), np.zeros(50)], np.r_[y[:250], np.full(50, -1.0)]
+    model = TermwiseRegressor(link="log", **SMALL).fit(X, targets, sample_weight=weights)
+    np.testing.assert_allclose(
+        model.predict(X), TermwiseRegressor(link="log", **SMALL).fit(X[:250], y[:250]).predict(X)
+    )
+    np.testing.assert_allclose(model.loo_residuals_[250:], -1.0 - model.predict(X[250:]))
+    np.testing.assert_allclose(model.predictor_.predict(X), model.predict(X))
+    np.testing.assert_allclose(model.at(model.n_terms_).predict(X), model.predict(X))
+    assert model.at(1).predict(X).min() > 0
+
+
+def test_scaled_targets_have_scaled_predictions(rng):
+    X, y, _ = products_of_effects(rng, n=300)
+    model, other = TermwiseRegressor(**SMALL).fit(X, y), TermwiseRegressor(**SMALL).fit(X, 1e6 * y)
+    np.testing.assert_allclose(other.predict(X), 1e6 * model.predict(X), rtol=1e-6)
+
+
+def test_refused(rng):
+    X, y, _ = products_of_effects(rng, n=60)
+    with pytest.raises(ValueError, match=r"y must be positive for link='log', got -1: use link='identity', or loss="):
+        TermwiseRegressor(link="log").fit(X, np.r_[-1.0, y[1:]])
+    with pytest.raises(ValueError, match=r"link must be 'auto' with loss='gamma', got 'log': the loss has a link"):
+        TermwiseRegressor(link="log", loss="gamma").fit(X, y)
+    with pytest.raises(ValueError, match=r"link must be one of 'auto', 'identity', 'log', got 'exp': 'auto' lets"):
+        TermwiseRegressor(link="exp").fit(X, y)
+
+
+def test_paths_of_a_repeat_may_be_longer_than_those_of_the_trial():
+    """Two targets of a dictionary may have paths of different lengths; repeats have the longer of both."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(size=(300, 6))
+    y = 1.5 * X[:, 0] + np.sin(4 * X[:, 1]) + X[:, 2] * (X[:, 3] > 0.5) + 0.3 * rng.normal(size=300)
+    assert TermwiseRegressor().fit(X, y).score(X, y) > 0.7
