@@ -676,6 +676,22 @@ def test_explain(folder, flagship, classifier, new_rows, tmp_path):
     assert "-o must end in one of .csv, .parquet, .npz, got why.xls." in words(result)
 
 
+def test_terms_that_add_up_to_logarithms(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"rooms": rng.integers(1, 9, 300), "area": rng.uniform(30, 200, 300)})
+    table["price"] = np.exp(6 + 0.015 * table["area"] + 0.2 * table["rooms"] + 0.2 * rng.normal(size=300))
+    table.to_csv(tmp_path / "houses.csv", index=False)
+    options = "-t", "price", "--no-hold-out", "-o", tmp_path / "m.json", "--report", tmp_path / "m.html"
+    said = words(invoke("fit", tmp_path / "houses.csv", *options))
+    assert "the terms add up to the logarithm of the prediction" in said
+    assert "The terms add up to the logarithm of the prediction." in (tmp_path / "m.html").read_text(encoding="utf-8")
+    printed = invoke("explain", tmp_path / "m.json", tmp_path / "houses.csv")
+    assert "logarithm of the prediction = base + the sum of the effects, for 300 rows" in words(printed)
+    found = pd.read_csv(io.StringIO(printed.stdout))
+    total = found["base"] + found.filter(like="effect of ").sum(axis=1)
+    assert np.allclose(np.exp(total), found["prediction"])
+
+
 def test_explain_needs_independent_rows(folder, tmp_path):
     options = "--time", "day", "--basis", "lag", "--lags", "3", "--no-hold-out", "-o", tmp_path / "s.json"
     assert invoke("fit", folder / "series.csv", "-t", "level", *options).exit_code == 0

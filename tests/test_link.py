@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from termwise import TermwiseRegressor
+from termwise import TermwiseRegressor, inference
 
 SMALL = {"dictionary": "pairs", "max_terms": 20}
 
@@ -98,6 +98,12 @@ def test_refused(rng):
         TermwiseRegressor(link="log", loss="gamma").fit(X, y)
     with pytest.raises(ValueError, match=r"link must be one of 'auto', 'identity', 'log', got 'exp': 'auto' lets"):
         TermwiseRegressor(link="exp").fit(X, y)
+
+
+def test_inference_is_of_least_squares(rng):
+    X, y, _ = products_of_effects(rng, n=60)
+    with pytest.raises(ValueError, match=r"link must be 'identity' or 'auto' for inference, got 'log'"):
+        inference(TermwiseRegressor(link="log"), X, y)
 
 
 def test_paths_of_a_repeat_may_be_longer_than_those_of_the_trial():

@@ -72,7 +72,7 @@ class RuleBasis(Basis):
     >>> y = X[:, 3] + 5.0 * ((X[:, 0] > 3) & (X[:, 1] <= 5) & (X[:, 2] > 2))
     >>> basis = UnionBasis([AnovaBasis(n_centers=0, order=1), RuleBasis()])
     >>> list(ForwardRegressor(basis, max_terms=2).fit(X, y).get_feature_names_out())
-    ['x0 > 3.5 and x1 <= 5.5 and x2 > 2.5', 'x3']
+    ['x3', 'x0 > 3.5 and x1 <= 5.5 and x2 > 2.5']
     """
 
     _per_term = ("inputs_", "above_", "thresholds_")

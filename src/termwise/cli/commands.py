@@ -240,6 +240,7 @@ def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...]
     if out is not None:
         write_file(out, serialise(columns, out.suffix))
     what = "score of the class" if classes else "prediction"
+    what = "logarithm of the prediction" if saved.predictor.link == "log" and not classes else what
     console.print(f"{what} = base + the sum of the effects, for {counted(table.n_rows, 'row')}"
                   + ("" if out is None else f", in {out}"))  # fmt: skip
     print_unseen(table, saved.unseen(table), console)

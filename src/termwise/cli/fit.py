@@ -416,7 +416,8 @@ def print_fit(facts: dict[str, Any], console: Console) -> None:
         rows.append((f"... and {model['n_terms'] - MAX_TERMS_SHOWN} more", *blank))
     if not terms:
         rows.append(("none: the model is the mean", *blank))
-    console.print_table(f"{title}, fitted to {counted(model['n'], 'row')}", header, rows)
+    link = "; the terms add up to the logarithm of the prediction" if model.get("link") == "log" else ""
+    console.print_table(f"{title}, fitted to {counted(model['n'], 'row')}{link}", header, rows)
     print_effects(facts["groups"], console)
     if score:
         print_score(score, facts, console)

@@ -91,6 +91,7 @@ FACTS: dict[str, Spec] = {
     "model": entries(
         {
             "trial": maybe(str),
+            "link": maybe(str),
             "larger_sizes": maybe(lists(entries(size=str, n_terms=whole, error=float, own_error=float))),
         },
         **{"class": str, "task": str, "n": number, "d": whole, "n_terms": whole, "n_candidates": maybe(whole)},

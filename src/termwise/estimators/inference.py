@@ -274,7 +274,13 @@ def check_settings(estimator: Any, level: Any, selection_share: Any, noise_varia
             f"estimator must be a regressor, got {type(estimator).__name__}: inference adds Gaussian noise to the "
             "targets, which classes do not allow; use stability for classifiers."
         )
-    loss = getattr(find_model(estimator)[1], "loss", "squared")
+    model = find_model(estimator)[1]
+    loss = getattr(model, "loss", "squared")
+    if getattr(model, "link", "identity") == "log":
+        raise ValueError(
+            "link must be 'identity' or 'auto' for inference, got 'log': it adds Gaussian noise to the targets; give "
+            "the logarithms as targets."
+        )
     if loss in REGRESSOR_LOSSES and loss != "squared":
         raise ValueError(
             f"loss must be 'squared' for inference, got {loss!r}: it adds Gaussian noise to the targets of a "

@@ -88,8 +88,8 @@ def facts(
     -------
     facts : dict
         "model" : description of the fit ("class", "task", "n", "d", "n_terms", "n_candidates", "dictionary", "alpha",
-        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "size", "larger_sizes",
-        "intercept").
+        "dof", "noise", "stop_reason", "target", "outputs", "classes", "criterion", "trial", "link", "size",
+        "larger_sizes", "intercept").
         "scores" : criteria, "loo_r2" or "loo_accuracy" (given the terms), "held_out", "cross_validation".
         "baselines" : "name", "score" and "terms" of each.
         "criteria", "choices" : names of the criteria along the path, the size each of them selects.
@@ -222,6 +222,7 @@ def model_metadata(resolved: ResolvedModel, y: Any) -> Metadata:
         "classes": None if resolved.classes is None else [str(one) for one in resolved.classes],
         "criterion": "cv" if hasattr(model, "trials_") else to_plain(getattr(model, "criterion", None)),
         "trial": model.choice_.title if hasattr(model, "choice_") else None,
+        "link": model.fitted_terms_.link,
         "size": to_plain(getattr(model, "size", None)),
         "larger_sizes": larger_sizes(model),
         "intercept": round_significant(resolved.intercept),

@@ -289,7 +289,8 @@ def headline(model: Metadata) -> str:
     if model["n_terms"] < model["n_candidates"]:
         text += f", selected from {counted(model['n_candidates'], 'candidate')}"
     samples = "" if model["n"] is None else f", fitted to {short(model['n'])} samples"
-    return f"{text} ({dictionary}){samples}."
+    link = " The terms add up to the logarithm of the prediction." if model.get("link") == "log" else ""
+    return f"{text} ({dictionary}){samples}.{link}"
 
 
 def cards(facts: Metadata) -> list[tuple[str, str, str]]:
@@ -312,10 +313,11 @@ def cards(facts: Metadata) -> list[tuple[str, str, str]]:
         found.append(("effects", short(sum(share >= MIN_SHARE for share in shares)), "of at least 1 % of the variance"))
     if model["dof"] is not None:
         penalty = "one penalty per weight" if model["alpha"] is None else f"penalty {short(model['alpha'], 2)}"
-        target = (model.get("trial") or "").rpartition(", ")[-1]
+        target = (model.get("trial") or "").removesuffix(", log").rpartition(", ")[-1]
         found.append(("effective parameters", short(model["dof"], 3), TARGETS.get(target, penalty)))
     if model["noise"] is not None and not model["classes"]:
-        found.append(("noise", short(model["noise"], 3), "standard deviation"))
+        what = "standard deviation" + " of the logarithm" * (model.get("link") == "log")
+        found.append(("noise", short(model["noise"], 3), what))
     return found
 
 
