@@ -21,7 +21,7 @@ from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_c
 from termwise.recipe.cross_validation import Fitting
 from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
-from termwise.recipe.search import Search, lengthen, try_first
+from termwise.recipe.search import Search, lengthen, lowest_error, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
 from termwise.recipe.targets import REFERENCES, Member, default_reference
@@ -129,7 +129,7 @@ def choose_model(
     first: list[Trial] = []
     for search in searches.values():
         first += try_first(search, options, targets, length, first)
-    trials = eliminate(of_one_link(first, settings.link_se), settings.elimination_se)
+    trials = eliminate(of_one_link(first, settings.min_gain), settings.elimination_se)
     trials = repeat(searches, trials, n_repeats - 1)
     trials = lengthen(searches, trials, lambda some: choose_among(some, growing, settings))
     entries = comparable(folds[0].X)[:, column_order(folds[0].X)]
@@ -206,14 +206,13 @@ def on_scale(folds: Folds, link: str) -> Folds:
     return folds._replace(Y=np.log(folds.Y)) if link == "log" else folds
 
 
-def of_one_link(trials: list[Trial], link_se: float) -> list[Trial]:
-    """Return the trials of the logarithm if the best of them is clearly better than the others, else the others."""
+def of_one_link(trials: list[Trial], min_gain: float) -> list[Trial]:
+    """Return the trials of the logarithm if the best of them saves this share of the error, else the others."""
     logarithms = [trial for trial in trials if trial.link == "log"]
     others = [trial for trial in trials if trial.link != "log"]
     if not (logarithms and others):
         return trials
-    best, other = (min(some, key=lambda trial: float(trial.errors.min())) for some in (logarithms, others))
-    return logarithms if other.is_worse(best, link_se) else others
+    return logarithms if lowest_error(logarithms) <= (1 - min_gain) * lowest_error(others) else others
 
 
 def repeat(searches: dict[str, Search], trials: list[Trial], count: int) -> list[Trial]:

@@ -60,13 +60,12 @@ class RecipeSettings:
     drawable_se: float = 1.0  # "small": standard errors by which a model that cannot be drawn must be better
 
     # -- stacked ensemble ----------------------------------------------------------------------------------------------
-    min_gain: float = 0.01  # share of the error an ensemble must save to be worth its complexity
+    min_gain: float = 0.01  # share of the error an ensemble, or the logarithm of the target, must save to be worth it
     min_member_weight: float = 0.05  # members with smaller weights are dropped: each costs its terms
 
     # -- logarithm of the target ---------------------------------------------------------------------------------------
     link_rows: int = 200  # rows from which "auto" tries the logarithm of positive targets,
-    min_skewness: float = 0.5  # if their skewness is at least this, and larger than that of the logarithm;
-    link_se: float = 1.0  # standard errors by which it must be better, in the first paths
+    min_skewness: float = 0.5  # if their skewness is at least this, and larger than that of the logarithm
 
     # -- kinks and thresholds ------------------------------------------------------------------------------------------
     rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target,
