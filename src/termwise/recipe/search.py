@@ -92,7 +92,8 @@ class Search:
         if self.reference is None:
             return False
         numbers, settings = self.first_folds, self.settings
-        if self.boosting_ratio(trials, numbers[: settings.race_folds])[0] > settings.clearly_smooth:
+        ratio, linear = self.boosting_ratio(trials, numbers[: settings.race_folds])
+        if ratio > (settings.rough_error if linear else settings.clearly_smooth):
             return False  # the other folds would not change this
         ratio, linear = self.boosting_ratio(trials, numbers)
         return ratio <= (1.0 if linear else settings.rough_error)

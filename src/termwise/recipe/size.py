@@ -159,7 +159,8 @@ def choose_trial(
     best, k = most_accurate(curves, positions)
     if size == "accurate":
         return best, k
-    if drawable := [i for i in positions if trials[i] in only_drawable(trials)]:
+    few_inputs = only_drawable(trials)
+    if drawable := [i for i in positions if trials[i] in few_inputs]:
         other, other_k = most_accurate(curves, drawable)
         more, error = excess(trials[other].losses[other_k], trials[best].losses[k], share, n)
         if more <= settings.drawable_se * error + EXACT_FIT_ERROR:
