@@ -679,10 +679,10 @@ def test_explain(folder, flagship, classifier, new_rows, tmp_path):
 def test_terms_that_add_up_to_logarithms(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"rooms": rng.integers(1, 9, 300), "area": rng.uniform(30, 200, 300)})
-    table["price"] = np.exp(6 + 0.015 * table["area"] + 0.2 * table["rooms"] + 0.2 * rng.normal(size=300))
+    table["visits"] = rng.poisson(np.exp(0.01 * table["area"] + 0.2 * table["rooms"]))
     table.to_csv(tmp_path / "houses.csv", index=False)
-    options = "-t", "price", "--no-hold-out", "-o", tmp_path / "m.json", "--report", tmp_path / "m.html"
-    said = words(invoke("fit", tmp_path / "houses.csv", *options))
+    options = "-t", "visits", "--loss", "poisson", "--no-hold-out", "-o", tmp_path / "m.json", "--report"
+    said = words(invoke("fit", tmp_path / "houses.csv", *options, tmp_path / "m.html"))
     assert "the terms add up to the logarithm of the prediction" in said
     assert "The terms add up to the logarithm of the prediction." in (tmp_path / "m.html").read_text(encoding="utf-8")
     printed = invoke("explain", tmp_path / "m.json", tmp_path / "houses.csv")

@@ -23,8 +23,8 @@ def products_of_effects(rng, n=600, noise=0.3):
 
 def test_the_logarithm_is_chosen_where_effects_are_factors(rng):
     X, y, mean = products_of_effects(rng)
-    model = TermwiseRegressor("accurate", **SMALL).fit(X[:300], y[:300])
-    plain = TermwiseRegressor("accurate", link="identity", **SMALL).fit(X[:300], y[:300])
+    model = TermwiseRegressor("accurate", link="auto", **SMALL).fit(X[:300], y[:300])
+    plain = TermwiseRegressor("accurate", **SMALL).fit(X[:300], y[:300])
     assert (model.link_, plain.link_) == ("log", "identity")
     errors = [np.mean((one.predict(X[300:]) - mean[300:]) ** 2) for one in (model, plain)]
     assert errors[0] < 0.8 * errors[1]
@@ -36,7 +36,7 @@ def test_the_logarithm_is_chosen_where_effects_are_factors(rng):
 def test_sums_of_effects_are_not_exponentials(rng):
     X, _, _ = products_of_effects(rng)
     y = 1.0 + 4 * X[:, 0] + 3 * X[:, 1] ** 2 + rng.gamma(0.3, 2.0, size=600)
-    model = TermwiseRegressor(**SMALL).fit(X, y)
+    model = TermwiseRegressor(link="auto", **SMALL).fit(X, y)
     assert model.link_ == "identity"
     assert any(title.endswith(", log") for title in model.trials_)  # it was tried
 
@@ -45,7 +45,7 @@ def test_sums_of_effects_are_not_exponentials(rng):
 def test_the_logarithm_is_tried_for_skewed_positive_targets_only(kind, rng):
     X, y, _ = products_of_effects(rng, n=150 if kind == "few" else 240)
     y = {"symmetric": 9 + np.log(y), "negative": y - 1.0, "two outputs": np.column_stack([y, y])}.get(kind, y)
-    model = TermwiseRegressor(dictionary="linear").fit(X, y)
+    model = TermwiseRegressor(dictionary="linear", link="auto").fit(X, y)
     assert model.link_ == "identity"
     assert not any("log" in title for title in model.trials_)
 
@@ -86,17 +86,26 @@ def test_other_sizes_files_and_rows_of_weight_zero(rng, tmp_path):
 
 def test_scaled_targets_have_scaled_predictions(rng):
     X, y, _ = products_of_effects(rng, n=300)
-    model, other = TermwiseRegressor(**SMALL).fit(X, y), TermwiseRegressor(**SMALL).fit(X, 1e6 * y)
+    model, other = (TermwiseRegressor(link="auto", **SMALL).fit(X, c * y) for c in (1.0, 1e6))
     np.testing.assert_allclose(other.predict(X), 1e6 * model.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dictionary", ["linear", "pairs", "rules", "smooth"])
+def test_functions_are_constant_outside_the_training_range(dictionary, rng):
+    X, y, _ = products_of_effects(rng, n=250)
+    model = TermwiseRegressor(10, link="log", dictionary=dictionary).fit(X, y)
+    ends = X.min(axis=0), X.max(axis=0)
+    far = rng.normal(0.5, 3.0, size=(50, 4))
+    np.testing.assert_allclose(model.predict(far), model.predict(np.clip(far, *ends)))
 
 
 def test_refused(rng):
     X, y, _ = products_of_effects(rng, n=60)
     with pytest.raises(ValueError, match=r"y must be positive for link='log', got -1: use link='identity', or loss="):
         TermwiseRegressor(link="log").fit(X, np.r_[-1.0, y[1:]])
-    with pytest.raises(ValueError, match=r"link must be 'auto' with loss='gamma', got 'log': the loss has a link"):
+    with pytest.raises(ValueError, match=r"link must be 'identity', the default, with loss='gamma', got 'log'"):
         TermwiseRegressor(link="log", loss="gamma").fit(X, y)
-    with pytest.raises(ValueError, match=r"link must be one of 'auto', 'identity', 'log', got 'exp': 'auto' lets"):
+    with pytest.raises(ValueError, match=r"link must be one of 'identity', 'log', 'auto', got 'exp': 'auto' tries"):
         TermwiseRegressor(link="exp").fit(X, y)
 
 

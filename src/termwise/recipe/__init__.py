@@ -64,12 +64,12 @@ default="auto"
         What the models minimise, as in `ForwardRegressor`: "poisson" for counts and "gamma" for positive targets have a
         logarithmic link, "huber" is robust to outliers, and "quantile" models the `quantile` of the targets. With a
         loss other than the squared error terms are selected for the data themselves.
-    link : {"auto", "identity", "log"}, default="auto"
+    link : {"identity", "log", "auto"}, default="identity"
         What the terms add up to, with the squared error: the prediction ("identity"), or its logarithm ("log"), so that
-        effects are factors and predictions are positive, as suits prices and incomes. "auto" also tries "log" for a
-        single positive target of at least 200 samples that is skewed to the right, and takes the link with the smaller
-        squared error of the targets themselves. With "log", the intercept is such that out-of-fold predictions have the
-        mean of the targets.
+        effects are factors and predictions are positive, as suits prices and incomes. "auto" tries both for a single
+        positive target of at least 200 samples that is skewed to the right, and takes the link with the smaller squared
+        error of the targets themselves. With "log", the intercept is such that out-of-fold predictions have the mean of
+        the targets, and all functions are constant outside the range of the training inputs.
     quantile : float or sequence of float, default=0.5
         Level of `loss="quantile"`; several share their terms and do not cross.
     missing : {"indicator", "error"}, default="indicator"
@@ -196,7 +196,7 @@ default="auto"
         target: Any = "auto",
         max_terms: int = 150,
         loss: str = "squared",
-        link: str = "auto",
+        link: str = "identity",
         quantile: float | Sequence[float] = 0.5,
         missing: str = "indicator",
         monotone: Mapping[Any, int] | None = None,

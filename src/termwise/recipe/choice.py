@@ -118,7 +118,7 @@ def choose_model(
         reference = default_reference(options.labels, options.loss, settings)
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     searches = {
-        link: Search(bases_of_link(bases, link, settings), [on_scale(one, link) for one in folds], settings, max_terms,
+        link: Search(bases_of_link(bases, link), [on_scale(one, link) for one in folds], settings, max_terms,
                      after_step, report, options.labels, fitting, groups, reference, link)
         for link in links
     }  # fmt: skip
@@ -192,13 +192,17 @@ def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng
     return assign_folds(samples, options.labels, settings, rng)
 
 
-def bases_of_link(bases: dict[str, Basis], link: str, settings: RecipeSettings) -> dict[str, Basis]:
-    """Return dictionaries for a link: linear terms are bounded outside the training range if exponentials follow."""
-    if link == "identity" or "linear" not in bases:
+def bases_of_link(bases: dict[str, Basis], link: str) -> dict[str, Basis]:
+    """Return dictionaries for a link: exponentials of functions that go on outside the training range would explode."""
+    if link == "identity":
         return bases
-    linear = clone(bases["linear"])
-    (linear.basis if isinstance(linear, LevelMeans) else linear).set_params(extrapolation=settings.extrapolation)
-    return {**bases, "linear": linear}
+    found = {}
+    for name, basis in bases.items():
+        names = [parameter for parameter in basis.get_params() if parameter.split("__")[-1] == "extrapolation"]
+        found[name] = clone(basis).set_params(**dict.fromkeys(names, "constant"))
+        for part in getattr(found[name], "bases", ()):
+            part.set_params(**({"extrapolation": "constant"} if "extrapolation" in part.get_params() else {}))
+    return found
 
 
 def on_scale(folds: Folds, link: str) -> Folds:

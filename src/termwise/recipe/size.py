@@ -57,10 +57,11 @@ class RecipeOptions(NamedTuple):
                 f"target must be 'auto' or 'data' with loss={self.loss.name!r}, got {self.target!r}: other targets are "
                 "fitted by least squares."
             )
-        check_choice("link", self.link, ["auto", "identity", "log"], remedy="'auto' lets cross-validation decide")
-        if self.link != "auto" and self.loss is not None and not self.labels:
+        check_choice("link", self.link, ["identity", "log", "auto"], remedy="'auto' tries both")
+        if self.link != "identity" and self.loss is not None and not self.labels:
             raise ValueError(
-                f"link must be 'auto' with loss={self.loss.name!r}, got {self.link!r}: the loss has a link of its own."
+                f"link must be 'identity', the default, with loss={self.loss.name!r}, got {self.link!r}: that loss has "
+                "a link of its own."
             )
         if self.cv is not None and not self.splits_given:
             check_number("cv", self.cv, low=2, integer=True, remedy="5 is usual; or give a splitter of scikit-learn")
