@@ -49,8 +49,7 @@ default="auto"
         - "smooth": the inputs and Gaussians of all inputs, isotropic after standardisation;
         - "relevant": the inputs and Gaussians with one length-scale per input (automatic relevance determination, ARD);
           irrelevant inputs are left out;
-        - "auto": cross-validates all of them, "steps" where every term must be a function of one or two inputs and
-          "rules" elsewhere; see Notes for wide tables.
+        - "auto": cross-validates all of them; see Notes for wide tables.
     target : {"auto", "data", "ridge", "boosting", "pooled"} or estimator, default="auto"
         What the terms are selected for and fitted to: the targets ("data"), the predictions of ridge regression on all
         candidates ("ridge"), those of gradient boosting ("boosting"), or those of a stacked ensemble of such models

@@ -91,8 +91,8 @@ def choose_model(
     inputs = Inputs.from_samples(X, groups, n_centers, options.monotone)
     bases = build_dictionaries(inputs, options.dictionary, settings)
     bases = {name: basis for name, basis in bases.items() if options.allows(name)}
-    if len(bases) > 1:
-        bases = without_replaced(bases, targets)
+    if len(bases) > 1 and set(REFERENCES).isdisjoint(targets):
+        bases = {name: basis for name, basis in bases.items() if DICTIONARIES[name].fits}
     if len(levels):
         bases = {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
     if not bases:
@@ -175,13 +175,6 @@ def choose_model(
                         n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
-
-
-def without_replaced(bases: dict[str, Basis], targets: list[str]) -> dict[str, Basis]:
-    """Return the dictionaries that have one of these targets and are not replaced by another of them."""
-    references = not set(REFERENCES).isdisjoint(targets)
-    kept = {name: basis for name, basis in bases.items() if DICTIONARIES[name].fits or references}
-    return {name: basis for name, basis in kept.items() if DICTIONARIES[name].replaced_by not in kept}
 
 
 def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:

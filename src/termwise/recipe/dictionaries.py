@@ -88,7 +88,7 @@ class Dictionary:
     rough: bool = False  # whether "auto" tries it only where gradient boosting is accurate
     reproduces: bool = False  # whether its terms are also selected for another model
     fits: bool = True  # whether they are selected for the data and their ridge fit
-    replaced_by: str | None = None  # the dictionary that "auto" tries instead, where it may
+    replaced_by: str | None = None  # the dictionary whose terms are selected for another model instead, if it is tried
     option: str | None = None  # value of `--basis` on the command line
 
 
@@ -341,7 +341,8 @@ DICTIONARIES = {
         is_tried=lambda inputs, settings: inputs.n_curved > 0,
         reproduces=True,
         rough=True,
-        # On 24 tables of 250 to 1,000 training rows, the error was the same with either, and rules took less time.
+        # On 24 tables of 250 to 1,000 training rows the error was 0.1 % smaller, in the same time; without steps at all
+        # it was the same in 15 % less time, but larger where two thresholds are all there is.
         replaced_by="rules",
         option="steps",
     ),

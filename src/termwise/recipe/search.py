@@ -119,7 +119,8 @@ class Search:
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary: where there are many, only those that suit it."""
         dictionary, alone = DICTIONARIES[name], len(self.bases) == 1
-        suits = {True: dictionary.reproduces or alone, False: dictionary.fits or alone}
+        reproduces = dictionary.reproduces and dictionary.replaced_by not in self.bases
+        suits = {True: reproduces or alone, False: dictionary.fits or alone}
         return [target for target in targets if suits[target in REFERENCES]]
 
     # -- trials --------------------------------------------------------------------------------------------------------
