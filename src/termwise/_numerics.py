@@ -100,6 +100,9 @@ SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for roun
 
 TIE_TOLERANCE = 1e-10  # relative difference below which two scores are equal: ties go to the lower index
 DEPENDENT_COLUMN = 1e-10  # of its squared norm: a column with a smaller residual beside the others depends on them
+# The same of a candidate of forward selection: of 1e-12, the rounding of sums leaves three digits, enough to rank it,
+# and what is chosen is made orthogonal anew. Smooth dictionaries need several such functions beside each other.
+DEPENDENT_CANDIDATE = 1e-12
 DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about seven digits
 EQUAL_ENTRIES_ULPS = 1000  # of equal entries, by which a computed standard deviation may differ from zero
 REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass

@@ -49,7 +49,7 @@ from termwise._arrays import (
 )
 from termwise._numerics import (
     CANCELLATION_SHARE,
-    DEPENDENT_COLUMN,
+    DEPENDENT_CANDIDATE,
     DEPENDENT_COLUMN_FLOAT32,
     EQUAL_ENTRIES_ULPS,
     FEW_DIGITS,
@@ -152,7 +152,7 @@ class State:
     ) -> None:
         self.rows, self.alpha, self.orthogonal, self.constraints = rows, alpha, orthogonal, constraints
         self._dependent: list[int] = []  # candidates that turned out to depend on the chosen ones
-        self.tol = DEPENDENT_COLUMN if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
+        self.tol = DEPENDENT_CANDIDATE if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
         self.n, self.n_rows, self.nbytes, self.yy = rows.reduce(RowBlock.sizes)
         self.q, self.k = rows.n_outputs, 0
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, self.q))
