@@ -19,6 +19,7 @@ from termwise import (
     LocalRidge,
     LogisticBasis,
     OnlineRidge,
+    OrthogonalThresholdRegressor,
     RadialBasis,
     TermwiseClassifier,
     TermwiseRegressor,
@@ -44,6 +45,15 @@ def differ(found: np.ndarray, expected: np.ndarray, tol: float) -> bool:
     """Whether predictions differ by more than rounding."""
     scale = np.abs(expected).max(initial=0.0) + np.ptp(expected) if expected.size else 1.0
     return found.shape != expected.shape or bool(np.abs(found - expected).max(initial=0.0) > tol * scale)
+
+
+def order_tol(problem: Problem) -> float:
+    """Share by which predictions may differ for another order of rows or columns.
+
+    Narrow radial functions have nearly equal eigenvalues, between whose eigenvectors rounding decides.
+    """
+    by_eigenvectors = isinstance(problem.model, OrthogonalThresholdRegressor)
+    return 1e-3 if by_eigenvectors and isinstance(problem.model.basis, RadialBasis) else problem.tol
 
 
 def fit(problem: Problem, X: Any = None, y: Any = None, weights: Any = "same", **params: Any) -> Any:
@@ -93,7 +103,8 @@ def check_file(problem: Problem, model: Any, expected: np.ndarray) -> Iterator[s
     if is_classifier(model):
         different = found.tolist() != known.tolist()
     else:  # without a penalty, nearly dependent terms have large weights, which multiply the rounding of the terms
-        rounding = TERM_ROUNDING * np.abs(np.asarray(getattr(model, "weights_", 0.0))).max(initial=0.0)
+        own = getattr(model, "best_estimator_", model)  # of a search
+        rounding = TERM_ROUNDING * np.abs(np.asarray(getattr(own, "weights_", 0.0))).max(initial=0.0)
         different = differ(found, known, problem.tol + rounding / max(np.abs(known).max(initial=0.0), rounding, 1e-300))
     if different:
         yield "a saved model predicts differently"
@@ -125,7 +136,7 @@ def check_row_order(problem: Problem, model: Any, expected: np.ndarray) -> Itera
     order = np.random.default_rng(0).permutation(len(problem.numbers))
     weights = None if problem.weights is None else problem.weights[order]
     found = fit(problem, problem.numbers[order], np.asarray(problem.y)[order], weights)
-    if differ(scores(found, problem.numbers), expected, problem.tol):
+    if differ(scores(found, problem.numbers), expected, order_tol(problem)):
         yield "the order of the rows changes predictions"
 
 
@@ -140,7 +151,7 @@ def check_column_order(problem: Problem, model: Any, expected: np.ndarray) -> It
     if length_decides and isinstance(problem.model.basis, AnovaBasis):
         return  # linear terms are standardised: the first of columns of the same length is taken
     order = np.random.default_rng(0).permutation(problem.numbers.shape[1])
-    if differ(scores(fit(problem, problem.numbers[:, order]), problem.numbers[:, order]), expected, problem.tol):
+    if differ(scores(fit(problem, problem.numbers[:, order]), problem.numbers[:, order]), expected, order_tol(problem)):
         yield "the order of the columns changes predictions"
 
 
@@ -148,6 +159,8 @@ def check_offsets(problem: Problem, model: Any, expected: np.ndarray) -> Iterato
     basis = getattr(problem.model, "basis", None)
     if not getattr(problem.model, "fit_intercept", True) or not isinstance(basis, RadialBasis | None):
         return
+    if isinstance(problem.model, LocalRidge) and basis is not None:
+        return  # one of many minima that fit all samples exactly
     shift = 2.0 ** np.random.default_rng(1).integers(-3, 14, size=problem.numbers.shape[1]).astype(
         problem.numbers.dtype
     )

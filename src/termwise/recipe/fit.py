@@ -195,6 +195,8 @@ def fit_recipe(
     check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
     after_step = step_callback(estimator, None)
     data, encoder, encoded = read_recipe(estimator, X, y, sample_weight, exposure)
+    if sample_weight is not None:
+        check_total(data.weights)
     used, Y = data.used, as_columns(data.y)
     options = recipe_options(estimator, Y, encoder)
     if isinstance(options.loss, Quantile):
@@ -243,7 +245,6 @@ def fit_choice(
     encodes = is_frame(data.X) or encoded.shape[1] != data.n_features
     whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
     G = check_design(estimator, whole, G, min_samples=2)
-    check_total(data.weights)
     design = design_data(G, whole, data)
     candidates = replace(design.candidates, one_output=design.candidates.one_output and Y.shape[1] == 1)
     if isinstance(stage, ReferenceTarget):  # the terms were selected before, in this order
