@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -839,7 +840,9 @@ def test_interrupted_fit_leaves_no_files(tmp_path):
     frame["y"] = np.sin(frame.c0 * frame.c1) + frame.c2
     frame.round(4).to_csv(tmp_path / "t.csv", index=False)
     command = [sys.executable, "-m", "termwise", "fit", "t.csv", "-t", "y", "-o", "m.json", "--report", "r.html"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts in the background ignores it
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed, **pipes)
     assert process.stdout is not None
     process.stdout.readline()  # the table is read: the fit begins
     time.sleep(0.5)
