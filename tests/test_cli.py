@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 import warnings
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -839,10 +838,11 @@ def test_interrupted_fit_leaves_no_files(tmp_path):
     frame = pd.DataFrame(rng.normal(size=(3000, 12)), columns=[f"c{j}" for j in range(12)])
     frame["y"] = np.sin(frame.c0 * frame.c1) + frame.c2
     frame.round(4).to_csv(tmp_path / "t.csv", index=False)
-    command = [sys.executable, "-m", "termwise", "fit", "t.csv", "-t", "y", "-o", "m.json", "--report", "r.html"]
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts in the background ignores it
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed, **pipes)
+    # What a shell starts in the background ignores the signal, and its children inherit that.
+    heed = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    run = f"{heed}; runpy.run_module('termwise', run_name='__main__', alter_sys=True)"
+    command = [sys.executable, "-c", run, "fit", "t.csv", "-t", "y", "-o", "m.json", "--report", "r.html"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()  # the table is read: the fit begins
     time.sleep(0.5)
