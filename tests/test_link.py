@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from termwise import TermwiseRegressor, inference
@@ -55,7 +56,8 @@ def test_predictions_have_the_mean_of_the_targets(rng):
     X, y, mean = products_of_effects(rng, n=2000, noise=0.8)
     model = TermwiseRegressor(link="log", **SMALL).fit(X[:1000], y[:1000])
     assert model.predict(X[1000:]).mean() == pytest.approx(mean[1000:].mean(), rel=0.06)
-    uncorrected = np.exp(model.linear_predictor(X[1000:]) - 0.32).mean()
+    logarithms = TermwiseRegressor(**SMALL).fit(X[:1000], np.log(y[:1000]))
+    uncorrected = np.exp(logarithms.predict(X[1000:])).mean()
     assert uncorrected == pytest.approx(mean[1000:].mean() * np.exp(-0.32), rel=0.06)
 
 
@@ -71,7 +73,7 @@ def test_errors_and_intervals_are_those_of_the_targets(rng):
         model.predict_interval(X, method="jackknife+")
 
 
-def test_other_sizes_files_and_rows_of_weight_zero(rng, tmp_path):
+def test_other_sizes_files_and_rows_of_weight_zero(rng):
     X, y, _ = products_of_effects(rng, n=300)
     weights, targets = np.r_[np.ones(250), np.zeros(50)], np.r_[y[:250], np.full(50, -1.0)]
     model = TermwiseRegressor(link="log", **SMALL).fit(X, targets, sample_weight=weights)
@@ -97,6 +99,16 @@ def test_functions_are_constant_outside_the_training_range(dictionary, rng):
     ends = X.min(axis=0), X.max(axis=0)
     far = rng.normal(0.5, 3.0, size=(50, 4))
     np.testing.assert_allclose(model.predict(far), model.predict(np.clip(far, *ends)))
+
+
+@pytest.mark.parametrize("dictionary", ["linear", "rules"])
+def test_functions_of_many_levels_are_constant_outside_the_training_range(dictionary, rng):
+    X, y, _ = products_of_effects(rng, n=250)
+    table = pd.DataFrame(X, columns=list("abcd")).assign(town=rng.choice([f"t{k}" for k in range(30)], 250))
+    model = TermwiseRegressor(5, link="log", dictionary=dictionary).fit(table, y)
+    far = table.assign(a=50.0, b=-50.0)
+    near = table.assign(a=X[:, 0].max(), b=X[:, 1].min())
+    np.testing.assert_allclose(model.predict(far), model.predict(near))
 
 
 def test_refused(rng):

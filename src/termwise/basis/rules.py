@@ -16,6 +16,7 @@ from termwise.basis.trees import BinnedInputs, Split, TreeSettings
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Condition = tuple[int, bool, float]  # an input, whether it must be above the threshold, the threshold
+Rule = tuple[Condition, ...]
 
 # Many small steps find more different rules than few large ones. Thresholds between 64 bins of an input are as good as
 # more of them, in half of the time: see `benchmarks/tables.py`, whose development half this was chosen on.
@@ -95,15 +96,15 @@ class RuleBasis(Basis):
         Y = check_targets("RuleBasis", y, X, remedy="use AnovaBasis(functions=('linear', 'step'))")
         self.ranges_ = InputStatistics.from_samples(X).ranges if self.missing_.any() else input_ranges(X)
         X = X.astype(np.float64, copy=False)
-        binned = BinnedInputs.from_samples(X, Y, MAX_PLACES, self.min_count)
-        trees = TreeSettings(self.n_trees, LEARNING_RATE, self.max_conditions, MAX_PLACES)
-        rules: dict[tuple[Condition, ...], None] = {}  # in the order in which they are found
-        for levels in binned.boost(self.min_count, trees):
+        trees = TreeSettings(self.n_trees, LEARNING_RATE, self.max_conditions, MAX_PLACES, self.min_count)
+        binned = BinnedInputs.from_samples(X, Y, trees)
+        rules: dict[Rule, None] = {}  # in the order in which they are found
+        for levels in binned.boost():
             rules |= dict.fromkeys(rules_of_tree(levels, binned))
         self._set_rules(list(rules))
         self._drop_equal(X[different_rows(X)])
 
-    def _set_rules(self, rules: list[tuple[Condition, ...]]) -> None:
+    def _set_rules(self, rules: list[Rule]) -> None:
         """Store rules as arrays."""
         shape = len(rules), self.max_conditions
         self.inputs_, self.above_ = np.full(shape, -1), np.zeros(shape, dtype=bool)
@@ -138,12 +139,13 @@ class RuleBasis(Basis):
     def _holds(self, X: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which rules hold for which samples, (n, p)."""
         inputs, above, thresholds, numbers = self.conditions()
-        Z = X[:, inputs]
-        met = np.ones((len(X), len(inputs) + 1), dtype=bool)  # the last one holds always, in place of none
-        np.logical_and((thresholds < Z) == above, ~np.isnan(Z), out=met[:, :-1])
-        found = met[:, numbers[:, 0]]
-        for more in numbers.T[1:]:
-            found &= met[:, more]
+        found = np.ones((len(X), len(numbers)), dtype=bool)
+        for rows in row_blocks(len(X), len(inputs)):
+            Z = X[rows][:, inputs]
+            met = np.ones((len(Z), len(inputs) + 1), dtype=bool)  # the last one holds always, in place of none
+            np.logical_and((thresholds < Z) == above, ~np.isnan(Z), out=met[:, :-1])
+            for own in numbers.T:
+                found[rows] &= met[:, own]
         return found
 
     def evaluate(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -154,10 +156,7 @@ class RuleBasis(Basis):
         X : ndarray of shape (n, d)
             Inputs, in float32 or float64.
         """
-        G = np.empty((len(X), len(self.inputs_)), dtype=X.dtype)
-        for rows in row_blocks(*G.shape):
-            G[rows] = self._holds(X[rows])
-        return G
+        return self._holds(X).astype(X.dtype)
 
     def frozen(self) -> list[dict[str, NDArray[Any]]]:
         """Return the parameters of products of steps, and of products of these where rules have three conditions.
@@ -217,11 +216,12 @@ class RuleBasis(Basis):
         ]
 
 
-def rules_of_tree(levels: list[Split], binned: BinnedInputs) -> list[tuple[Condition, ...]]:
+def rules_of_tree(levels: list[Split], binned: BinnedInputs) -> list[Rule]:
     """Return the rules of all nodes of a tree but its root, each with its conditions in ascending order."""
-    found, nodes = [], [()]  # type: list[tuple[Condition, ...]], list[tuple[Condition, ...] | None]
+    found: list[Rule] = []
+    nodes: list[Rule | None] = [()]  # None below a node that stays whole
     for split in levels:
-        children: list[tuple[Condition, ...] | None] = []
+        children: list[Rule | None] = []
         for node, j, k, gain in zip(nodes, split.inputs.tolist(), split.places.tolist(), split.gains, strict=True):
             if node is None or gain <= 0:
                 children += [None, None]
@@ -234,7 +234,7 @@ def rules_of_tree(levels: list[Split], binned: BinnedInputs) -> list[tuple[Condi
     return found
 
 
-def conjunction(rule: tuple[Condition, ...], condition: Condition) -> tuple[Condition, ...]:
+def conjunction(rule: Rule, condition: Condition) -> Rule:
     """Return a rule with one more condition; of two on the same side of an input only the stricter one is kept."""
     j, above, threshold = condition
     for other in rule:

@@ -30,9 +30,12 @@ class TreeSettings:
     learning_rate: float
     depth: int
     max_places: int  # possible thresholds of an input
+    min_count: float  # samples on either side of a split
 
 
-KNOT_TREES = TreeSettings(30, 0.3, 3, 255)  # a short run, in less time than a path takes
+def knot_trees(min_count: float) -> TreeSettings:
+    """Return the settings of trees that find knots: a short run, in less time than a path takes."""
+    return TreeSettings(30, 0.3, 3, 255, min_count)
 
 
 class Split(NamedTuple):
@@ -54,9 +57,10 @@ class BinnedInputs:
     places: list[Floats]  # possible thresholds of each input
     bins: Indices  # (n, d), how many of the thresholds a value is above; one more than all of them: missing
     Y: Floats  # (n, q)
+    settings: TreeSettings
 
     @classmethod
-    def from_samples(cls, X: Floats, Y: Floats, max_places: int, min_count: float) -> BinnedInputs:
+    def from_samples(cls, X: Floats, Y: Floats, settings: TreeSettings) -> BinnedInputs:
         """Choose the thresholds from the samples; weights are unknown here, so that duplicates must not matter."""
         rows = different_rows(np.column_stack([X, Y]))
         rows = rows[evenly(len(rows), MAX_ROWS)]
@@ -67,20 +71,20 @@ class BinnedInputs:
         )
         if Y.shape[1] > MAX_OUTPUTS:
             Y = Y @ np.linalg.svd(Y, full_matrices=False)[2][:MAX_OUTPUTS].T
-        places = [find_knots(x[~np.isnan(x)], max_places, min_count) for x in X.T]
+        places = [find_knots(x[~np.isnan(x)], settings.max_places, settings.min_count) for x in X.T]
         bins = np.column_stack([np.searchsorted(own, x) for own, x in zip(places, X.T, strict=True)])
-        bins[np.isnan(X)] = max_places + 1  # above every threshold
-        return cls(columns, places, bins, Y)
+        bins[np.isnan(X)] = settings.max_places + 1  # above every threshold
+        return cls(columns, places, bins, Y, settings)
 
-    def boost(self, min_count: float, settings: TreeSettings) -> Iterator[list[Split]]:
+    def boost(self) -> Iterator[list[Split]]:
         """Yield trees, each a list of the splits of its levels.
 
         Every tree is fitted to the residuals of those before it (Friedman 2001), from histograms of the inputs, in a
         few milliseconds: splitting a node with n samples and sums of residuals S into l and n - l samples removes
-        `s^2 / l + (S - s)^2 / (n - l) - S^2 / n`. At least `min_count` samples are on either side of a split.
+        `s^2 / l + (S - s)^2 / (n - l) - S^2 / n`.
         """
-        (n, d), most = self.bins.shape, settings.max_places
-        size, least = most + 2, max(1.0, min_count)
+        (n, d), settings, most = self.bins.shape, self.settings, self.settings.max_places
+        size, least = most + 2, max(1.0, settings.min_count)
         residuals, samples = self.Y.copy(), np.arange(n)
         rounding = SPLIT_ROUNDING * float(np.sum(residuals**2))
         allowed = np.arange(most) < np.array(list(map(len, self.places)))[:, None]
@@ -129,10 +133,10 @@ def tree_knots(X: Floats, Y: Floats, n_knots: int, min_count: float) -> list[Flo
     min_count : float
         Number of samples on either side of each split.
     """
-    most = KNOT_TREES.max_places
-    binned = BinnedInputs.from_samples(X, Y, most, min_count)
+    binned = BinnedInputs.from_samples(X, Y, knot_trees(min_count))
+    most = binned.settings.max_places
     gains = np.zeros((X.shape[1], most))
-    for levels in binned.boost(min_count, KNOT_TREES):
+    for levels in binned.boost():
         for split in levels:
             np.add.at(gains, (split.inputs, split.places), split.gains)
     n = len(binned.bins)

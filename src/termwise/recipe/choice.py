@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from termwise._arrays import column_order, comparable, evenly
@@ -21,7 +20,7 @@ from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_c
 from termwise.recipe.cross_validation import Fitting
 from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
-from termwise.recipe.search import Search, lengthen, lowest_error, try_first
+from termwise.recipe.search import Search, lowest_error, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
 from termwise.recipe.targets import REFERENCES, Member, default_reference
@@ -89,17 +88,7 @@ def choose_model(
     samples = samples.rows(evenly(len(X), settings.choice_rows))
     X = samples.X
     inputs = Inputs.from_samples(X, groups, n_centers, options.monotone)
-    bases = build_dictionaries(inputs, options.dictionary, settings)
-    bases = {name: basis for name, basis in bases.items() if options.allows(name)}
-    if len(bases) > 1 and set(REFERENCES).isdisjoint(targets):
-        bases = {name: basis for name, basis in bases.items() if DICTIONARIES[name].fits}
-    if len(levels):
-        bases = {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
-    if not bases:
-        raise ValueError(
-            f"dictionary must have functions of one or two inputs with monotone, hierarchy or size='readable', got "
-            f"{options.dictionary!r}: 'auto' tries all that have."
-        )
+    bases = {link: allowed_bases(inputs, levels, targets, options, link, settings) for link in links}
     rng = check_random_state(options.random_state)
     n_repeats, max_repeats = (
         int(np.clip(n_rows // len(X), 1, most))
@@ -118,8 +107,8 @@ def choose_model(
         reference = default_reference(options.labels, options.loss, settings)
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     searches = {
-        link: Search(bases_of_link(bases, link), [on_scale(one, link) for one in folds], settings, max_terms,
-                     after_step, report, options.labels, fitting, groups, reference, link)
+        link: Search(bases[link], [on_scale(one, link) for one in folds], settings, max_terms, after_step, report,
+                     options.labels, fitting, groups, reference, link)
         for link in links
     }  # fmt: skip
     growing = options._replace(size="accurate") if options.size == "small" else options
@@ -129,38 +118,34 @@ def choose_model(
     first: list[Trial] = []
     for search in searches.values():
         first += try_first(search, options, targets, length, first)
-    trials = eliminate(of_one_link(first, settings.min_gain), settings.elimination_se)
-    trials = repeat(searches, trials, n_repeats - 1)
-    trials = lengthen(searches, trials, lambda some: choose_among(some, growing, settings))
+    trials = of_one_link(first, settings.min_gain)
+    search = searches[trials[0].link]
+    trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[1:])
+    trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
     entries = comparable(folds[0].X)[:, column_order(folds[0].X)]
     order = np.lexsort(np.column_stack([entries, folds[0].Y]).T)  # by targets, then by inputs
-    while len(folds) < max_repeats:
+    while len(search.folds) < max_repeats:
         if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
             break
-        folds.append(draw_folds())
-        for search in searches.values():
-            search.folds.append(on_scale(folds[-1], search.link))
-        trials = repeat(searches, eliminate(trials, settings.elimination_se), 1)
-    ensembles: list[Trial] = []
-    for search in searches.values() if tries_ensembles else ():
-        own = [trial for trial in trials if trial.link == search.link]
-        found = stack(own, max_terms, settings)
-        if options.size == "small" and found != only_drawable(found):
-            found += stack(only_drawable(own), max_terms, settings)
-        ensembles += search.reported(found)
+        search.folds.append(on_scale(draw_folds(), search.link))
+        trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[-1:])
+    ensembles = stack(trials, max_terms, settings) if tries_ensembles else []
+    if options.size == "small" and ensembles != only_drawable(ensembles):
+        ensembles += stack(only_drawable(trials), max_terms, settings)
+    search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
     best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
-    tried = [trial for search in searches.values() for trial in search.lost] + first
+    tried = [trial for one in searches.values() for trial in one.lost] + first
     counts = [
         {trial.name: trial.repeats[0].paths[k].n_candidates for trial in tried} for k in range(len(search.first_folds))
     ]
-    n_candidates = max(distinct_candidates(one, bases, X.shape[1]) for one in counts)
+    n_candidates = max(distinct_candidates(one, search.bases, X.shape[1]) for one in counts)
     alternatives = {}
     for size in SIZES:
         place, k = choose_among(final, options._replace(size=size), settings)
         alternatives[size] = k, float(final[place].errors[k])
     errors = {trial.title: trial.errors for trial in tried + trials + ensembles}
-    chosen = {name: searches[best.link].bases[name] for name in best.dictionaries}
+    chosen = {name: search.bases[name] for name in best.dictionaries}
     length = max(1, n_terms + settings.extra_terms)
     chosen_error = float(best.errors[min(n_terms, len(best.errors) - 1)])
     inflation = np.sqrt(max(1.0, procedure.error / chosen_error)) if chosen_error and not options.labels else 1.0
@@ -177,25 +162,37 @@ def choose_model(
                         folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
 
 
+def allowed_bases(
+    inputs: Inputs,
+    levels: NDArray[np.intp],
+    targets: list[str],
+    options: RecipeOptions,
+    link: str,
+    settings: RecipeSettings,
+) -> dict[str, Basis]:
+    """Return the dictionaries to try for a link, of inputs among which `levels` are numbers of levels."""
+    if link == "log":  # exponentials of functions that go on outside the training range would explode
+        settings = replace(settings, extrapolation="constant")
+    bases = build_dictionaries(inputs, options.dictionary, settings)
+    bases = {name: basis for name, basis in bases.items() if options.allows(name)}
+    if len(bases) > 1 and set(REFERENCES).isdisjoint(targets):
+        bases = {name: basis for name, basis in bases.items() if DICTIONARIES[name].fits}
+    if not bases:
+        raise ValueError(
+            f"dictionary must have functions of one or two inputs with monotone, hierarchy or size='readable', got "
+            f"{options.dictionary!r}: 'auto' tries all that have."
+        )
+    if not len(levels):
+        return bases
+    return {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
+
+
 def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
     """Assign the samples to folds; those that are given are the blocks."""
     if options.splits_given:
         assert samples.blocks is not None
         return Folds(samples.X, samples.Y, samples.sample_weight, samples.blocks)
     return assign_folds(samples, options.labels, settings, rng)
-
-
-def bases_of_link(bases: dict[str, Basis], link: str) -> dict[str, Basis]:
-    """Return dictionaries for a link: exponentials of functions that go on outside the training range would explode."""
-    if link == "identity":
-        return bases
-    found = {}
-    for name, basis in bases.items():
-        names = [parameter for parameter in basis.get_params() if parameter.split("__")[-1] == "extrapolation"]
-        found[name] = clone(basis).set_params(**dict.fromkeys(names, "constant"))
-        for part in getattr(found[name], "bases", ()):
-            part.set_params(**({"extrapolation": "constant"} if "extrapolation" in part.get_params() else {}))
-    return found
 
 
 def on_scale(folds: Folds, link: str) -> Folds:
@@ -210,17 +207,6 @@ def of_one_link(trials: list[Trial], min_gain: float) -> list[Trial]:
     if not (logarithms and others):
         return trials
     return logarithms if lowest_error(logarithms) <= (1 - min_gain) * lowest_error(others) else others
-
-
-def repeat(searches: dict[str, Search], trials: list[Trial], count: int) -> list[Trial]:
-    """Average trials with the last so many repeats of cross-validation, each by the search of its link."""
-    if not count:
-        return trials
-    return [
-        trial
-        for link, search in searches.items()
-        for trial in search.repeat([one for one in trials if one.link == link], search.folds[-count:])
-    ]
 
 
 def link_of(model: RecipeOptions | Trial) -> str:

@@ -125,13 +125,14 @@ def extend(
 
     Those of a repeat may be as long already, if another target of the same dictionary has longer paths.
     """
-    found = Parallel(n_threads, require="sharedmem")(
-        delayed(fit_fold)(path.dictionary, folds, path.train, max_terms, [path.target], fitting, path.longer)
-        for path in before.paths
-        if len(path.models.terms) < max_terms
-    )
-    longer = iter(found)
-    paths = [path if len(path.models.terms) >= max_terms else next(longer)[0] for path in before.paths]
+
+    def continued(path: FoldPath) -> FoldPath:
+        if len(path.models.terms) >= max_terms:
+            return path
+        assert path.target is not None  # ensembles, which have none, are not continued
+        return fit_fold(path.dictionary, folds, path.train, max_terms, [path.target], fitting, path.longer)[0]
+
+    paths = Parallel(n_threads, require="sharedmem")(delayed(continued)(path) for path in before.paths)
     return CrossValidatedPath(paths, max_terms)
 
 

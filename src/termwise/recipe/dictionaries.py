@@ -307,7 +307,12 @@ class TunedSmoothBasis(SmoothBasis):
 DICTIONARIES = {
     "linear": Dictionary(
         "linear terms",
-        build=lambda inputs, settings: AnovaBasis(n_centers=0, order=1, monotone=inputs.monotone),
+        build=lambda inputs, settings: AnovaBasis(
+            n_centers=0,
+            order=1,
+            extrapolation="constant" if settings.extrapolation == "constant" else "clip",  # else linear everywhere
+            monotone=inputs.monotone,
+        ),
         contained_in=("additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"),
         option="none",
     ),

@@ -217,35 +217,32 @@ class Search:
         self.after_step()
         return replace(trial, repeats=repeats)
 
+    def lengthen(self, trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]) -> list[Trial]:
+        """Double paths until the chosen size is well below their length.
+
+        Those of other dictionaries grow with the best one if their errors are close, for ensembles.
+        """
+        share = self.settings.growth_share
+        while True:
+            place, size = choose(trials)
+            best = trials[place]
+            length = len(best.losses) - 1
+            if size < share * length or length >= self.max_terms:
+                return trials
+            kept, longer = [], []
+            for trial in trials:
+                close = trial.errors.min() <= self.settings.close_error * best.errors.min()
+                grows = len(trial.losses) - 1 < 2 * length and trial.improves(share)
+                if trial is best or (grows and (close or trial.name == best.name)):
+                    longer.append(self.extended(trial, 2 * length))
+                else:
+                    kept.append(trial)
+            trials = kept + self.reported(longer)
+
 
 def lowest_error(trials: Sequence[Trial]) -> float:
     """Return the smallest cross-validated error of trials, infinite for none."""
     return min((float(trial.errors.min()) for trial in trials), default=np.inf)
-
-
-def lengthen(
-    searches: Mapping[str, Search], trials: list[Trial], choose: Callable[[list[Trial]], tuple[int, int]]
-) -> list[Trial]:
-    """Double paths until the chosen size is well below their length; the searches are those of each link.
-
-    Paths of other dictionaries grow with the best one if their errors are close, for ensembles.
-    """
-    while True:
-        place, size = choose(trials)
-        best = trials[place]
-        search, length = searches[best.link], len(best.losses) - 1
-        share, close_error = search.settings.growth_share, search.settings.close_error
-        if size < share * length or length >= search.max_terms:
-            return trials
-        kept, longer = [], []
-        for trial in trials:
-            close = trial.errors.min() <= close_error * best.errors.min()
-            same, shorter = (trial.name, trial.link) == (best.name, best.link), len(trial.losses) - 1 < 2 * length
-            if trial is best or (shorter and trial.improves(share) and (close or same)):
-                longer.append(searches[trial.link].extended(trial, 2 * length))
-            else:
-                kept.append(trial)
-        trials = kept + search.reported(longer)
 
 
 def try_first(
