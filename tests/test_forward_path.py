@@ -397,3 +397,51 @@ def test_reestimation_does_not_mind_the_units(rng):
         path = forward_path(G * scale, y, alpha="reestimate")
         assert path.terms.tolist() == reference.terms.tolist()
         np.testing.assert_allclose(path.column("loo"), reference.column("loo"), rtol=1e-6)
+
+
+def smooth_dictionary(seed):
+    """Forty wide Gaussians of one input: ten of them span all others but for 1e-12 of their lengths."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(-1, 1, size=40))
+    y = np.sin(5 * x) * np.exp(x) + 0.05 * rng.normal(size=40)
+    return np.exp(-((x[:, None] - x) ** 2) / 2.3**2), y
+
+
+@pytest.mark.parametrize("block_rows", [None, 9])
+@pytest.mark.parametrize("seed", range(3))
+def test_smooth_dictionaries_beside_50_digits(seed, block_rows):
+    """Without a penalty as far as the terms have residuals that float64 resolves, with one as far as asked."""
+    pytest.importorskip("mpmath")
+    G, y = smooth_dictionary(seed)
+    chosen, shares, errors = oracles.forward_with_50_digits(G, y, 0.0, 9)
+    resolved = int(np.argmax(shares < 1e-18))
+    assert resolved >= 6
+    path = forward_path(G, y, rule="cost", alpha=0.0, block_rows=block_rows)
+    assert path.terms[:resolved].tolist() == chosen[:resolved]
+    np.testing.assert_allclose(path.column("loo")[: resolved + 1], errors[: resolved + 1], rtol=1e-4)
+
+    chosen, _, errors = oracles.forward_with_50_digits(G, y, 1e-12, 12)
+    path = forward_path(G, y, rule="cost", alpha=1e-12, max_terms=12, block_rows=block_rows)
+    assert path.terms.tolist() == chosen
+    np.testing.assert_allclose(path.column("loo"), errors, rtol=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-9, 1e-6])
+@pytest.mark.parametrize("penalty", ["weights", "orthogonal"])
+def test_predictions_of_smooth_dictionaries_are_those_of_the_fit(alpha, penalty):
+    """Weights of nearly dependent columns are large, but not so large that float64 cannot add up their products."""
+    G, y = smooth_dictionary(5)
+    path = forward_path(G, y, rule="cost", alpha=alpha, penalty=penalty, max_terms=12)
+    k = len(path)
+    weights, intercept = path.coef(k)
+    residual = y - intercept - G[:, path.terms] @ weights
+    assert residual @ residual == pytest.approx(path.column("sse")[k], rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-9, 1e-6])
+def test_a_penalty_does_not_admit_copies(alpha, scale, rng):
+    """Nor combinations of chosen columns, with whatever is left of them by a small penalty."""
+    G = scale * rng.normal(size=(200, 4))
+    G = np.hstack([G, G[:, :2], (G[:, 0] + G[:, 1])[:, None], (G[:, 2] - 3 * G[:, 3])[:, None]])
+    assert len(forward_path(G, G[:, :4].sum(axis=1) + rng.normal(size=200), alpha=alpha)) == 4

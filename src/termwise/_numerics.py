@@ -103,6 +103,13 @@ DEPENDENT_COLUMN = 1e-10  # of its squared norm: a column with a smaller residua
 # The same of a candidate of forward selection: of 1e-12, the rounding of sums leaves three digits, enough to rank it,
 # and what is chosen is made orthogonal anew. Smooth dictionaries need several such functions beside each other.
 DEPENDENT_CANDIDATE = 1e-12
+# The same where the residual vector of a candidate is computed, which is done when 1e-10 of its square is left and when
+# 1e-5 of that is: at 1e-10 of its length it has six digits. Beyond, weights of 1e10 times the targets would leave
+# predictions in float64 even fewer: with 1e-22 they were measured to differ from the fit by a tenth of the residuals.
+DEPENDENT_RESIDUAL, RESIDUAL_SHARE = 1e-20, 1e-5
+# Penalty, of a squared norm, below which residual vectors are computed. Of a combination of chosen columns a penalty
+# leaves its square, in this unit, times 1e6 or less: that much counts as dependent, 1e-12 at this penalty.
+NEGLIGIBLE_PENALTY = 1e-9
 DEPENDENT_COLUMN_FLOAT32 = 1e-5  # the same for float32, which carries about seven digits
 EQUAL_ENTRIES_ULPS = 1000  # of equal entries, by which a computed standard deviation may differ from zero
 REORTHOGONALISE_BELOW = 0.1  # keeping this share of its square, a column is orthogonal to ten ulp at the first pass

@@ -364,6 +364,11 @@ class RowBlock:
         x = self.x[None, :]
         return PartialSums((x @ self.x, (x @ self.Y)[0, :], (x @ self.r)[0, :], (x @ self.Z)[0, :]))
 
+    def residual_products(self, candidates: Indices, T: Floats) -> PartialSums:
+        """`v'v` (m,), `v'Y` and `v'r` (m, q) and `Z'v` (k, m) of `v = g - Z T`, computed for each of m candidates."""
+        V = self.columns(candidates) - self.Z @ from_host(T, self.Y)
+        return PartialSums((column_squares(V), V.T @ self.Y, V.T @ self.r, self.Z.T @ V))
+
     @mutates
     def append(self, column: NewColumn, direct: bool, fetched: Indices | None) -> PartialSums:
         """Append the orthogonalised column or, if `direct`, a candidate whose products the driver has with all digits.

@@ -50,14 +50,18 @@ from termwise._arrays import (
 from termwise._numerics import (
     CANCELLATION_SHARE,
     DEPENDENT_CANDIDATE,
+    DEPENDENT_COLUMN,
     DEPENDENT_COLUMN_FLOAT32,
+    DEPENDENT_RESIDUAL,
     EQUAL_ENTRIES_ULPS,
     FEW_DIGITS,
     FLOAT64,
     GRAM_SHARE,
     LEVERAGE_GAP_MIN,
+    NEGLIGIBLE_PENALTY,
     OFFSET_SHARE,
     REORTHOGONALISE_BELOW,
+    RESIDUAL_SHARE,
     ROUNDING_SHARE,
     SMALLEST_NORMAL,
 )
@@ -81,6 +85,7 @@ Indices = NDArray[np.intp]
 
 FIXED_ROWS = 5  # of the table besides c and rv of each output: s, vv, |g|^2 centred, |g|^2 and the least vv
 T_RESERVE = 64  # rows of T that memory is extended by, at least
+RESIDUAL_ENTRIES = 1 << 20  # of residual vectors of candidates that are computed at a time
 PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
@@ -201,9 +206,11 @@ class State:
         self.T[...] = along[:, : self.k].T
         given = raw if self.rows.shift is None else self.norms + self.n * (self.means + self.rows.shift) ** 2
         rounding = ROUNDING_SHARE[dtype] ** 2 * given
-        least = xp.where(self.tol * self.norms > rounding, self.tol * self.norms, rounding)
-        least = at_least(least, min_norm)
-        self._table[2 * self.q + 2 : 2 * self.q + FIXED_ROWS, :] = xp.stack([self.norms, raw, least])
+        self._least, self._least_residual = (
+            at_least(xp.where(share * self.norms > rounding, share * self.norms, rounding), min_norm)
+            for share in (self.tol, DEPENDENT_RESIDUAL)
+        )
+        self._table[2 * self.q + 2 : 2 * self.q + 4, :] = xp.stack([self.norms, raw])
         self._varying = self.norms > rounding
         equal = (EQUAL_ENTRIES_ULPS * float(np.finfo(dtype).eps)) ** 2 * raw
         few = (self.norms <= FEW_DIGITS**2 * rounding) & (self.norms > equal)
@@ -328,11 +335,39 @@ class State:
             one = one._replace(vv=xx[0], c=xy, rv=xr, T=zx)
             if one.vv <= one.least:
                 self.eligible[j] = False
+                self._recompute_below[j] = -np.inf
                 self._dependent.append(j)
                 return False
         self._append(one, column, below, direct, fetched)
         self.chosen.append(j)
+        self._recompute_below[j] = -np.inf
+        self._compute_residuals()
         return True
+
+    def _compute_residuals(self) -> None:
+        """Compute `v = P g` itself, and the statistics from it, of candidates of whose square almost nothing is left.
+
+        Statistics start from `g'g`, whose rounding is large beside 1e-10 of it. Those from v have the digits of g and
+        keep them through the changes by later terms, until again much less is left. In float32 and on devices this is
+        not done, and more candidates count as dependent.
+        """
+        q, least = self.q, self._table[2 * self.q + 4, :]
+        if is_foreign(self.s) or self.rows.dtype != np.float64:
+            return
+        found = np.flatnonzero(self.vv <= self._recompute_below)
+        step = max(1, RESIDUAL_ENTRIES // max(self.rows.lengths))
+        for places in (found[i : i + step] for i in range(0, len(found), step)):
+            T = self.T[:, places]
+            again = self.rows.reduce(RowBlock.residual_products, places, T)[3] - self.B.T @ (self.B @ T)
+            T = T + again
+            vv, c, rv, _ = self.rows.reduce(RowBlock.residual_products, places, T)
+            s = vv + column_squares(self.B @ T)
+            self._table[: 2 * q + 2, places] = np.vstack([c.T, c.T if self.orthogonal else rv.T, s, vv])
+            # a copy of a chosen column keeps (alpha / g'g)^2, which must not admit it
+            copies = self.tol * (self._penalty_share[places] / NEGLIGIBLE_PENALTY) ** 2 * self.norms[places]
+            self.T[:, places], least[places] = T, np.maximum(self._least_residual[places], copies)
+            self._recompute_below[places] = np.where(vv > least[places], RESIDUAL_SHARE * vv, -np.inf)
+            self.eligible[places] = vv > least[places]
 
     def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
         """Candidates whose columns of `G'G` the pass for candidate j should compute besides; None if it needs no pass.
@@ -562,7 +597,13 @@ class State:
         """
         q, self._fetched, self.scores = self.q, None, None
         self._table[: 2 * q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
-        self.eligible = self.eligible & (self.vv > self._table[2 * q + 4, :])
+        self._table[2 * q + 4, :] = self._least
+        self.eligible = self.eligible & (self.vv > self._least)
+        self._penalty_share = (0.0 if self.orthogonal else self.alpha) / put(self.norms, ~self._varying, 1.0)
+        small = self._varying & (self._penalty_share < NEGLIGIBLE_PENALTY)
+        self._recompute_below = put(DEPENDENT_COLUMN * self.norms, ~small, -np.inf)
+        put_at(self._recompute_below, np.array(self.chosen + self._dependent, dtype=np.intp), -np.inf)
+        self._compute_residuals()
 
     def _store_sums(self, sums: Reduced) -> None:
         """Store sums over the rows, always in the same place; they are read when they are needed."""
