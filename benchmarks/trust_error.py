@@ -55,8 +55,15 @@ def labels(n: int, rng: np.random.Generator) -> Sample:
     return X, (odds + rng.logistic(size=n) > 0).astype(int)
 
 
+def wide_labels(n: int, rng: np.random.Generator) -> Sample:
+    """Two classes, 500 inputs, and odds that depend on five of them."""
+    X = rng.normal(size=(n, 500))
+    return X, (X[:, :5].sum(axis=1) + rng.logistic(size=n) > 0).astype(int)
+
+
 KINDS = {"friedman": (friedman, 60), "sparse linear": (sparse_linear, 100), "interaction": (interaction, 300),
-         "heavy tails": (heavy_tails, 200), "labels": (labels, 200)}  # fmt: skip
+         "heavy tails": (heavy_tails, 200), "labels": (labels, 200),
+         "wide labels": (wide_labels, 100)}  # fmt: skip
 
 
 def evaluate(kind: str, size: str, seeds: range) -> list[dict[str, Any]]:
@@ -68,7 +75,7 @@ def evaluate(kind: str, size: str, seeds: range) -> list[dict[str, Any]]:
         X, y = draw(n, rng)
         fresh, truth = draw(N_FRESH, rng)
         record: dict[str, Any] = {"study": "error", "kind": kind, "n": n, "p": X.shape[1], "size": size, "seed": seed}
-        if kind == "labels":
+        if "labels" in kind:
             classifier = TermwiseClassifier(size, random_state=seed).fit(X, y)
             record |= {"measure": "log loss", "reported": classifier.cv_log_loss_, "terms": classifier.n_terms_,
                        "fresh": log_loss(truth, classifier.predict_proba(fresh)),

@@ -14,6 +14,7 @@ import numpy as np
 import oracles
 import pytest
 from joblib import cpu_count
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import cross_val_score
@@ -30,6 +31,7 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
+from termwise.linalg.calibration import calibrate, left_out_losses
 from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import WeightedRows, pose
 from termwise.linalg.spectrum import Spectrum
@@ -381,6 +383,43 @@ def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
         variance = np.repeat(Y[:, 0], counts.astype(int)).var()
         np.testing.assert_allclose(together.losses, np.mean((scores[..., 0] - Y[:, 0]) ** 2, axis=0) / variance)
     np.testing.assert_array_equal(together.scores(2), scores[:, 2])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_calibration_without_each_sample(n_classes, weighted, rng):
+    """One step of Newton's method beside a calibration without one copy of the sample."""
+    n, kinds = 90, rng.integers(n_classes, size=90)
+    counts = rng.integers(1, 4, size=n).astype(float) if weighted else np.ones(n)
+    labels = np.where(kinds == 1, 1.0, -1.0) if n_classes == 2 else np.where(kinds[:, None] == np.arange(3), 1.0, -1.0)
+    models = [labels + rng.normal(scale=scale, size=labels.shape) for scale in (1.0, 3.0)]
+    shares = rng.uniform(0.2, 0.8, size=n)
+    parts = [(models[0], shares), (models[1], 1 - shares)]
+
+    def calibrated(weights):
+        pieces = np.concatenate(models), np.concatenate([labels, labels])
+        return calibrate(*pieces, np.concatenate([weights * shares, weights * (1 - shares)]))
+
+    found = left_out_losses(parts, labels, counts, *calibrated(counts))
+    expected = np.zeros(n)
+    for i in range(n):
+        slope, shift = calibrated(counts - (np.arange(n) == i))
+        for scores, share in parts:
+            logits = slope * (scores[i] + shift)
+            logits = np.array([-logits[0], logits[0]]) if n_classes == 2 else logits
+            expected[i] -= share[i] * log_softmax(logits)[kinds[i]]
+    np.testing.assert_allclose(found, expected, rtol=0.05)
+    assert found @ counts == pytest.approx(expected @ counts, rel=3e-3)
+
+
+def test_labels_without_signal_have_the_loss_of_the_frequencies():
+    """Cross-validated log losses of noise are not below those of the class frequencies but for chance."""
+    losses = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        model = TermwiseClassifier(random_state=seed).fit(rng.normal(size=(80, 3)), rng.integers(0, 2, size=80))
+        losses.append(model.cv_log_loss_)
+    assert np.mean(losses) > 0.99 * np.log(2)
 
 
 @pytest.mark.parametrize("size", ["small", "accurate", 2])

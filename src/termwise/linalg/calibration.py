@@ -92,22 +92,58 @@ def newton_step(parameters: Floats, S: Floats, targets: Floats, share: Floats) -
     """Newton step of the cross-entropy in the logarithm of the slope and the shifts of the logits, (1 + q,)."""
     slopes = np.exp(parameters[0]) * S
     P = softmax(slopes + parameters[1:], axis=1)
-    weighted = share[:, None] * P
-    mean = np.sum(P * slopes, axis=1)
     excess = share[:, None] * (P - targets)
-    H = np.empty((len(parameters), len(parameters)))
-    H[0, 0] = np.sum(weighted * slopes**2) - share @ mean**2 + np.sum(excess * slopes)
+    gradient = np.append(np.sum(excess * slopes), excess.sum(axis=0))
+    return np.linalg.lstsq(hessian(slopes, P, targets, share), gradient, rcond=CALIBRATION_GRADIENT)[0]
+
+
+def hessian(slopes: Floats, P: Floats, targets: Floats, share: Floats) -> Floats:
+    """Second derivatives of the cross-entropy in the logarithm of the slope and the shifts of the logits.
+
+    `slopes` are scores times the slope, (n, q), P the probabilities.
+    """
+    q, weighted, mean = P.shape[1], share[:, None] * P, np.sum(P * slopes, axis=1)
+    H = np.empty((1 + q, 1 + q))
+    H[0, 0] = np.sum(weighted * slopes**2) - share @ mean**2 + np.sum(share[:, None] * (P - targets) * slopes)
     H[0, 1:] = H[1:, 0] = np.sum(weighted * (slopes - mean[:, None]), axis=0)
     H[1:, 1:] = np.diag(weighted.sum(axis=0)) - weighted.T @ P
-    gradient = np.append(np.sum(excess * slopes), excess.sum(axis=0))
-    return np.linalg.lstsq(H, gradient, rcond=CALIBRATION_GRADIENT)[0]
+    return H
 
 
-def log_losses(scores: Floats, labels: Floats, slope: float) -> Floats:
-    """Negative log-likelihood of every sample, (n,), for shifted scores and labels of shape (n, q)."""
-    if labels.shape[1] == 1:
-        return np.logaddexp(0.0, -2 * slope * (labels * scores)[:, 0])
-    return -log_softmax(slope * scores, axis=1)[labels > 0]
+def left_out_losses(
+    parts: list[tuple[NDArray[Any], Floats]], labels: NDArray[Any], sample_weight: Floats, slope: float, shift: Floats
+) -> Floats:
+    """Negative log-likelihood of every sample, (n,), by slope and shift of a calibration without it.
+
+    The calibration minimises the cross-entropy of its samples. That of new samples is larger, on average by the number
+    of its parameters over that of the samples: here each sample is left out, by one step of Newton's method.
+
+    Parameters
+    ----------
+    parts : scores of several models, (n,) or (n, q), each with its share of every sample, (n,): the shares of a sample
+        add up to one.
+    labels : labels coded -1 and +1, of the shape of the scores.
+    sample_weight : (n,) frequency weights.
+    slope, shift : of `calibrate` for all parts.
+    """
+    truth = class_scores(labels) > 0
+    targets, _ = smoothed_labels(truth, sample_weight @ truth)
+    n, q = truth.shape
+    offset = slope * (class_scores(shift) if labels.ndim == 1 else shift)
+    gradient, H = np.zeros((n, 1 + q)), np.zeros((1 + q, 1 + q))
+    for scores, share in parts:
+        slopes = slope * class_scores(scores)
+        P = softmax(slopes + offset, axis=1)
+        excess = share[:, None] * (P - targets)
+        gradient += np.column_stack([np.sum(excess * slopes, axis=1), excess])
+        H += hessian(slopes, P, targets, share * sample_weight)
+    steps = np.linalg.lstsq(H, gradient.T, rcond=CALIBRATION_GRADIENT)[0].T
+    losses = np.zeros(n)
+    for scores, share in parts:
+        slopes = slope * class_scores(scores)
+        logits = slopes * (1 + steps[:, :1]) + offset + steps[:, 1:]
+        losses -= share * log_softmax(logits, axis=1)[truth]
+    return losses
 
 
 def calibrated_losses(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats) -> Floats:

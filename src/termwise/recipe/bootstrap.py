@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
-from termwise.linalg.calibration import calibrate, log_losses
+from termwise.linalg.calibration import calibrate, left_out_losses
 from termwise.linalg.criteria import excess, misclassified
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SMALL_SIZES, RecipeOptions, choose_among, choose_trial
@@ -79,17 +79,32 @@ class BootstrapChoices:
         return [slope * (one + shift) for one in self.trials[place].scores(k)]
 
     @cached_property
-    def overconfidence(self) -> tuple[float, Floats]:
-        """Slope and shift for calibrated scores of the chosen models, from the rows left out of the choice."""
-        Y, sample_weight = self.trials[0].Y, self.trials[0].sample_weight
-        scores, labels, weights = [], [], []
+    def parts(self) -> list[tuple[Floats, Floats]]:
+        """Calibrated scores of every chosen model in each repeat, and shares of the rows left out of its choice.
+
+        Of two classes scores are (n,), of more (n, q); the shares of a row, (n,), add up to one.
+        """
+        squeeze, found = self._squeeze, []
         for model, weight in self.weights().items():
             repeats = self.log_odds(model)
-            scores += [one[weight > 0] for one in repeats]
-            labels += [Y[weight > 0]] * len(repeats)
-            weights += [(sample_weight * weight)[weight > 0] / len(repeats)] * len(repeats)
-        squeeze = (slice(None), 0) if Y.shape[1] == 1 else slice(None)
-        return calibrate(np.concatenate(scores)[squeeze], np.concatenate(labels)[squeeze], np.concatenate(weights))
+            found += [(one[squeeze], weight / len(repeats)) for one in repeats]
+        return found
+
+    @property
+    def _squeeze(self) -> Any:
+        """Index by which labels and scores of two classes are one-dimensional."""
+        return (slice(None), 0) if self.trials[0].Y.shape[1] == 1 else slice(None)
+
+    @cached_property
+    def overconfidence(self) -> tuple[float, Floats]:
+        """Slope and shift for calibrated scores of the chosen models, from the rows left out of the choice."""
+        labels, sample_weight = self.trials[0].Y[self._squeeze], self.trials[0].sample_weight
+        used = [(scores, weight, weight > 0) for scores, weight in self.parts]
+        return calibrate(
+            np.concatenate([scores[rows] for scores, _, rows in used]),
+            np.concatenate([labels[rows] for _, _, rows in used]),
+            np.concatenate([(sample_weight * weight)[rows] for _, weight, rows in used]),
+        )
 
     def calibration(self, trial: Trial, k: int) -> tuple[float, Floats]:
         """Slope and shift of the probabilities of a model, corrected for the choice."""
@@ -97,22 +112,32 @@ class BootstrapChoices:
         return factor * slope, shift + change / slope
 
     def error(self) -> ProcedureError:
-        """Return the mean loss of the chosen models over the rows left out."""
+        """Return the mean loss of the chosen models over the rows left out, of labels also out of the calibration."""
         first, rate = self.trials[0], None
         share, Y, n = first.share, first.Y, float(first.sample_weight.sum())
         if first.labels:
-            slope, shift = self.overconfidence
-            losses, wrong = np.zeros(len(Y)), np.zeros(len(Y))
-            for model, weight in self.weights().items():
-                scores = np.array(self.log_odds(model)) + shift
-                losses += weight * np.mean([log_losses(one, Y, slope) for one in scores], axis=0) / first.null_loss
-                wrong += weight * np.mean(misclassified(scores, Y), axis=0)
+            calibration, labels = self.overconfidence, Y[self._squeeze]
+            losses = left_out_losses(self.parts, labels, first.sample_weight, *calibration) / first.null_loss
+            wrong = np.zeros(len(Y))
+            for scores, weight in self.parts:
+                wrong += weight * misclassified((scores + calibration[1]).reshape(1, *Y.shape), Y)[0]
             rate = float(share @ wrong)
         else:
             losses = np.sum([weight * self.trials[i].losses[k] for (i, k), weight in self.weights().items()], axis=0)
         error = float(share @ losses)
         standard_error = float(np.sqrt(share @ (losses - error) ** 2 / n))
         return ProcedureError(error, standard_error, first.null_loss, rate, self.sizes)
+
+
+def null_error(trial: Trial) -> float:
+    """Return the cross-validated error without terms; of labels that of class frequencies, each sample left out."""
+    if not trial.labels:
+        return float(trial.errors[0])
+    labels = trial.Y[:, 0] if trial.Y.shape[1] == 1 else trial.Y
+    nothing, weight = np.zeros_like(labels), trial.sample_weight
+    parts = [(nothing, np.ones(len(labels)))]
+    losses = left_out_losses(parts, labels, weight, *calibrate(nothing, labels, weight))
+    return float(trial.share @ losses) / trial.null_loss
 
 
 def median_choice(
@@ -141,8 +166,9 @@ def choose_corrected(
     procedure = bootstrap.error()
     if options.size in SMALL_SIZES:
         best, n_terms = median_choice(trials, best, n_terms, procedure.sizes, settings)
-    if isinstance(options.size, str) and procedure.error >= best.errors[0]:  # chosen terms do not beat the mean
-        n_terms, procedure = 0, replace(procedure, error=float(best.errors[0]))
+    null = null_error(best)
+    if isinstance(options.size, str) and procedure.error >= null:  # chosen terms do not beat the mean
+        n_terms, procedure = 0, replace(procedure, error=null)
     return best, n_terms, bootstrap, procedure
 
 
