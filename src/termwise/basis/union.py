@@ -206,7 +206,8 @@ class UnionBasis(Basis):
             Inputs, in float32 or float64.
         """
         parts = [np.empty((len(X), 0), dtype=X.dtype), *(basis.evaluate(X) for basis in self.bases_)]
-        return np.hstack(parts)[:, self.places_]
+        G = np.hstack(parts)
+        return G if np.array_equal(self.places_, np.arange(G.shape[1])) else G[:, self.places_]
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the inputs that each of some functions depends on, in ascending order.

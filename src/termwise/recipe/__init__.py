@@ -32,7 +32,7 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     ----------
     size : {"readable", "small", "accurate"} or int, default="small"
         Number of terms. "readable" is the small model of at most 20 terms in ten effects of one input or two, which
-        fits on a page. "small" is the smallest model whose cross-validated error is within a quarter of a standard
+        fits on a page. "small" is the smallest model whose cross-validated error is within an eighth of a standard
         error of the minimum and that keeps nine tenths of the explained variance, or one with one more term if that is
         more accurate: the median of that size over bootstrap samples, which depends little on the folds. "accurate"
         minimises the cross-validated error. An integer sets the number of terms, if the dictionary has as many.
@@ -282,7 +282,7 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     ----------
     size : {"readable", "small", "accurate"} or int, default="small"
         Number of terms. "readable" is as in `TermwiseRegressor`. "small" is the smallest model whose cross-validated
-        log loss is within a quarter of a standard
+        log loss is within an eighth of a standard
         error of the minimum, as in `TermwiseRegressor`, "accurate" the one that minimises it. An integer sets the
         number of terms, if the dictionary has as many.
     dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"}, \

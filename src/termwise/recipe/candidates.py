@@ -41,9 +41,11 @@ def fit_candidates(
     some = evenly(len(used), settings.path_rows)
     rows = part if len(some) == len(used) else part[some]
     training = TrainingDesign.fit(basis, rows, Y[some].astype(np.float64))
-    fitted, design = training.basis, training.G
     if choice.target in REFERENCES:
-        return fit_to_reference(choice, fitted, X, Samples(part, Y.astype(np.float64), sample_weight), some, settings)
+        samples = Samples(part, Y.astype(np.float64), sample_weight)
+        return fit_to_reference(choice, training.basis, X, samples, some, settings)
+    training = training.evaluated(rows)
+    fitted, design = training.basis, training.G
     if len(some) == len(used):
         G = design if every else all_rows(fitted, X, used, design)
     else:
@@ -109,7 +111,7 @@ def fit_ensemble(
 ) -> tuple[Basis, Floats, EnsembleTarget]:
     """Fit the members of the stacked ensemble; return a basis of their distinct terms, these, and the ensemble."""
     X, Y, sample_weight, _ = samples
-    designs = {name: TrainingDesign.fit(basis, X, Y) for name, basis in choice.bases.items()}
+    designs = {name: TrainingDesign.fit(basis, X, Y).evaluated(X) for name, basis in choice.bases.items()}
     reference = None
     if any(member.target in REFERENCES for member in choice.members):
         reference = Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)

@@ -108,7 +108,7 @@ def choose_model(
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     searches = {
         link: Search(bases[link], [on_scale(one, link) for one in folds], settings, max_terms, after_step, report,
-                     options.labels, fitting, groups, reference, link)
+                     options.labels, fitting, groups, reference, not isinstance(options.target, str), link)
         for link in links
     }  # fmt: skip
     growing = options._replace(size="accurate") if options.size == "small" else options
@@ -153,7 +153,7 @@ def choose_model(
     if 0 < n_terms < len(calibration):
         calibration[n_terms] = bootstrap.calibration(best, n_terms)  # that of the best of many models is too steep
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
-                        groups=groups, reference=reference, labels=options.labels, loss=best.loss,
+                        groups=groups, reference=search.reference, labels=options.labels, loss=best.loss,
                         loss_alpha=settings.loss_alpha, link=best.link,
                         shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],
                         hierarchy=options.hierarchy, alternatives=alternatives,

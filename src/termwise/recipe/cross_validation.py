@@ -27,7 +27,7 @@ from termwise.selection.nested import NestedModels, nested_paths
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-KEPT_ENTRIES = 1 << 17  # of the centres of Gaussians, a megabyte, that may be kept for a fold
+KEPT_ENTRIES = 1 << 17  # of the centres of Gaussians, a megabyte, or rules that may be kept for a fold
 
 # -- paths without a fold ----------------------------------------------------------------------------------------------
 
@@ -164,7 +164,8 @@ def fit_fold(
         return found
     if not isinstance(basis, TrainingDesign):  # what is learned from targets is learned from the training set
         basis = TrainingDesign.fit(basis, X, Y)
-    training = basis.evaluated(X)
+    # another model has values at more inputs, where the candidates are evaluated
+    training = basis if all(isinstance(target, Reference) for target in targets) else basis.evaluated(X)
     fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
         fitted.expect_missing(np.isnan(folds.X).any(axis=0))
@@ -186,7 +187,8 @@ def fit_fold(
                 (longer,) = nested_paths(quick, [target], sample_weight, alpha, max_terms, before, **constraints)
             models = longer.first_rows(len(X))
         terms = fitted.take(models.terms)
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, dictionary, target, G.shape[1], longer))
+        n_candidates = training.functions.n_functions
+        found.append(FoldPath(models, train, terms.evaluate(test), terms, dictionary, target, n_candidates, longer))
     return found
 
 
@@ -204,8 +206,8 @@ class TrainingDesign(NamedTuple):
         fitted = clone(basis)
         if isinstance(fitted, LevelMeans):
             table = fitted.fit_table(X, Y)
-            return cls(fitted, None, fitted.basis_, table).evaluated(X)
-        return cls(fitted.fit(X, Y), None, fitted, None).evaluated(X)
+            return cls(fitted, None, fitted.basis_, table)
+        return cls(fitted.fit(X, Y), None, fitted, None)
 
     def evaluated(self, X: NDArray[Any]) -> Self:
         """Return it with the design matrix of the training samples X."""
@@ -215,13 +217,14 @@ class TrainingDesign(NamedTuple):
         return self._replace(G=design_matrix(self.functions, table), table=table)
 
     def to_continue(self) -> Basis | Self:
-        """Return what a longer path needs: Gaussians, which take time to fit, without their design matrix.
+        """Return what a longer path needs: Gaussians and rules, which take time to fit, without their design matrix.
 
         Other functions, and Gaussians of many inputs, would take too much memory: they are fitted again, with the
         parameters that were learned from the targets.
         """
         functions = self.functions
-        if not isinstance(functions, SmoothBasis) or functions.n_functions * functions.n_features_in_ > KEPT_ENTRIES:
+        entries = functions.n_functions * (functions.n_features_in_ if isinstance(functions, SmoothBasis) else 1)
+        if not isinstance(functions, SmoothBasis | UnionBasis) or entries > KEPT_ENTRIES:
             return self.basis.with_fitted_params()
         return self._replace(G=None, table=self.table if isinstance(self.basis, LevelMeans) else None)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from termwise._arrays import as_columns, different_rows, evenly, row_blocks
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
@@ -210,6 +211,14 @@ def build_knots(inputs: Inputs, settings: RecipeSettings, kind: str, n_knots: in
 def build_rules(inputs: Inputs, settings: RecipeSettings) -> UnionBasis:
     """Return linear terms and the rules of boosted trees."""
     return UnionBasis([AnovaBasis(n_centers=0, order=1, extrapolation=settings.extrapolation), RuleBasis()])
+
+
+def with_more_rules(basis: Any, factor: int) -> Basis:
+    """Return the dictionary "rules", not fitted, with the rules of this multiple of its trees."""
+    if isinstance(basis, LevelMeans):
+        return clone(basis).set_params(basis=with_more_rules(basis.basis, factor))
+    linear, rules = basis.bases
+    return UnionBasis([clone(linear), clone(rules).set_params(n_trees=factor * rules.n_trees)])
 
 
 def product_kernel(basis: AnovaBasis, X: Floats, sample_weight: Floats) -> Floats:

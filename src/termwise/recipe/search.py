@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from termwise.basis import Basis
+from termwise.linalg.losses import Loss
 from termwise.recipe.cross_validation import (
     CrossValidatedPath,
     Fitting,
@@ -21,17 +22,17 @@ from termwise.recipe.cross_validation import (
     extend,
     n_parallel_folds,
 )
-from termwise.recipe.dictionaries import DICTIONARIES, Samples
+from termwise.recipe.dictionaries import DICTIONARIES, Samples, with_more_rules
 from termwise.recipe.folds import Folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import RecipeOptions
-from termwise.recipe.targets import REFERENCES, Reference
+from termwise.recipe.targets import REFERENCES, Reference, with_more_trees
 from termwise.recipe.trials import Trial, eliminate
 
 Numbers = Sequence[int]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Search:
     """Cross-validation of dictionaries and targets, with paths that grow while more terms improve the best model."""
 
@@ -44,12 +45,13 @@ class Search:
     labels: bool
     fitting: Fitting
     groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
-    reference: Any = None  # another model, not fitted
+    reference: Any = None  # another model, not fitted; the default one may get more trees
+    reference_given: bool = False
     link: str = "identity"  # "log": the targets of the folds are logarithms
     fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
     lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
 
-    @cached_property
+    @property
     def n_threads(self) -> int:
         """Number of folds fitted in parallel; products of inputs are stored where ridge regression may need them."""
         n, d = self.folds[0].X.shape
@@ -95,6 +97,7 @@ class Search:
         ratio, linear = self.boosting_ratio(trials, numbers[: settings.race_folds])
         if ratio > (settings.rough_error if linear else settings.clearly_smooth):
             return False  # the other folds would not change this
+        self.choose_trees()
         ratio, linear = self.boosting_ratio(trials, numbers)
         return ratio <= (1.0 if linear else settings.rough_error)
 
@@ -103,18 +106,40 @@ class Search:
 
         Also return whether a linear model is not clearly worse than that one.
         """
-        folds = self.folds[0]
-        predictions = np.repeat(folds.Y.mean(axis=0, keepdims=True), len(folds.Y), axis=0)  # of the other folds
-        for number, reference in zip(numbers, self.references(folds, numbers), strict=True):
-            predictions[folds.fold == number] = reference.held_out
-        rivals = [one.on_rows(np.isin(folds.fold, numbers)) for one in trials]
-        trial = rivals[0]
-        if trial.loss is not None and trial.loss.link == "log" and not self.labels:
-            predictions = np.log(np.maximum(predictions, folds.Y.min(where=folds.Y > 0, initial=1.0)))
-        error = float((trial.loss_of(predictions[None]) @ trial.share)[0])
+        rivals = [one.on_rows(np.isin(self.folds[0].fold, numbers)) for one in trials]
+        error = self.reference_error(rivals[0].loss, numbers)
         best = min(rivals, key=lambda one: float(one.errors.min()))
         linear = any(one.name == "linear" and not one.is_worse(best, self.settings.simpler_se) for one in rivals)
         return error / max(float(best.errors.min()), np.finfo(np.float64).tiny), linear
+
+    def choose_trees(self) -> None:
+        """Double the number of boosted trees as long as the second half of them lowers the error clearly.
+
+        The error is that in the first folds. Trees for rules are doubled as well: there is more to reproduce.
+        """
+        settings, numbers, folds = self.settings, self.first_folds[: self.settings.race_folds], self.folds[0]
+        for _ in range(0 if self.reference_given or self.reference is None else settings.boosting_doublings):
+            if any(one.halfway is None for one in self.references(folds, numbers)):
+                return
+            half, whole = (self.reference_error(self.fitting.loss, numbers, halfway) for halfway in (True, False))
+            if whole > (1 - settings.boosting_gain) * half:
+                return
+            self.reference = with_more_trees(self.reference, 2)
+            self.fitted_references.clear()
+            if "rules" in self.bases:
+                self.bases["rules"] = with_more_rules(self.bases["rules"], 2)
+
+    def reference_error(self, loss: Loss | None, numbers: Numbers, halfway: bool = False) -> float:
+        """Return the error of the other model in some folds, or of the first half of its trees."""
+        folds = self.folds[0]
+        predictions = np.repeat(folds.Y.mean(axis=0, keepdims=True), len(folds.Y), axis=0)  # of the other folds
+        for number, reference in zip(numbers, self.references(folds, numbers), strict=True):
+            predictions[folds.fold == number] = reference.halfway if halfway else reference.held_out
+        if loss is not None and loss.link == "log" and not self.labels:
+            predictions = np.log(np.maximum(predictions, folds.Y.min(where=folds.Y > 0, initial=1.0)))
+        trial = Trial("", "boosting", [], folds.Y, folds.sample_weight, self.labels, loss=loss, link=self.link)
+        some = trial.on_rows(np.isin(folds.fold, numbers))
+        return float((some.loss_of(predictions[None]) @ some.share)[0])
 
     def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
         """Return the targets that are tried with a dictionary: where there are many, only those that suit it."""
@@ -261,6 +286,7 @@ def try_first(
 
     names, plain = list(search.bases), [target for target in targets if target not in REFERENCES]
     if not isinstance(options.target, str) or not plain:
+        search.choose_trees()
         return trials_of(names, targets)
     rough = [name for name in names if DICTIONARIES[name].rough and options.dictionary == "auto"]
     others = [name for name in names if name not in rough]

@@ -23,12 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.multioutput import MultiOutputRegressor
@@ -163,6 +165,56 @@ class OrderedColumns(TransformerMixin, BaseEstimator):
         return tags
 
 
+def with_more_trees(reference: Any, factor: int) -> Any:
+    """Return the default reference, not fitted, with this multiple of its trees."""
+    name, trees = reference.steps[-1]
+    return clone(reference).set_params(**{f"{name}__max_iter": factor * trees.max_iter})
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A fitted model of targets, or of labels coded -1 and +1."""
+
+    estimator: Any
+    Y: Floats  # (n, q), that it was fitted to
+    labels: bool
+
+    @classmethod
+    def train(cls, estimator: Any, X: Floats, Y: Floats, sample_weight: Floats, labels: bool) -> Self:
+        """Fit a copy of an estimator."""
+        weighted: dict[str, Floats] = {}
+        if np.ptp(sample_weight) > 0:  # equal weights would only cost time
+            weighted = sample_weight_of(estimator, sample_weight)
+        if labels:
+            classes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0).astype(int)
+            if np.ptp(classes) == 0:
+                return cls(DummyClassifier().fit(X, classes), Y, labels)
+            return cls(clone(estimator).fit(X, classes, **weighted), Y, labels)
+        if Y.shape[1] == 1:
+            return cls(clone(estimator).fit(X, Y[:, 0], **weighted), Y, labels)
+        return cls(MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted), Y, labels)
+
+    def predict(self, X: Floats) -> Floats:
+        """Predictions, (n, q); of labels `2 p - 1` with p the probability of a class."""
+        return self._in_columns(self.estimator.predict_proba(X) if self.labels else self.estimator.predict(X))
+
+    def predict_halfway(self, X: Floats) -> Floats | None:
+        """Predictions with the first half of the boosted trees; None for other models."""
+        trees = self.estimator[-1] if isinstance(self.estimator, Pipeline) else None
+        if not isinstance(trees, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+            return None
+        stages = trees.staged_predict_proba if self.labels else trees.staged_predict
+        return self._in_columns(next(islice(stages(self.estimator[:-1].transform(X)), trees.max_iter // 2 - 1, None)))
+
+    def _in_columns(self, values: Floats) -> Floats:
+        q = self.Y.shape[1]
+        if not self.labels:
+            return values.reshape(len(values), q)
+        probabilities = np.zeros((len(values), max(2, q)))
+        probabilities[:, self.estimator.classes_] = values
+        return 2 * (probabilities if q > 1 else probabilities[:, 1:]) - 1
+
+
 @dataclass(frozen=True)
 class Reference:
     """Predictions of another model for the samples it was trained on, and for synthetic inputs."""
@@ -172,6 +224,7 @@ class Reference:
     values: Floats  # (m, q), at these
     synthetic_weight: float  # of all synthetic inputs together, as a share of the weight of the samples
     held_out: Floats  # (t, q), at samples it was not trained on
+    halfway: Floats | None  # (t, q), at these, of the first half of boosted trees
 
     @classmethod
     def fit(
@@ -191,18 +244,11 @@ class Reference:
         X, Y, sample_weight, _ = samples
         synthetic, test = synthetic_inputs(X, groups, settings), X[:0] if test is None else test
         both, estimator = np.vstack([X, synthetic, test]), accepting_missing(estimator, np.vstack([X, test]))
-        weighted: dict[str, Floats] = {}
-        if np.ptp(sample_weight) > 0:  # equal weights would only cost time
-            weighted = sample_weight_of(estimator, sample_weight)
         with threadpool_limits(1, user_api="openmp"):
-            if labels:
-                values = scores_of_labels(clone(estimator), X, Y, weighted, both)
-            elif Y.shape[1] == 1:
-                values = clone(estimator).fit(X, Y[:, 0], **weighted).predict(both)[:, None]
-            else:
-                values = MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted).predict(both)
+            model = TrainedModel.train(estimator, X, Y, sample_weight, labels)
+            values, halfway = model.predict(both), model.predict_halfway(test) if len(test) else None
         signal, values, held_out = np.split(values, [len(X), len(X) + len(synthetic)])
-        return cls(signal, synthetic, values, settings.synthetic_weight, held_out)
+        return cls(signal, synthetic, values, settings.synthetic_weight, held_out, halfway)
 
     def models(
         self,
@@ -260,18 +306,6 @@ def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Fl
     group = np.argsort(np.argsort(first))[group][np.argsort(columns)]  # numbered in the order of their first columns
     replaced = rng.uniform(size=(m, group.max() + 1)) < settings.crossover_share
     return np.where(replaced[:, group], rows[other], rows[one])
-
-
-def scores_of_labels(classifier: Any, X: Floats, Y: Floats, weighted: dict[str, Floats], inputs: Floats) -> Floats:
-    """Return the scores of a classifier, `2 p - 1` with p the probability of a class; Y is coded -1 and +1."""
-    classes = np.argmax(Y, axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0).astype(int)
-    present = np.unique(classes)
-    if len(present) == 1:
-        return np.tile(Y[0], (len(inputs), 1))
-    classifier.fit(X, classes, **weighted)
-    probabilities = np.zeros((len(inputs), max(2, Y.shape[1])))
-    probabilities[:, classifier.classes_] = classifier.predict_proba(inputs)
-    return 2 * (probabilities if Y.shape[1] > 1 else probabilities[:, 1:]) - 1
 
 
 @dataclass(frozen=True)
