@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from oracles import product_columns
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
-from termwise import AnovaBasis, TermwiseClassifier, TermwiseRegressor
+from termwise import AnovaBasis, RuleBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis
 from termwise.recipe import RecipeSettings
+from termwise.recipe.cross_validation import Fitting
 from termwise.recipe.dictionaries import Samples, product_kernel
-from termwise.recipe.targets import Reference, RidgeTarget, synthetic_inputs
+from termwise.recipe.folds import assign_folds
+from termwise.recipe.search import Search
+from termwise.recipe.targets import Reference, RidgeTarget, default_reference, synthetic_inputs, with_more_trees
 from termwise.selection.nested import nested_paths
 
 NAN = np.nan
@@ -101,6 +107,35 @@ def test_terms_for_another_model_are_fitted_to_its_predictions(rng):
     models = reference.models(AnovaBasis(order=1).fit(X), X, np.ones(80), 1e-9, 2)
     assert sorted(models.terms.tolist()) == [0, 5]  # the two linear functions reproduce a linear model
     np.testing.assert_allclose(models.first_rows(80).fitted(2, 1.0)[:, 0], expected.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["targets", "labels"])
+def test_half_of_the_boosted_trees_are_those_of_a_shorter_run(labels, rng):
+    X, settings = rng.normal(size=(120, 3)), RecipeSettings(boosting_iterations=20)
+    Y = np.sign(X[:, :1] * X[:, 1:2]) if labels else X[:, :1] * X[:, 1:2]
+    long, short = (default_reference(labels, None, replace(settings, boosting_iterations=n)) for n in (20, 10))
+    arguments = Samples(X[:100], Y[:100], np.ones(100)), np.arange(3), labels, settings, X[100:]
+    np.testing.assert_allclose(Reference.fit(long, *arguments).halfway, Reference.fit(short, *arguments).held_out)
+    assert with_more_trees(short, 2)[-1].max_iter == 20
+    assert Reference.fit(DummyRegressor(), arguments[0], np.arange(3), False, settings, X[100:]).halfway is None
+
+
+@pytest.mark.parametrize("rough", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_trees_are_doubled_while_they_lower_the_error(rough, given, rng):
+    """For a function of many thresholds, not for noise; a model that is given stays as it is."""
+    settings = RecipeSettings()
+    X = rng.uniform(size=(900, 2))
+    cells = rng.normal(size=(15, 15))[tuple((15 * X).astype(int).T)]
+    Y = (cells if rough else rng.normal(size=900))[:, None]
+    folds = assign_folds(Samples(X, Y, np.ones(900)), False, settings, np.random.RandomState(0))
+    reference, bases = default_reference(False, None, settings), {"rules": UnionBasis([AnovaBasis(), RuleBasis()])}
+    fitting = Fitting(settings.alpha)
+    search = Search(bases, [folds], settings, 50, lambda: None, None, False, fitting, None, reference, given)
+    search.choose_trees()
+    factor = search.reference[-1].max_iter / settings.boosting_iterations
+    assert factor in ([2, 4] if rough and not given else [1])
+    assert search.bases["rules"].bases[1].n_trees == factor * RuleBasis().n_trees
 
 
 # -- targets -----------------------------------------------------------------------------------------------------------
