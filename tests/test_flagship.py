@@ -386,11 +386,11 @@ def test_trials_are_averaged_over_repeats_of_cross_validation(labels, rng):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_calibration_without_each_sample(n_classes, weighted, rng):
-    """One step of Newton's method beside a calibration without one copy of the sample."""
+@pytest.mark.parametrize("counts", ["one", "many", "small"])
+def test_calibration_without_each_sample(n_classes, counts, rng):
+    """One step of Newton's method beside a calibration without one copy of the sample, or what there is of one."""
     n, kinds = 90, rng.integers(n_classes, size=90)
-    counts = rng.integers(1, 4, size=n).astype(float) if weighted else np.ones(n)
+    counts = {"one": np.ones(n), "many": rng.integers(1, 4, size=n).astype(float), "small": np.full(n, 0.3)}[counts]
     labels = np.where(kinds == 1, 1.0, -1.0) if n_classes == 2 else np.where(kinds[:, None] == np.arange(3), 1.0, -1.0)
     models = [labels + rng.normal(scale=scale, size=labels.shape) for scale in (1.0, 3.0)]
     shares = rng.uniform(0.2, 0.8, size=n)
@@ -403,13 +403,13 @@ def test_calibration_without_each_sample(n_classes, weighted, rng):
     found = left_out_losses(parts, labels, counts, *calibrated(counts))
     expected = np.zeros(n)
     for i in range(n):
-        slope, shift = calibrated(counts - (np.arange(n) == i))
+        slope, shift = calibrated(counts - np.minimum(counts, np.arange(n) == i))
         for scores, share in parts:
             logits = slope * (scores[i] + shift)
             logits = np.array([-logits[0], logits[0]]) if n_classes == 2 else logits
             expected[i] -= share[i] * log_softmax(logits)[kinds[i]]
     np.testing.assert_allclose(found, expected, rtol=0.05)
-    assert found @ counts == pytest.approx(expected @ counts, rel=3e-3)
+    assert found @ counts == pytest.approx(expected @ counts, rel=1e-2)
 
 
 def test_labels_without_signal_have_the_loss_of_the_frequencies():

@@ -445,3 +445,12 @@ def test_a_penalty_does_not_admit_copies(alpha, scale, rng):
     G = scale * rng.normal(size=(200, 4))
     G = np.hstack([G, G[:, :2], (G[:, 0] + G[:, 1])[:, None], (G[:, 2] - 3 * G[:, 3])[:, None]])
     assert len(forward_path(G, G[:, :4].sum(axis=1) + rng.normal(size=200), alpha=alpha)) == 4
+
+
+@pytest.mark.parametrize("rule", ["loo", "cost", "gcv"])
+def test_exchanges_of_a_smooth_dictionary_end(rule):
+    """Scores of candidates with tiny residuals have few digits: differences that rounding makes are no improvement."""
+    for seed in range(2):
+        G, y = smooth_dictionary(seed)
+        path = forward_path(G, y, rule=rule, alpha=0.0, max_terms=8, criterion="loo", refine="swap")
+        assert "no other is better" in path.stop_reason

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from oracles import product_columns
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from termwise import AnovaBasis, RuleBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis
 from termwise.recipe import RecipeSettings
@@ -118,6 +120,15 @@ def test_half_of_the_boosted_trees_are_those_of_a_shorter_run(labels, rng):
     np.testing.assert_allclose(Reference.fit(long, *arguments).halfway, Reference.fit(short, *arguments).held_out)
     assert with_more_trees(short, 2)[-1].max_iter == 20
     assert Reference.fit(DummyRegressor(), arguments[0], np.arange(3), False, settings, X[100:]).halfway is None
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_boosting_that_is_given_may_be_a_pipeline_of_any_kind(early, threshold):
+    """Its stages are of no concern, and it may stop early or consist of one step."""
+    trees = HistGradientBoostingRegressor(max_iter=60, early_stopping=early, n_iter_no_change=2, random_state=0)
+    for target in (Pipeline([("trees", trees)]), make_pipeline(StandardScaler(), trees)):
+        model = TermwiseRegressor(4, dictionary="steps", target=target).fit(*threshold)
+        assert model.score(*threshold) > 0.8
 
 
 @pytest.mark.parametrize("rough", [False, True])

@@ -99,6 +99,7 @@ SCORE_ZERO = 1e-12  # scores of classes down to minus this are zero but for roun
 # -- selection ---------------------------------------------------------------------------------------------------------
 
 TIE_TOLERANCE = 1e-10  # relative difference below which two scores are equal: ties go to the lower index
+SCORE_ULPS = 500  # times a candidate's length over that of its residual: by which its score may be off
 DEPENDENT_COLUMN = 1e-10  # of its squared norm: a column with a smaller residual beside the others depends on them
 # The same of a candidate of forward selection: of 1e-12, the rounding of sums leaves three digits, enough to rank it,
 # and what is chosen is made orthogonal anew. Smooth dictionaries need several such functions beside each other.

@@ -61,8 +61,9 @@ def forward_path(
     """Choose terms one by one.
 
     Each step adds the best candidate by the rule to a model with penalised weights, and records every criterion.
-    At most one pass over G per term; G is never written to, and not copied, but for columns with large means (see
-    Notes) and sparse rows, which are converted to sparse columns once.
+    At most one pass over G per term, and two more where candidates nearly depend on the chosen ones; G is never written
+    to, and not copied, but for columns with large means (see Notes) and sparse rows, which are converted to sparse
+    columns once.
 
     Parameters
     ----------

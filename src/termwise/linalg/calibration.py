@@ -134,7 +134,7 @@ def left_out_losses(
     for scores, share in parts:
         slopes = slope * class_scores(scores)
         P = softmax(slopes + offset, axis=1)
-        excess = share[:, None] * (P - targets)
+        excess = (share * np.minimum(1, sample_weight))[:, None] * (P - targets)  # of one copy, or what there is of one
         gradient += np.column_stack([np.sum(excess * slopes, axis=1), excess])
         H += hessian(slopes, P, targets, share * sample_weight)
     steps = np.linalg.lstsq(H, gradient.T, rcond=CALIBRATION_GRADIENT)[0].T

@@ -167,7 +167,7 @@ def choose_corrected(
     if options.size in SMALL_SIZES:
         best, n_terms = median_choice(trials, best, n_terms, procedure.sizes, settings)
     null = null_error(best)
-    if isinstance(options.size, str) and procedure.error >= null:  # chosen terms do not beat the mean
+    if isinstance(options.size, str) and procedure.error >= null:  # chosen terms do not beat the mean or frequencies
         n_terms, procedure = 0, replace(procedure, error=null)
     return best, n_terms, bootstrap, procedure
 

@@ -103,7 +103,7 @@ def fit_to_reference(
     if len(some) < len(samples.X):
         fit, intercept = NestedModels.from_columns(columns, values, weights, alpha).weights(len(models.terms))
         signal = fitted.transform(samples.X) @ fit + intercept
-    return fitted, fitted.transform(X), ReferenceTarget(samples.Y, signal, columns, values, weights)
+    return fitted, fitted.transform(X), ReferenceTarget(samples.Y, choice.labels, signal, columns, values, weights)
 
 
 def fit_ensemble(

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -125,6 +126,7 @@ class RidgeTarget:
 
 # -- another model -----------------------------------------------------------------------------------------------------
 
+MAX_LOG_ODDS = 8.0  # of a class that another model predicts: its probabilities below 3e-4 are hardly more certain
 REFERENCES = ("boosting", "estimator")  # targets that are predictions of another model: the default one, or one given
 
 
@@ -195,16 +197,20 @@ class TrainedModel:
         return cls(MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted), Y, labels)
 
     def predict(self, X: Floats) -> Floats:
-        """Predictions, (n, q); of labels `2 p - 1` with p the probability of a class."""
+        """Predictions, (n, q); of labels scores whose softmax, as of `linalg.calibration`, are the probabilities.
+
+        Terms that reproduce probabilities near zero to the same error as others would lose most of the log loss.
+        """
         return self._in_columns(self.estimator.predict_proba(X) if self.labels else self.estimator.predict(X))
 
     def predict_halfway(self, X: Floats) -> Floats | None:
-        """Predictions with the first half of the boosted trees; None for other models."""
-        trees = self.estimator[-1] if isinstance(self.estimator, Pipeline) else None
-        if not isinstance(trees, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+        """Predictions with the first half of the trees of the default reference; None for other models."""
+        if not (isinstance(self.estimator, Pipeline) and isinstance(self.estimator[0], OrderedColumns)):
             return None
+        order, trees = self.estimator
         stages = trees.staged_predict_proba if self.labels else trees.staged_predict
-        return self._in_columns(next(islice(stages(self.estimator[:-1].transform(X)), trees.max_iter // 2 - 1, None)))
+        half = max(1, trees.max_iter // 2)
+        return self._in_columns(next(islice(stages(order.transform(X)), half - 1, None)))
 
     def _in_columns(self, values: Floats) -> Floats:
         q = self.Y.shape[1]
@@ -212,7 +218,9 @@ class TrainedModel:
             return values.reshape(len(values), q)
         probabilities = np.zeros((len(values), max(2, q)))
         probabilities[:, self.estimator.classes_] = values
-        return 2 * (probabilities if q > 1 else probabilities[:, 1:]) - 1
+        logs = np.log(np.maximum(probabilities, np.exp(-MAX_LOG_ODDS)))
+        scores = logs - logs.mean(axis=1, keepdims=True)
+        return scores if q > 1 else scores[:, 1:]
 
 
 @dataclass(frozen=True)
@@ -313,6 +321,7 @@ class ReferenceTarget:
     """Another model as a first stage: its predictions, and the candidates, at the samples and synthetic inputs."""
 
     targets: Floats  # (n, q)
+    labels: bool  # whether these are labels, of which the model has scores
     signal: Floats  # (n, q), at the samples that the weights are fitted to
     columns: Floats  # (m, p), candidates at samples of the selection, then at synthetic inputs
     values: Floats  # (m, q)
@@ -327,6 +336,8 @@ class ReferenceTarget:
         weights, intercept = models.weights(len(terms))
         rows, root = problem.rows, np.sqrt(problem.rows.sample_weight)[:, None]
         fitted = intercept + (problem.G / root + problem.G_mean) @ weights
+        if self.labels:  # on the scale of the labels
+            fitted = 2 * softmax(fitted, axis=1) - 1 if fitted.shape[1] > 1 else np.tanh(fitted)
         gap = rows.gap(np.einsum("ij,ij->i", second.B, second.B))
         loo = leave_one_out(self.targets - fitted, gap, self.targets - problem.Y_mean) * root
         sse = rows.sample_weight @ (self.targets - fitted) ** 2

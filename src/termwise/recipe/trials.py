@@ -17,7 +17,7 @@ from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.cross_validation import CrossValidatedPath, ensemble_paths, readable_size
 from termwise.recipe.dictionaries import DICTIONARIES
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.targets import Member, stacking_weights
+from termwise.recipe.targets import REFERENCES, Member, stacking_weights
 
 Floats = NDArray[np.float64]
 
@@ -160,7 +160,8 @@ def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list
 
     The weights of a fold are fitted to the out-of-fold residuals of the other folds' samples.
     """
-    trials = [trial for trial in trials if trial.loss is None]  # others are on another scale
+    trials = [trial for trial in trials if trial.loss is None]  # others are on another scale,
+    trials = [trial for trial in trials if not (trial.labels and trial.target in REFERENCES)]  # as are log-odds
     if not trials:
         return []
     Y, sample_weight, labels = trials[0].Y, trials[0].sample_weight, trials[0].labels

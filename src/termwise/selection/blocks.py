@@ -58,6 +58,7 @@ Indices = NDArray[np.intp]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTERCEPT = -1  # index of the column of ones
+RESIDUAL_ENTRIES = 1 << 22  # of residual vectors of candidates that are computed at a time
 MIN_RESERVE = 64  # columns of Z that memory is extended by, at least
 
 
@@ -366,8 +367,13 @@ class RowBlock:
 
     def residual_products(self, candidates: Indices, T: Floats) -> PartialSums:
         """`v'v` (m,), `v'Y` and `v'r` (m, q) and `Z'v` (k, m) of `v = g - Z T`, computed for each of m candidates."""
-        V = self.columns(candidates) - self.Z @ from_host(T, self.Y)
-        return PartialSums((column_squares(V), V.T @ self.Y, V.T @ self.r, self.Z.T @ V))
+        step, found = max(1, RESIDUAL_ENTRIES // len(candidates)), []
+        for start in range(0, self.Y.shape[0], step):
+            rows = slice(start, min(start + step, self.Y.shape[0]))
+            Z, Y, r = self.Zt[: self.k, rows].T, self.Y[rows, :], self.r[rows, :]
+            V = self.columns(candidates, rows) - Z @ from_host(T, self.Y)
+            found.append(PartialSums((column_squares(V), V.T @ Y, V.T @ r, Z.T @ V)))
+        return reduce(add, found)
 
     @mutates
     def append(self, column: NewColumn, direct: bool, fetched: Indices | None) -> PartialSums:

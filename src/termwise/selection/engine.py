@@ -17,7 +17,13 @@ import numpy as np
 
 from termwise._arrays import at, is_foreign, namespace, to_host
 from termwise._checks import check_bool, check_choice, check_indices, check_number
-from termwise._numerics import REESTIMATED_ALPHA_RANGE, REESTIMATED_ALPHA_START, TIE_TOLERANCE
+from termwise._numerics import (
+    REESTIMATED_ALPHA_RANGE,
+    REESTIMATED_ALPHA_START,
+    SCORE_ULPS,
+    SMALLEST_NORMAL,
+    TIE_TOLERANCE,
+)
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.reestimate import reestimate
 from termwise.selection.blocks import Executor
@@ -380,8 +386,19 @@ def with_better_term(state: State, old: int, rule: Rule) -> State | None:
         other = copy.copy(rule).choose(alone)
         if other is not None:  # the choice is better or equal
             largest = max(abs(choice.score), abs(other.score))
-            if abs(choice.score - other.score) <= max(TIE_TOLERANCE, state.tol) * largest:
+            if abs(choice.score - other.score) <= score_tolerance(state, [choice.index, old]) * largest:
                 return None
         if state.append(choice.index):
             return state
     return None
+
+
+def score_tolerance(state: State, candidates: list[int]) -> float:
+    """Relative difference below which scores of candidates are equal but for rounding.
+
+    Of a candidate with a small residual they have the digits of that.
+    """
+    stats, _ = state.fetch_candidates(np.array(candidates))
+    least = float(np.min(stats.vv / stats.norms))
+    digits = SCORE_ULPS * np.finfo(np.float64).eps / np.sqrt(max(least, SMALLEST_NORMAL))
+    return max(TIE_TOLERANCE, state.tol, float(digits))

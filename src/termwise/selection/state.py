@@ -85,7 +85,7 @@ Indices = NDArray[np.intp]
 
 FIXED_ROWS = 5  # of the table besides c and rv of each output: s, vv, |g|^2 centred, |g|^2 and the least vv
 T_RESERVE = 64  # rows of T that memory is extended by, at least
-RESIDUAL_ENTRIES = 1 << 20  # of residual vectors of candidates that are computed at a time
+RESIDUAL_BATCH = 256  # candidates whose residual vectors are computed in the same passes over the data
 PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
@@ -355,8 +355,7 @@ class State:
         if is_foreign(self.s) or self.rows.dtype != np.float64:
             return
         found = np.flatnonzero(self.vv <= self._recompute_below)
-        step = max(1, RESIDUAL_ENTRIES // max(self.rows.lengths))
-        for places in (found[i : i + step] for i in range(0, len(found), step)):
+        for places in (found[i : i + RESIDUAL_BATCH] for i in range(0, len(found), RESIDUAL_BATCH)):
             T = self.T[:, places]
             again = self.rows.reduce(RowBlock.residual_products, places, T)[3] - self.B.T @ (self.B @ T)
             T = T + again
@@ -575,7 +574,7 @@ class State:
     def without_newest(self) -> State:
         """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`."""
         other, first = copy.copy(self), self.intercept
-        other.rows, other.sums = self.rows.copy(), None
+        other.rows, other.sums, other._dependent = self.rows.copy(), None, []
         other._store_sums(other.rows.reduce(RowBlock.remove_newest, self.zy[-1]))
         other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
         other._set_table(copied(self._table))
@@ -591,7 +590,7 @@ class State:
         return other
 
     def _set_statistics(self, c: Array, rv: Array, s: Array, vv: Array) -> None:
-        """Store statistics; candidates that depend on the chosen ones are excluded for good.
+        """Store statistics, and exclude candidates that depend on the chosen ones.
 
         A penalty keeps s, but not vv, of a copy from zero.
         """
