@@ -50,10 +50,16 @@ def differ(found: np.ndarray, expected: np.ndarray, tol: float) -> bool:
 def order_tol(problem: Problem) -> float:
     """Share by which predictions may differ for another order of rows or columns.
 
-    Narrow radial functions have nearly equal eigenvalues, between whose eigenvectors rounding decides.
+    Narrow radial functions have nearly equal eigenvalues, between whose eigenvectors rounding decides; equal ones have
+    no eigenvectors of their own.
     """
-    by_eigenvectors = isinstance(problem.model, OrthogonalThresholdRegressor)
-    return 1e-3 if by_eigenvectors and isinstance(problem.model.basis, RadialBasis) else problem.tol
+    model = problem.model
+    if not (isinstance(model, OrthogonalThresholdRegressor) and isinstance(model.basis, RadialBasis)):
+        return problem.tol
+    G = np.asarray(clone(model.basis).fit_transform(problem.numbers.astype(float)))
+    values = np.linalg.eigvalsh(np.cov(G, rowvar=False, bias=True))
+    gaps = np.diff(values[values > 1e-10 * values[-1]])
+    return np.inf if gaps.min(initial=np.inf) < 1e-13 * values[-1] else 1e-3
 
 
 def fit(problem: Problem, X: Any = None, y: Any = None, weights: Any = "same", **params: Any) -> Any:
