@@ -312,7 +312,9 @@ def test_floats_round_trip(tmp_path_factory, numbers, decimal):
     path.write_text(f"a;b;c\n1{decimal}5;{grouped};z\n" + "\n".join(f"{word};{word};z" for word in words))
     table = read_table(path)
     assert table.columns["b"].values.tolist() == [1234567, *numbers]
-    np.testing.assert_allclose(table.columns["a"].values, [1.5, *numbers], rtol=1e-14)
+    # the quick parser of pandas 2 is off by up to a hundred units in the last place
+    rtol = 0.0 if int(pd.__version__.split(".")[0]) >= 3 else 1e-12
+    np.testing.assert_allclose(table.columns["a"].values, [1.5, *numbers], rtol=rtol)
 
 
 @pytest.mark.parametrize(
