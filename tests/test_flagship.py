@@ -1200,9 +1200,8 @@ def test_too_little_weight(rng):
     X = rng.normal(size=(20, 2))
     with pytest.raises(ValueError, match="sample_weight must add up to at least 2 samples"):
         TermwiseRegressor().fit(X, X[:, 0], sample_weight=np.full(20, 0.01))
-    with pytest.raises(
-        ValueError, match="sample_weight must add up to at least 2 samples"
-    ):  # before anything is fitted
+    message = "sample_weight must add up to at least 2 samples"  # before anything is fitted
+    with pytest.raises(ValueError, match=message):
         TermwiseRegressor().fit(X, X[:, 0], sample_weight=np.exp(-700 * rng.uniform(size=20)))
 
 

@@ -140,9 +140,10 @@ def test_trees_are_doubled_while_they_lower_the_error(rough, given, rng):
     cells = rng.normal(size=(15, 15))[tuple((15 * X).astype(int).T)]
     Y = (cells if rough else rng.normal(size=900))[:, None]
     folds = assign_folds(Samples(X, Y, np.ones(900)), False, settings, np.random.RandomState(0))
-    reference, bases = default_reference(False, None, settings), {"rules": UnionBasis([AnovaBasis(), RuleBasis()])}
+    own, bases = default_reference(False, None, settings), {"rules": UnionBasis([AnovaBasis(), RuleBasis()])}
+    reference = Pipeline([("trees", own[-1])]) if given else own
     fitting = Fitting(settings.alpha)
-    search = Search(bases, [folds], settings, 50, lambda: None, None, False, fitting, None, reference, given)
+    search = Search(bases, [folds], settings, 50, lambda: None, None, False, fitting, None, reference)
     search.choose_trees()
     factor = search.reference[-1].max_iter / settings.boosting_iterations
     assert factor in ([2, 4] if rough and not given else [1])

@@ -23,7 +23,7 @@ TABLE_FACTOR = 3.0
 
 def class_scores(scores: NDArray[Any]) -> NDArray[Any]:
     """Scores of all classes, one column each; a single score is for the second class and against the first."""
-    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    return np.column_stack([-scores, scores]) if scores.ndim == 1 or scores.shape[1] == 1 else scores
 
 
 def smoothed_labels(truth: NDArray[np.bool_], counts: Floats) -> tuple[Floats, Floats]:
@@ -44,7 +44,7 @@ def calibrate(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats)
 
     Parameters
     ----------
-    scores : (n,) or (n, q) scores of samples that the model was fitted without.
+    scores : (n,) or (n, q) scores of samples that the model was fitted without; a single one for two classes.
     labels : labels coded -1 and +1, of the same shape.
     sample_weight : (n,) frequency weights.
 
@@ -85,7 +85,7 @@ def calibrate(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats)
         log_slope, offsets = LOG_SLOPE[0], np.log(np.where(counts > 0, counts / n, frequencies))
     slope = float(np.exp(log_slope)) / unit
     shift = (np.asarray(offsets) - np.mean(offsets)) / slope - mean
-    return slope, np.array([shift[1] - shift[0]]) / 2 if scores.ndim == 1 else shift
+    return slope, np.array([shift[1] - shift[0]]) / 2 if scores.size == len(scores) else shift
 
 
 def newton_step(parameters: Floats, S: Floats, targets: Floats, share: Floats) -> Floats:
@@ -120,8 +120,8 @@ def left_out_losses(
 
     Parameters
     ----------
-    parts : scores of several models, (n,) or (n, q), each with its share of every sample, (n,): the shares of a sample
-        add up to one.
+    parts : scores of several models, as in `calibrate`, each with its share of every sample, (n,): the shares of a
+        sample add up to one.
     labels : labels coded -1 and +1, of the shape of the scores.
     sample_weight : (n,) frequency weights.
     slope, shift : of `calibrate` for all parts.
@@ -129,7 +129,7 @@ def left_out_losses(
     truth = class_scores(labels) > 0
     targets, _ = smoothed_labels(truth, sample_weight @ truth)
     n, q = truth.shape
-    offset = slope * (class_scores(shift) if labels.ndim == 1 else shift)
+    offset = slope * class_scores(shift[None, :])
     gradient, H = np.zeros((n, 1 + q)), np.zeros((1 + q, 1 + q))
     for scores, share in parts:
         slopes = slope * class_scores(scores)

@@ -282,9 +282,8 @@ class TermwiseClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
     ----------
     size : {"readable", "small", "accurate"} or int, default="small"
         Number of terms. "readable" is as in `TermwiseRegressor`. "small" is the smallest model whose cross-validated
-        log loss is within an eighth of a standard
-        error of the minimum, as in `TermwiseRegressor`, "accurate" the one that minimises it. An integer sets the
-        number of terms, if the dictionary has as many.
+        log loss is within an eighth of a standard error of the minimum, as in `TermwiseRegressor`, "accurate" the one
+        that minimises it. An integer sets the number of terms, if the dictionary has as many.
     dictionary : {"auto", "linear", "additive", "pairs", "hinges", "steps", "rules", "smooth", "relevant"}, \
 default="auto"
         Candidate functions; see `TermwiseRegressor`.

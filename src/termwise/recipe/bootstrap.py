@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,25 +80,20 @@ class BootstrapChoices:
 
     @cached_property
     def parts(self) -> list[tuple[Floats, Floats]]:
-        """Calibrated scores of every chosen model in each repeat, and shares of the rows left out of its choice.
+        """Calibrated scores of every chosen model in each repeat, (n, q), and shares of the rows its choice left out.
 
-        Of two classes scores are (n,), of more (n, q); the shares of a row, (n,), add up to one.
+        The shares of a row add up to one.
         """
-        squeeze, found = self._squeeze, []
+        found = []
         for model, weight in self.weights().items():
             repeats = self.log_odds(model)
-            found += [(one[squeeze], weight / len(repeats)) for one in repeats]
+            found += [(one, weight / len(repeats)) for one in repeats]
         return found
-
-    @property
-    def _squeeze(self) -> Any:
-        """Index by which labels and scores of two classes are one-dimensional."""
-        return (slice(None), 0) if self.trials[0].Y.shape[1] == 1 else slice(None)
 
     @cached_property
     def overconfidence(self) -> tuple[float, Floats]:
         """Slope and shift for calibrated scores of the chosen models, from the rows left out of the choice."""
-        labels, sample_weight = self.trials[0].Y[self._squeeze], self.trials[0].sample_weight
+        labels, sample_weight = self.trials[0].Y, self.trials[0].sample_weight
         used = [(scores, weight, weight > 0) for scores, weight in self.parts]
         return calibrate(
             np.concatenate([scores[rows] for scores, _, rows in used]),
@@ -116,11 +111,9 @@ class BootstrapChoices:
         first, rate = self.trials[0], None
         share, Y, n = first.share, first.Y, float(first.sample_weight.sum())
         if first.labels:
-            calibration, labels = self.overconfidence, Y[self._squeeze]
-            losses = left_out_losses(self.parts, labels, first.sample_weight, *calibration) / first.null_loss
-            wrong = np.zeros(len(Y))
-            for scores, weight in self.parts:
-                wrong += weight * misclassified((scores + calibration[1]).reshape(1, *Y.shape), Y)[0]
+            slope, shift = self.overconfidence
+            losses = left_out_losses(self.parts, Y, first.sample_weight, slope, shift) / first.null_loss
+            wrong = np.sum([weight * misclassified(scores + shift, Y) for scores, weight in self.parts], axis=0)
             rate = float(share @ wrong)
         else:
             losses = np.sum([weight * self.trials[i].losses[k] for (i, k), weight in self.weights().items()], axis=0)
@@ -133,10 +126,9 @@ def null_error(trial: Trial) -> float:
     """Return the cross-validated error without terms; of labels that of class frequencies, each sample left out."""
     if not trial.labels:
         return float(trial.errors[0])
-    labels = trial.Y[:, 0] if trial.Y.shape[1] == 1 else trial.Y
-    nothing, weight = np.zeros_like(labels), trial.sample_weight
-    parts = [(nothing, np.ones(len(labels)))]
-    losses = left_out_losses(parts, labels, weight, *calibrate(nothing, labels, weight))
+    nothing, weight = np.zeros_like(trial.Y), trial.sample_weight
+    parts = [(nothing, np.ones(len(nothing)))]
+    losses = left_out_losses(parts, trial.Y, weight, *calibrate(nothing, trial.Y, weight))
     return float(trial.share @ losses) / trial.null_loss
 
 

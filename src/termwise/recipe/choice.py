@@ -108,7 +108,7 @@ def choose_model(
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     searches = {
         link: Search(bases[link], [on_scale(one, link) for one in folds], settings, max_terms, after_step, report,
-                     options.labels, fitting, groups, reference, not isinstance(options.target, str), link)
+                     options.labels, fitting, groups, reference, link)
         for link in links
     }  # fmt: skip
     growing = options._replace(size="accurate") if options.size == "small" else options

@@ -89,6 +89,7 @@ class Dictionary:
     rough: bool = False  # whether "auto" tries it only where gradient boosting is accurate
     reproduces: bool = False  # whether its terms are also selected for another model
     fits: bool = True  # whether they are selected for the data and their ridge fit
+    with_more_trees: Callable[[Any, int], Basis] | None = None  # of functions that trees find: with so many times them
     replaced_by: str | None = None  # the dictionary whose terms are selected for another model instead, if it is tried
     option: str | None = None  # value of `--basis` on the command line
 
@@ -365,6 +366,7 @@ DICTIONARIES = {
         build=build_rules,
         is_tried=lambda inputs, settings: inputs.n_curved > 0 and 1 < inputs.d <= settings.max_rule_inputs,
         max_candidates=rule_candidates,
+        with_more_trees=with_more_rules,
         drawable=False,
         reproduces=True,
         fits=False,

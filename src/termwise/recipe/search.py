@@ -22,7 +22,7 @@ from termwise.recipe.cross_validation import (
     extend,
     n_parallel_folds,
 )
-from termwise.recipe.dictionaries import DICTIONARIES, Samples, with_more_rules
+from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.folds import Folds
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import RecipeOptions
@@ -46,7 +46,6 @@ class Search:
     fitting: Fitting
     groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
     reference: Any = None  # another model, not fitted; the default one may get more trees
-    reference_given: bool = False
     link: str = "identity"  # "log": the targets of the folds are logarithms
     fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
     lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
@@ -118,16 +117,19 @@ class Search:
         The error is that in the first folds. Trees for rules are doubled as well: there is more to reproduce.
         """
         settings, numbers, folds = self.settings, self.first_folds[: self.settings.race_folds], self.folds[0]
-        for _ in range(0 if self.reference_given or self.reference is None else settings.boosting_doublings):
+        for _ in range(settings.boosting_doublings):
             if any(one.halfway is None for one in self.references(folds, numbers)):
-                return
+                return  # a model that is given stays as it is
             half, whole = (self.reference_error(self.fitting.loss, numbers, halfway) for halfway in (True, False))
             if whole > (1 - settings.boosting_gain) * half:
                 return
             self.reference = with_more_trees(self.reference, 2)
             self.fitted_references.clear()
-            if "rules" in self.bases:
-                self.bases["rules"] = with_more_rules(self.bases["rules"], 2)
+            self.bases |= {
+                name: more(self.bases[name], 2)
+                for name in self.bases
+                if (more := DICTIONARIES[name].with_more_trees) is not None
+            }
 
     def reference_error(self, loss: Loss | None, numbers: Numbers, halfway: bool = False) -> float:
         """Return the error of the other model in some folds, or of the first half of its trees."""

@@ -201,7 +201,7 @@ class TrainedModel:
 
         Terms that reproduce probabilities near zero to the same error as others would lose most of the log loss.
         """
-        return self._in_columns(self.estimator.predict_proba(X) if self.labels else self.estimator.predict(X))
+        return self._scores(self.estimator.predict_proba(X) if self.labels else self.estimator.predict(X))
 
     def predict_halfway(self, X: Floats) -> Floats | None:
         """Predictions with the first half of the trees of the default reference; None for other models."""
@@ -210,9 +210,10 @@ class TrainedModel:
         order, trees = self.estimator
         stages = trees.staged_predict_proba if self.labels else trees.staged_predict
         half = max(1, trees.max_iter // 2)
-        return self._in_columns(next(islice(stages(order.transform(X)), half - 1, None)))
+        return self._scores(next(islice(stages(order.transform(X)), half - 1, None)))
 
-    def _in_columns(self, values: Floats) -> Floats:
+    def _scores(self, values: Floats) -> Floats:
+        """Return predictions or probabilities of the estimator as `predict` does."""
         q = self.Y.shape[1]
         if not self.labels:
             return values.reshape(len(values), q)

@@ -109,8 +109,7 @@ class Trial:
         """Slope and shift of the probabilities with k terms, from the out-of-fold scores of all repeats."""
         if k not in self.calibrations:
             Y, weight = np.tile(self.Y, (len(self.repeats), 1)), np.tile(self.sample_weight, len(self.repeats))
-            squeeze = (slice(None), 0) if Y.shape[1] == 1 else slice(None)
-            self.calibrations[k] = calibrate(np.concatenate(self.scores(k))[squeeze], Y[squeeze], weight)
+            self.calibrations[k] = calibrate(np.concatenate(self.scores(k)), Y, weight)
         return self.calibrations[k]
 
     @cached_property

@@ -40,6 +40,7 @@ from termwise._arrays import (
     from_host,
     namespace,
     put_at,
+    row_blocks,
     row_squares,
     send,
     squared_row_lengths,
@@ -58,7 +59,6 @@ Indices = NDArray[np.intp]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTERCEPT = -1  # index of the column of ones
-RESIDUAL_ENTRIES = 1 << 22  # of residual vectors of candidates that are computed at a time
 MIN_RESERVE = 64  # columns of Z that memory is extended by, at least
 
 
@@ -367,9 +367,8 @@ class RowBlock:
 
     def residual_products(self, candidates: Indices, T: Floats) -> PartialSums:
         """`v'v` (m,), `v'Y` and `v'r` (m, q) and `Z'v` (k, m) of `v = g - Z T`, computed for each of m candidates."""
-        step, found = max(1, RESIDUAL_ENTRIES // len(candidates)), []
-        for start in range(0, self.Y.shape[0], step):
-            rows = slice(start, min(start + step, self.Y.shape[0]))
+        found = []
+        for rows in row_blocks(self.Y.shape[0], len(candidates), self.Y):
             Z, Y, r = self.Zt[: self.k, rows].T, self.Y[rows, :], self.r[rows, :]
             V = self.columns(candidates, rows) - Z @ from_host(T, self.Y)
             found.append(PartialSums((column_squares(V), V.T @ Y, V.T @ r, Z.T @ V)))

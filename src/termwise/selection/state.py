@@ -257,6 +257,11 @@ class State:
         return put(self.alpha + self.s, ~self.eligible, 1.0)
 
     @property
+    def _shrinking_penalty(self) -> float:
+        """The penalty as far as it shrinks the fit along the chosen columns: that of orthogonal weights is not in P."""
+        return 0.0 if self.orthogonal else self.alpha
+
+    @property
     def usable(self) -> Array:
         """Former name of `eligible`."""
         warnings.warn("state.usable is deprecated: use state.eligible.", FutureWarning, stacklevel=2)
@@ -363,7 +368,7 @@ class State:
             s = vv + column_squares(self.B @ T)
             self._table[: 2 * q + 2, places] = np.vstack([c.T, c.T if self.orthogonal else rv.T, s, vv])
             # a copy of a chosen column keeps (alpha / g'g)^2, which must not admit it
-            copies = self.tol * (self._penalty_share[places] / NEGLIGIBLE_PENALTY) ** 2 * self.norms[places]
+            copies = self.tol * (self._shrinking_penalty / NEGLIGIBLE_PENALTY) ** 2 / self.norms[places]
             self.T[:, places], least[places] = T, np.maximum(self._least_residual[places], copies)
             self._recompute_below[places] = np.where(vv > least[places], RESIDUAL_SHARE * vv, -np.inf)
             self.eligible[places] = vv > least[places]
@@ -598,9 +603,8 @@ class State:
         self._table[: 2 * q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
         self._table[2 * q + 4, :] = self._least
         self.eligible = self.eligible & (self.vv > self._least)
-        self._penalty_share = (0.0 if self.orthogonal else self.alpha) / put(self.norms, ~self._varying, 1.0)
-        small = self._varying & (self._penalty_share < NEGLIGIBLE_PENALTY)
-        self._recompute_below = put(DEPENDENT_COLUMN * self.norms, ~small, -np.inf)
+        resolved = self._varying & (self._shrinking_penalty < NEGLIGIBLE_PENALTY * self.norms)
+        self._recompute_below = put(DEPENDENT_COLUMN * self.norms, ~resolved, -np.inf)
         put_at(self._recompute_below, np.array(self.chosen + self._dependent, dtype=np.intp), -np.inf)
         self._compute_residuals()
 
