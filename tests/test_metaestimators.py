@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import cloudpickle
 import joblib
@@ -250,3 +252,29 @@ def test_online_models_can_be_updated_after_a_copy():
     np.testing.assert_array_equal(restored.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="row 0 was never added, or removed already"):
         restored.remove_samples(X[5:6], y[5:6])
+
+
+PARALLEL = """
+import joblib
+import numpy as np
+from sklearn.model_selection import cross_val_score
+from termwise import TermwiseRegressor
+
+rng = np.random.default_rng(0)
+X = rng.uniform(size=(620, 4))
+y = np.sin(6 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=620)
+alone = TermwiseRegressor().fit(X, y).predict(X)
+with joblib.parallel_config(backend="threading", n_jobs=2):
+    assert np.array_equal(TermwiseRegressor().fit(X, y).predict(X), alone)
+print(cross_val_score(TermwiseRegressor(), np.tile(X, (2, 1)), np.tile(y, 2), cv=2, n_jobs=2).min())
+"""
+
+
+def test_automatic_regressor_runs_inside_other_parallel_calls():
+    """Folds in threads share no pool with a backend of the caller: with one pool for both, each waited for the other.
+
+    There are more than 500 rows in each of two processes, so that folds are fitted in parallel in both.
+    """
+    done = subprocess.run([sys.executable, "-c", PARALLEL], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0.9

@@ -112,7 +112,7 @@ def cross_validate(
         for basis, folds, some in tries
         for number, targets in some.items()
     ]
-    found = Parallel(n_threads, require="sharedmem", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
+    found = Parallel(n_threads, backend="threading", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
     for _, _, some in tries:
         paths = islice(found, len(some))
         yield [CrossValidatedPath(list(one), max_terms) for one in zip(*paths, strict=True)]
@@ -132,7 +132,7 @@ def extend(
         assert path.target is not None  # ensembles, which have none, are not continued
         return fit_fold(path.dictionary, folds, path.train, max_terms, [path.target], fitting, path.longer)[0]
 
-    paths = Parallel(n_threads, require="sharedmem")(delayed(continued)(path) for path in before.paths)
+    paths = Parallel(n_threads, backend="threading")(delayed(continued)(path) for path in before.paths)
     return CrossValidatedPath(paths, max_terms)
 
 

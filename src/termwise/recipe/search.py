@@ -71,7 +71,7 @@ class Search:
         (X, Y, weight, fold), found = folds, self.fitted_references
         groups = np.arange(X.shape[1]) if self.groups is None else self.groups
         missing = [number for number in numbers if (id(folds), number) not in found]
-        fitted = Parallel(self.n_threads, require="sharedmem")(
+        fitted = Parallel(self.n_threads, backend="threading")(
             delayed(Reference.fit)(
                 self.reference,
                 Samples(X[train], Y[train], weight[train]),
