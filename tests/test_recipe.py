@@ -300,6 +300,18 @@ def test_monotone_effects(rng, dictionary):
         TermwiseRegressor(monotone={"a": 2}).fit(frame, y)
 
 
+def test_monotone_effects_beside_a_category_of_many_levels(rng):
+    """Means of the targets replace its levels, which must not loosen the constraints on the other inputs."""
+    a, b, level = rng.uniform(size=300), rng.uniform(size=300), rng.integers(40, size=300)
+    y = np.sin(6 * a) + rng.normal(size=40)[level] + b + 0.1 * rng.normal(size=300)
+    frame = pd.DataFrame({"a": a, "b": b, "level": [f"level {k}" for k in level]})
+    for monotone in ({"a": 1}, None):
+        model = TermwiseRegressor("accurate", dictionary="additive", monotone=monotone).fit(frame, y)
+        line = pd.DataFrame({"a": np.linspace(0, 1, 100), "b": 0.5, "level": "level 1"})
+        increasing = np.all(np.diff(model.predict(line)) >= -1e-9)
+        assert increasing == (monotone is not None)
+
+
 def test_hierarchy(rng):
     X = rng.normal(size=(120, 3))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=120)

@@ -264,6 +264,17 @@ class LevelMeans(Basis):
         """Number of functions of a fitted basis."""
         return self.basis_.n_functions
 
+    @property
+    def weight_signs_(self) -> NDArray[np.intp]:
+        """Signs that the weights must have for the model to be monotone, as in `AnovaBasis`; 0 where they are free."""
+        return getattr(self.basis_, "weight_signs_", np.zeros(self.n_functions, dtype=np.intp))
+
+    @property
+    def monotone_(self) -> NDArray[np.intp]:
+        """Direction of the effect of every input: 1, -1, or 0 where it is free."""
+        d = self.n_features_in_
+        return getattr(self.basis_, "monotone_", np.zeros(d, dtype=np.intp))[:d]
+
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy, with parameters of the basis that were estimated at their fitted values."""
         fitted = self.basis_.with_fitted_params()
