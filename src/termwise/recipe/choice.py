@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,25 +80,14 @@ def choose_model(
     """
     n = max(len(samples.X), samples.sample_weight.sum())
     targets, tries_ensembles = options.targets(n, settings), options.tries_ensembles() and n <= settings.choice_rows
-    samples, links = merge_duplicates(samples), options.links(samples.Y, settings)
-    X = samples.X
-    growth = max(1.0, len(X) / settings.max_centers) ** settings.center_growth
-    n_centers = int(min(len(X), settings.max_centers) * growth)
-    samples = samples.rows(evenly(len(X), settings.choice_rows))
-    X = samples.X
-    inputs = Inputs.from_samples(X, groups, n_centers, options.monotone)
-    bases = {link: allowed_bases(inputs, levels, targets, options, link, settings) for link in links}
-    rng = check_random_state(options.random_state)
-    n_repeats, max_repeats = (
-        int(np.clip(n_rows // len(X), 1, most))
-        for n_rows, most in ((settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats))
-    )
-    if options.splits_given:
-        n_repeats = max_repeats = 1
-    elif options.cv is not None:
+    if options.cv is not None and not options.splits_given:
         settings = replace(settings, n_folds=int(options.cv))
-    draw_folds = partial(draw, samples, options, settings, rng)
-    folds = [draw_folds() for _ in range(n_repeats)]
+    samples, links = merge_duplicates(samples), options.links(samples.Y, settings)
+    n_centers = number_of_centers(len(samples.X), settings)
+    samples = samples.rows(evenly(len(samples.X), settings.choice_rows))
+    inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone)
+    repeats = Repeats.plan(samples, options, settings)
+    folds = [repeats.draw() for _ in range(repeats.first)]
     limit = settings.readable_terms if options.size == "readable" else options.max_terms
     max_terms = max(1, min(options.max_terms, limit, int(folds[0].sample_weight.sum()) // settings.rows_per_term))
     reference = options.target
@@ -107,59 +95,133 @@ def choose_model(
         reference = default_reference(options.labels, options.loss, settings)
     fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
     searches = {
-        link: Search(bases[link], [on_scale(one, link) for one in folds], settings, max_terms, after_step, report,
-                     options.labels, fitting, groups, reference, link)
+        link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
+                     [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,
+                     fitting, groups, reference, link)
         for link in links
     }  # fmt: skip
-    growing = options._replace(size="accurate") if options.size == "small" else options
-    n_classes = samples.Y.shape[1] if options.labels else 1
-    n_rows = len(X) // n_classes if n_classes > settings.many_classes else len(X)
-    length = int(np.clip(n_rows // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
-    first: list[Trial] = []
+    first, length = list[Trial](), first_length(samples, options, settings)
     for search in searches.values():
         first += try_first(search, options, targets, length, first)
     trials = of_one_link(first, settings.min_gain)
-    search = searches[trials[0].link]
-    trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[1:])
-    trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
-    entries = comparable(folds[0].X)[:, column_order(folds[0].X)]
-    order = np.lexsort(np.column_stack([entries, folds[0].Y]).T)  # by targets, then by inputs
-    while len(search.folds) < max_repeats:
-        if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
-            break
-        search.folds.append(on_scale(draw_folds(), search.link))
-        trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[-1:])
+    search, order = searches[trials[0].link], order_by_entries(folds[0])
+    trials = refine(search, trials, repeats, order, options)
     ensembles = stack(trials, max_terms, settings) if tries_ensembles else []
     if options.size == "small" and ensembles != only_drawable(ensembles):
         ensembles += stack(only_drawable(trials), max_terms, settings)
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
-    best, n_terms, bootstrap, procedure = choose_corrected(final, order, options, settings)
     tried = [trial for one in searches.values() for trial in one.lost] + first
-    counts = [
-        {trial.name: trial.repeats[0].paths[k].n_candidates for trial in tried} for k in range(len(search.first_folds))
-    ]
-    n_candidates = max(distinct_candidates(one, search.bases, X.shape[1]) for one in counts)
+    errors = {trial.title: trial.errors for trial in tried + trials + ensembles}
+    return final_choice(final, search, order, options, errors, count_candidates(tried, search))
+
+
+def number_of_centers(n: int, settings: RecipeSettings) -> int:
+    """Return the number of Gaussians for n distinct samples."""
+    growth = max(1.0, n / settings.max_centers) ** settings.center_growth
+    return int(min(n, settings.max_centers) * growth)
+
+
+def first_length(samples: Samples, options: RecipeOptions, settings: RecipeSettings) -> int:
+    """Return the length of the first paths; of many classes, rows of each count."""
+    n, n_classes = len(samples.X), samples.Y.shape[1] if options.labels else 1
+    n_rows = n // n_classes if n_classes > settings.many_classes else n
+    return int(np.clip(n_rows // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
+
+
+def order_by_entries(folds: Folds) -> NDArray[np.intp]:
+    """Return an order of the samples that depends on their entries alone: by targets, then by inputs."""
+    entries = comparable(folds.X)[:, column_order(folds.X)]
+    return np.lexsort(np.column_stack([entries, folds.Y]).T)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often cross-validation is repeated, and the folds of each time."""
+
+    samples: Samples
+    options: RecipeOptions
+    settings: RecipeSettings
+    rng: np.random.RandomState
+    first: int  # in any case
+    most: int  # where the choice is close
+
+    @classmethod
+    def plan(cls, samples: Samples, options: RecipeOptions, settings: RecipeSettings) -> Self:
+        """Repeat it for few samples, whose folds are a matter of chance, unless the folds are given."""
+        limits = (settings.repeat_rows, settings.n_repeats), (settings.close_rows, settings.max_repeats)
+        first, most = (int(np.clip(n_rows // len(samples.X), 1, count)) for n_rows, count in limits)
+        if options.splits_given:
+            first = most = 1
+        return cls(samples, options, settings, check_random_state(options.random_state), first, most)
+
+    def draw(self) -> Folds:
+        """Assign the samples to folds; those that are given are the blocks."""
+        samples = self.samples
+        if self.options.splits_given:
+            assert samples.blocks is not None
+            return Folds(samples.X, samples.Y, samples.sample_weight, samples.blocks)
+        return assign_folds(samples, self.options.labels, self.settings, self.rng)
+
+
+def refine(
+    search: Search, trials: list[Trial], repeats: Repeats, order: NDArray[np.intp], options: RecipeOptions
+) -> list[Trial]:
+    """Repeat the cross-validation of trials that are not clearly worse, and continue their paths.
+
+    Where bootstrap samples, of the samples in this order, have very different sizes it is repeated more often.
+    """
+    settings = search.settings
+    growing = options._replace(size="accurate") if options.size == "small" else options
+    trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[1:])
+    trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
+    while len(search.folds) < repeats.most:
+        if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
+            break
+        search.folds.append(on_scale(repeats.draw(), search.link))
+        trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[-1:])
+    return trials
+
+
+def count_candidates(trials: list[Trial], search: Search) -> int:
+    """Return the number of distinct candidates of all trials, in the training set that has most."""
+    folds, d = range(len(search.first_folds)), search.folds[0].X.shape[1]
+    counts = [{trial.name: trial.repeats[0].paths[k].n_candidates for trial in trials} for k in folds]
+    return max(distinct_candidates(one, search.bases, d) for one in counts)
+
+
+def final_choice(
+    trials: list[Trial],
+    search: Search,
+    order: NDArray[np.intp],
+    options: RecipeOptions,
+    errors: dict[str, Floats],
+    n_candidates: int,
+) -> RecipeChoice:
+    """Choose one of the trials and its size, and describe the choice with the errors of all that was tried."""
+    settings = search.settings
+    best, n_terms, bootstrap, procedure = choose_corrected(trials, order, options, settings)
     alternatives = {}
     for size in SIZES:
-        place, k = choose_among(final, options._replace(size=size), settings)
-        alternatives[size] = k, float(final[place].errors[k])
-    errors = {trial.title: trial.errors for trial in tried + trials + ensembles}
-    chosen = {name: search.bases[name] for name in best.dictionaries}
+        place, k = choose_among(trials, options._replace(size=size), settings)
+        alternatives[size] = k, float(trials[place].errors[k])
     length = max(1, n_terms + settings.extra_terms)
     chosen_error = float(best.errors[min(n_terms, len(best.errors) - 1)])
     inflation = np.sqrt(max(1.0, procedure.error / chosen_error)) if chosen_error and not options.labels else 1.0
     calibration = best.calibration(length) if options.labels else []
     if 0 < n_terms < len(calibration):
         calibration[n_terms] = bootstrap.calibration(best, n_terms)  # that of the best of many models is too steep
-    return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors, bases=chosen,
-                        groups=groups, reference=search.reference, labels=options.labels, loss=best.loss,
+    groups = search.groups
+    assert groups is not None
+    return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors,
+                        bases={name: search.bases[name] for name in best.dictionaries}, groups=groups,
+                        reference=search.reference, labels=options.labels, loss=best.loss,
                         loss_alpha=settings.loss_alpha, link=best.link,
                         shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],
-                        hierarchy=options.hierarchy, alternatives=alternatives,
-                        n_candidates=n_candidates, path_settings=Settings("cost", settings.alpha, max_terms=length),
+                        hierarchy=options.hierarchy, alternatives=alternatives, n_candidates=n_candidates,
+                        path_settings=Settings("cost", settings.alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
-                        folds=fold_models(best, n_terms, inflation).with_scales(folds[0].X))  # fmt: skip
+                        folds=fold_models(best, n_terms, inflation).with_scales(search.folds[0].X))  # fmt: skip
 
 
 def allowed_bases(
@@ -185,14 +247,6 @@ def allowed_bases(
     if not len(levels):
         return bases
     return {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
-
-
-def draw(samples: Samples, options: RecipeOptions, settings: RecipeSettings, rng: np.random.RandomState) -> Folds:
-    """Assign the samples to folds; those that are given are the blocks."""
-    if options.splits_given:
-        assert samples.blocks is not None
-        return Folds(samples.X, samples.Y, samples.sample_weight, samples.blocks)
-    return assign_folds(samples, options.labels, settings, rng)
 
 
 def on_scale(folds: Folds, link: str) -> Folds:
