@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from termwise.basis import Basis
@@ -71,8 +70,10 @@ class Search:
         (X, Y, weight, fold), found = folds, self.fitted_references
         groups = np.arange(X.shape[1]) if self.groups is None else self.groups
         missing = [number for number in numbers if (id(folds), number) not in found]
-        fitted = Parallel(self.n_threads, backend="threading")(
-            delayed(Reference.fit)(
+        # Not in threads: scikit-learn resets the warning filters of the whole process while it bins the inputs, so that
+        # a fit beside it would warn, at random, that it has none.
+        fitted = [
+            Reference.fit(
                 self.reference,
                 Samples(X[train], Y[train], weight[train]),
                 groups,
@@ -81,7 +82,7 @@ class Search:
                 X[~train],
             )
             for train in (fold != number for number in missing)
-        )
+        ]
         found.update({(id(folds), number): one for number, one in zip(missing, fitted, strict=True)})
         return [found[id(folds), number] for number in numbers]
 
