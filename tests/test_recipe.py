@@ -273,6 +273,17 @@ def test_groups_stay_in_one_fold(rng):
 # -- sizes and constraints ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_small_is_the_median_of_bootstrap_sizes_unless_it_costs_accuracy(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(120, 4))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.4 * rng.normal(size=120)
+    model = TermwiseRegressor("small", dictionary="pairs", target="data", random_state=seed).fit(X, y)
+    (errors,) = model.trials_.values()
+    k = int(np.median(model.choice_.procedure.sizes))
+    assert model.n_terms_ == k or errors[k] > 1.03 * errors[model.n_terms_]
+
+
 def test_readable_models_fit_on_a_page(rng):
     X = rng.normal(size=(150, 12))
     y = np.sum(np.sin(2 * X), axis=1) + 0.1 * rng.normal(size=150)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
 from termwise.linalg.calibration import calibrate, left_out_losses
-from termwise.linalg.criteria import excess, misclassified
+from termwise.linalg.criteria import misclassified
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SMALL_SIZES, RecipeOptions, choose_among, choose_trial
 from termwise.recipe.trials import Trial, only_drawable
@@ -137,16 +137,15 @@ def median_choice(
 ) -> tuple[Trial, int]:
     """Return the trial with the smallest error at the median of the bootstrap sizes, which varies less with the folds.
 
-    If it is worse than the choice itself by more than `small_se` standard errors of the difference, that one is kept.
+    The choice itself is kept if the other error is larger by more than the share `median_loss`.
     """
     drawable, k = only_drawable(trials), int(np.median(sizes))
     allowed = [trial for trial in (drawable if best in drawable else trials) if k < len(trial.errors)]
     if not allowed:
         return best, n_terms
     other = min(allowed, key=lambda trial: float(trial.errors[k].round(ERROR_DIGITS)))
-    n = float(best.sample_weight.sum())
-    more, error = excess(other.losses[k], best.losses[n_terms], best.share, n)
-    return (other, k) if more <= settings.small_se * error + EXACT_FIT_ERROR else (best, n_terms)
+    close = other.errors[k] <= (1 + settings.median_loss) * best.errors[n_terms] + EXACT_FIT_ERROR
+    return (other, k) if close else (best, n_terms)
 
 
 def choose_corrected(
