@@ -162,8 +162,8 @@ default="auto"
     averages over the rows that were not drawn. Models of folds are fitted to four fifths of the samples, so that it is
     too large where the error still falls fast with the number of samples.
 
-    *Stability.* If the sizes chosen in bootstrap samples differ by more than a factor of two, up to 1,000 samples are
-    divided into other folds as well, up to four times, and errors are averaged.
+    *Stability.* If the sizes chosen in bootstrap samples differ by more than a factor of two, up to 2,000 samples are
+    divided into other folds as well, up to six times, and errors are averaged.
 
     *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
     by more than one standard error; `dictionary="pairs"` has only such terms.
