@@ -42,7 +42,7 @@ BY_SNR = ("risk", "f1")  # quantities that are also reported by setting and SNR
 REFERENCES = ("relaxed lasso", "forward stepwise")
 DRAWN = ("forward, tcr", "forward, cv", "lasso", "relaxed lasso", "forward stepwise", "best subset, abess")
 QUICK_SNRS = (0.25, 1.22, 6.0)
-REPEATS = 2
+REPEATS = 1
 SMALLEST_RISK = 1e-4  # added in geometric means, where a risk may be zero
 DIGITS = 6
 
