@@ -163,7 +163,8 @@ default="auto"
     too large where the error still falls fast with the number of samples.
 
     *Stability.* If the sizes chosen in bootstrap samples differ by more than a factor of two, up to 2,000 samples are
-    divided into other folds as well, up to six times, and errors are averaged.
+    divided into other folds as well, up to six times, and errors are averaged. "small" takes the median of these sizes,
+    unless its error is larger by more than 3 %.
 
     *Interpretation.* "small" prefers terms of one or two inputs, which can be plotted, unless other models are better
     by more than one standard error; `dictionary="pairs"` has only such terms.

@@ -112,6 +112,7 @@ def cross_validate(
         for basis, folds, some in tries
         for number, targets in some.items()
     ]
+    # By name, since a backend of the caller would be shared with the calls before all is found, and end with them.
     found = Parallel(n_threads, backend="threading", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
     for _, _, some in tries:
         paths = islice(found, len(some))
