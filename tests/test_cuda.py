@@ -8,9 +8,11 @@ import importlib
 import numpy as np
 import pytest
 from conftest import refuse_large
+from test_fusion import arguments, formula
 
 from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, PrefilterClassifier, RadialBasis, forward_path
 from termwise._arrays import to_host
+from termwise._fusion import columns_at
 from termwise.selection import RULES
 
 
@@ -176,3 +178,47 @@ def test_nothing_of_the_prefilter_longer_than_the_inputs_comes_to_the_host(there
     model = PrefilterClassifier(**options, max_terms=20, swarm_steps=5, random_state=0).fit(there(X), there(y))
     assert model.n_terms_ > 1
     assert model.at(1).predict(there(X)).shape == y.shape
+
+
+@pytest.mark.parametrize("with_shift", [False, True])
+@pytest.mark.parametrize("shape", [(5, 7), (1, 300), (3000, 2)])
+def test_formulas_are_compiled_into_one_kernel(shape, with_shift):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    given = arguments(shape) if with_shift else (*arguments(shape)[:-1], None)
+    expected = formula(*given)
+    moved = [None if x is None else torch.asarray(x, device="cuda") for x in given]
+    kept = torch.zeros(shape, dtype=torch.bool, device="cuda")
+    found = formula(*moved, out=[None, None, None, None, kept])
+    assert found[-1] is kept
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(to_host(value), wanted, rtol=1e-13)
+    if hasattr(torch.cuda, "_compile_kernel"):
+        assert all(kernel is not None for kernel in formula.kernels.values())
+        strided = torch.asarray(np.repeat(given[0], 2, axis=1), device="cuda")[:, ::2]
+        np.testing.assert_allclose(to_host(formula(strided, *moved[1:])[0]), expected[0], rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_gathered_by_one_kernel(dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    x, places = np.random.default_rng(0).normal(size=(300, 40)).astype(dtype), np.array([7, 0, 39, 7])
+    for moved in (torch.asarray(x, device="cuda"), torch.asarray(x.T.copy(), device="cuda").T):
+        found = columns_at(moved, torch.asarray(places, device="cuda"))
+        assert found.dtype == torch.float64
+        np.testing.assert_array_equal(to_host(found), x[:, places])
+        np.testing.assert_array_equal(to_host(columns_at(moved[3:5], places[:1])), x[3:5, 7:8])
+
+
+@pytest.mark.parametrize("rule", ["loo", "cost"])
+def test_a_gpu_that_is_not_the_current_one(rule):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU or none: two are needed")
+    G, y = make(8)
+    path = forward_path(torch.asarray(G, device="cuda:1"), torch.asarray(y, device="cuda:1"), rule=rule, max_terms=10)
+    assert path.terms.tolist() == forward_path(G, y, rule=rule, max_terms=10).terms.tolist()
+    assert torch.cuda.current_device() == 0

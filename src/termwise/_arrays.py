@@ -8,6 +8,7 @@ are one line of the standard; NumPy, and PyTorch where it saves a transfer or a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import array_api_compat
@@ -314,6 +315,13 @@ def moved(x: Any, like: Array) -> Array:
 def detached(x: Array) -> Array:
     """X without the record of operations that PyTorch differentiates."""
     return x.detach() if array_api_compat.is_torch_array(x) else x
+
+
+def current_device(x: Array) -> AbstractContextManager[Any]:
+    """A context in which the GPU of a tensor of PyTorch is the current one, whose streams are used."""
+    if array_api_compat.is_torch_array(x) and x.is_cuda:
+        return namespace(x).cuda.device(x.device)
+    return nullcontext()
 
 
 def free_on_device(x: Array) -> int | None:

@@ -266,6 +266,14 @@ def check_targets(y: Any) -> NDArray[np.float64]:
     return y
 
 
+def usual_targets(y: Any, dtype: Any) -> bool:
+    """Whether y is a vector on a device that `check_targets` and `check_magnitudes` would accept as it is."""
+    if not (is_foreign(y) and y.ndim == 1 and y.shape[0]):
+        return False
+    xp, (low, high) = namespace(y), MAGNITUDE_RANGE[precision(dtype)]
+    return y.dtype in (xp.float32, xp.float64) and low <= magnitude(y) <= high
+
+
 def check_labels(y: Any) -> NDArray[Any]:
     """Return labels of classes, strings or numbers, as an array of shape (n,)."""
     y = to_host(y) if is_foreign(y) else check_container("y", y)

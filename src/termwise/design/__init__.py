@@ -31,6 +31,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
+from termwise._fusion import columns_at, compiles
 from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
 
 EVERY = slice(None)
@@ -126,6 +127,8 @@ class Dense(Design):
         if isinstance(chosen, np.ndarray) and len(chosen) == 1:
             chosen = slice(int(chosen[0]), int(chosen[0]) + 1)  # copied faster than by an array of indices
         sliced = isinstance(rows, slice)
+        if sliced and compiles(self.G) and not isinstance(chosen, slice):
+            return columns_at(self.G[rows, :], chosen)
         found = at(self.G[rows, :], chosen, axis=1) if sliced else at(at(self.G, chosen, axis=1), rows)
         return as_float64(found, copy=isinstance(chosen, slice))
 

@@ -13,7 +13,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import Array, as_columns, as_float64, at, detached, from_host, is_foreign, moved
+from termwise._arrays import (
+    Array,
+    as_columns,
+    as_float64,
+    at,
+    current_device,
+    detached,
+    from_host,
+    is_foreign,
+    moved,
+)
 from termwise._checks import (
     check_container,
     check_counts,
@@ -22,6 +32,7 @@ from termwise._checks import (
     check_targets,
     check_total,
     is_dask,
+    usual_targets,
     warn_unresolved,
 )
 from termwise.design import Design
@@ -185,8 +196,9 @@ def select_terms(
 ) -> SelectionPath:
     """Grow a path on validated data in this process."""
     G = sp.csc_array(G) if sp.issparse(G) else G  # rules read single columns
-    rows = local_blocks(G, Y, sample_weight, settings.block_rows, _reserve(settings))
-    return grow_path(rows, settings, one_output, callback)
+    with current_device(Y):
+        rows = local_blocks(G, Y, sample_weight, settings.block_rows, _reserve(settings))
+        return grow_path(rows, settings, one_output, callback)
 
 
 def select_terms_on_cluster(
@@ -216,19 +228,22 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[
             G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
         )
         check_magnitudes("G", design)
-    given, y = y, check_targets(y)
-    check_magnitudes("y", y, dtype=design.dtype)
-    if len(y) != design.shape[0]:
-        check_consistent_length(np.empty(design.shape[0]), y)
-    weights = np.ones(len(y))
+    given = y
+    if not (is_foreign(getattr(design, "like", design)) and usual_targets(y, design.dtype)):
+        y = check_targets(y)
+        check_magnitudes("y", y, dtype=design.dtype)
+    n = y.shape[0]
+    if n != design.shape[0]:
+        check_consistent_length(np.empty(design.shape[0]), np.empty(n))
+    weights = np.ones(n)
     if sample_weight is not None:
-        weights = check_counts(sample_weight, len(y))
+        weights = check_counts(sample_weight, n)
         check_total(weights)
     Y, design = as_columns(y), beyond_memory(design)
     like = getattr(design, "like", design)
     if is_foreign(like):
         Y = as_columns(as_float64(moved(detached(given), like))) if is_foreign(given) else from_host(Y, like)
-    if sample_weight is not None and len(used := np.flatnonzero(weights)) < len(y):
+    if sample_weight is not None and len(used := np.flatnonzero(weights)) < n:
         rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
         design, Y, weights = rows, at(Y, used), weights[used]
     return design, Y, weights, y.ndim == 1

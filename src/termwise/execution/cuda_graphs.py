@@ -79,7 +79,7 @@ class CudaGraphs(Launcher):
         if not cuda.is_current_stream_capturing():
             return Launcher.together(first, second)
         main = cuda.current_stream()
-        side = second_stream(main.device)
+        side = stream_for("second branches", main.device)
         side.wait_stream(main)
         with cuda.stream(side):
             found = second()
@@ -102,8 +102,8 @@ class CudaGraphs(Launcher):
 
 
 @cache
-def second_stream(device: Any) -> Any:
-    """The stream on which second branches of graphs are captured: memory that they free is reused by the next ones."""
+def stream_for(purpose: str, device: Any) -> Any:
+    """A stream that is used again, and with it the memory that its captures free and the workspace of cuBLAS."""
     return import_module("torch.cuda").Stream(device)
 
 
@@ -163,7 +163,8 @@ class CapturedFunction:
         else:
             if self.graph is None:
                 cuda = self.xp.cuda
-                self.graph, stream, current = cuda.CUDAGraph(), cuda.Stream(), cuda.current_stream()
+                self.graph, current = cuda.CUDAGraph(), cuda.current_stream()
+                stream = stream_for("captures", current.device)
                 stream.wait_stream(current)
                 with cuda.stream(stream), without_collection():
                     self.graph.capture_begin()

@@ -48,6 +48,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
+from termwise._fusion import fused
 from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.design import EVERY, Design, as_design
 from termwise.design.files import BlockReader
@@ -212,33 +213,46 @@ def append_candidate(rows: RowArrays, column: NewColumn) -> tuple[Array, Reduced
 
 def append_column(rows: RowArrays | RowBlock, x: Array, column: NewColumn) -> Array:
     """Store and return `z = x / length`, subtract `x beta` from the residual and `x^2 / den` from the leverage gap."""
-    z, part = x / column.scales[0], x / column.scales[1]
+    scales, share = column.scales, None if rows.root is None else rows.share
+    z, _ = scaled_column(x, rows.gap, share, scales[:1], scales[1:], out=[None, rows.gap])
     put_at(rows.Zt, column.place, z[None, :])
     take_off_product(rows.r, x[:, None], column.beta)
-    take_off_product(rows.gap, x, part if rows.root is None else rows.share * part)
     return z
+
+
+@fused
+def scaled_column(x: Array, gap: Array, share: Array | None, length: Array, den: Array) -> tuple[Array, Array]:
+    """`z = x / length`, and the leverage gap with z in the model."""
+    part = x * (x / den)
+    return x / length, gap - (part if share is None else share * part)
 
 
 class LeftOut(NamedTuple):
     """The leave-one-out residuals of the model."""
 
-    gap: Array  # (rows,) leverage gaps, no smaller than rounding
     residuals: Array  # (q, rows) `e = r / gap`, as `linalg.least_squares.leave_one_out` has them
+    scaled: Array  # (q, rows) `e / gap`
     squares: Array  # (1, rows) `e^2`, the outputs added up
 
 
 def left_out(rows: RowArrays | RowBlock) -> LeftOut:
     """Leave every row out."""
-    gap = at_least(rows.gap, LEVERAGE_GAP_MIN)
-    e = rows.r.T / gap
-    squares = e * e
-    return LeftOut(gap, e, squares if e.shape[0] == 1 else namespace(e).sum(squares, axis=0)[None, :])
+    e, scaled, squares = left_out_residuals(rows.r.T, rows.gap)
+    return LeftOut(e, scaled, squares if e.shape[0] == 1 else namespace(e).sum(squares, axis=0)[None, :])
+
+
+@fused
+def left_out_residuals(r: Array, gap: Array) -> tuple[Array, Array, Array]:
+    """`e = r / gap`, `e / gap` and `e^2`; leverage gaps are no smaller than rounding."""
+    gap = at_least(gap, LEVERAGE_GAP_MIN)
+    e = r / gap
+    return e, e / gap, e * e
 
 
 def summed_rows(rows: RowArrays | RowBlock, left: LeftOut) -> tuple[Array, ...]:
     """Arrays as long as the rows, the sums of whose squares `row_sums` has."""
     spread = left.squares if rows.root is None else left.squares / rows.root
-    return rows.r.T, left.residuals, left.residuals / left.gap, spread
+    return rows.r.T, left.residuals, left.scaled, spread
 
 
 def row_sums(rows: RowArrays | RowBlock) -> Reduced:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,10 +36,7 @@ from termwise._arrays import (
     at_least,
     empty,
     from_host,
-    less_product,
-    less_quotient,
     namespace,
-    plus_product,
     put,
     put_at,
     put_into,
@@ -49,6 +47,7 @@ from termwise._arrays import (
     zero_below,
     zeros,
 )
+from termwise._fusion import columns_at, fused
 from termwise._numerics import (
     FLOAT64,
     GRAM_SHARE,
@@ -61,7 +60,6 @@ from termwise._numerics import (
     TIE_TOLERANCE,
 )
 from termwise.selection.blocks import (
-    LeftOut,
     NewColumn,
     RowArrays,
     RowBlock,
@@ -153,12 +151,23 @@ class Column(NamedTuple):
     """What the model leaves of a candidate's column, x."""
 
     x: Array  # (rows,)
-    scales: Array  # (2,) length and den
     products: Array  # (2 q + 2,) c, rv, a number without meaning, vv
     least: Array  # (1,) vv below which this x is not accurate, or no more than rounding
     amounts: Array  # (K,) its part along Z
     below: Array  # (K,) `W amounts`
-    bottom: Array  # (1,) den less vv
+    penalised: Array  # (1,) `amounts' W amounts`
+
+
+class Acceptance(NamedTuple):
+    """Whether a candidate is appended; if not, length and den are infinite. Each is of one entry."""
+
+    accepted: Array
+    certified: Array  # whether no other candidate can have a smaller error
+    accurate: Array  # whether its column is
+    eligible: Array  # whether it still is: without an error now a candidate will have none later
+    length: Array
+    den: Array
+    bottom: Array  # den less vv
 
 
 # -- a round -----------------------------------------------------------------------------------------------------------
@@ -170,44 +179,46 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     Most kernels of a round take a microsecond: what can be computed by one is not computed by two, and what does not
     depend on each other is computed at a time.
     """
-    xp, q, (one, undefined) = namespace(sums), own.Y.shape[1], (own.constants[i : i + 1] for i in (-4, -2))
+    xp, q, one = namespace(sums), own.Y.shape[1], own.constants[-4:-3]
     if own.bounds is None:
         chosen, quarter = best_by_score(options, rows, candidates, own), one
         column = orthogonalised(options, rows, chosen, own)
     else:
         chosen, column, quarter = best_by_error(options, rows, candidates, sums, own)
     # without all of `G'G` t comes from a pass over the data, whatever cancels in it
-    share = GRAM_SHARE[FLOAT64] if candidates.products.shape[0] > 1 else 0.0
-    raw = chosen.column[2 * q + 3 : 2 * q + 4]
-    above = xp.concat([chosen.rival, column.products[2 * q + 1 :], column.scales[1:], undefined])
-    passed = as_float64(above > xp.concat([chosen.error, column.least, share * raw, chosen.error]))
-    accepted = xp.min(passed)[None]
-    # an infinite length leaves the model and all statistics as they are
-    column = column._replace(scales=put_into(column.scales, accepted < 1, np.inf))
-    place, beta = own.counts[:1], column.products[:q] / column.scales[1:]
-    z = append_column(rows, column.x, NewColumn(place, column.scales, beta, chosen.candidate, column.amounts))
+    raw = chosen.column[2 * q + 3 : 2 * q + 4] if candidates.products.shape[0] > 1 else None
+    accept = accept_orthogonal if options.orthogonal else accept_penalised
+    vv, penalty = column.products[2 * q + 1 :], (column.penalised, own.alpha)
+    scales, place = empty((2,), vv), own.counts[:1]
+    kept = (None, None, None, None, scales[:1], scales[1:])
+    verdict = Acceptance(*accept(chosen.rival, chosen.error, vv, column.least, raw, *penalty, out=kept))
+    zy, shrunk, minus_zz, beta = column_changes(
+        column.products[:q], column.products[q : 2 * q], vv, scales[:1], scales[1:]
+    )
+    z = append_column(rows, column.x, NewColumn(place, scales, beta, chosen.candidate, column.amounts))
     if candidates.products.shape[0] == 1:
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
 
-    change = change_of(options.orthogonal, chosen.candidate, column, own)
+    coefficients = coefficients_of(options.orthogonal, zy, shrunk, minus_zz[:1], own)
+    mix = xp.stack([column.amounts, column.below]) / scales[:1]
+    change = StatisticsChange(place, chosen.candidate, chosen.candidate, scales[:1], mix, coefficients)
     t, (found, lengths) = own.together(
         lambda: update_statistics(candidates, change), lambda: sums_of_rows(rows, z, own.bounds)
     )
 
     def finish() -> None:
-        # without an error now a candidate will have none later
-        put_at(candidates.eligible, chosen.candidate, passed[3:] > accepted)
+        put_at(candidates.eligible, chosen.candidate, verdict.eligible > 0)
         sums[...] = found
         if not options.orthogonal:
-            w = put_at(-change.mix[1, :], place, column.bottom / column.scales[1:])[None, :]
+            w = put_at(-mix[1, :], place, verdict.bottom / verdict.den)[None, :]
             put_at(own.W, place, w)
             put_at(own.W.T, place, w)
         shares = mean_square(candidates, t, chosen.candidate, q) if options.correlate else own.constants[:2]
-        numbers = [accepted, passed[:2], as_float64(chosen.candidate), chosen.error, quarter, shares]
-        record = xp.concat([*numbers, column.scales, column.products, found, column.amounts])
+        numbers = [*verdict[:3], as_float64(chosen.candidate), chosen.error, quarter, shares, scales]
+        record = xp.concat([*numbers, column.products, found, column.amounts])
         put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
         counts = own.counts
-        counts += xp.astype(xp.concat([accepted, one]), counts.dtype)
+        counts += xp.astype(xp.concat([verdict.accepted, one]), counts.dtype)
 
     own.together(lambda: widen(own.bounds, t, lengths), finish)
 
@@ -219,17 +230,17 @@ def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays
     den = put(own.alpha + s, ~eligible, 1.0)
     statistics = Statistics(table[:q, :].T, table[q : 2 * q, :].T, s, vv, den, eligible)
     _, first, best = rank(SCORES[options.rule](), statistics)
-    columns = at(table, first, axis=1)
-    V = directions(rows, first, columns, q)
-    return Chosen(first, -best[None], own.constants[-1:], V[:, 0], columns[:, 0])
+    columns = columns_at(table, first)
+    Vt = directions(rows, first, columns, q)
+    return Chosen(first, -best[None], own.constants[-1:], Vt[0, :], columns[:, 0])
 
 
 def directions(rows: RowArrays, few: Array, columns: Array, q: int) -> Array:
-    """What `Z T_j` leaves of the columns of a few candidates, whose columns of the table are given."""
-    V = rows.G.columns(few)
-    V = V if rows.root is None else V * rows.root[:, None]
-    take_off_matmul(V, rows.Zt.T, columns[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + rows.Zt.shape[0], :])
-    return V
+    """What `Z T_j` leaves of the columns of a few candidates, as rows; their columns of the table are given."""
+    Vt = rows.G.columns(few).T
+    Vt = Vt if rows.root is None else Vt * rows.root
+    take_off_matmul(Vt, columns[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + rows.Zt.shape[0], :].T, rows.Zt)
+    return Vt
 
 
 def best_by_error(
@@ -239,27 +250,25 @@ def best_by_error(
     xp, q, size, known = namespace(sums), own.Y.shape[1], options.size, own.bounds
     assert known is not None
     places, halves = smallest(lower_bounds(candidates, sums, own, known), size + 1)
-    floor = (1 - LOO_BOUND_ULPS * EPS) * (sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q]))
-    values, few = plus_product(floor, halves, own.constants[-3:-2]), places[:size]
-    columns = at(candidates.table, few, axis=1)
-    V = directions(rows, few, columns, q)
-    squares = V * V
+    values, few = bound_values(halves, sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q])[None]), places[:size]
+    columns = columns_at(candidates.table, few)
+    Vt = directions(rows, few, columns, q)
+    lengths, squares = left_out_lengths(rows, Vt, columns, own.alpha)
 
     def choose() -> tuple[Chosen, Column]:
-        errors = exact_errors(rows, (V, squares), columns, own.alpha)
-        errors = put_into(errors, (values[:size] == np.inf) | ~(errors < UNDEFINED), UNDEFINED)
+        errors = defined_errors(lengths, values[:size])
         error = xp.min(errors)[None]
-        place = xp.argmin(put(few, errors > (1 + TIE_TOLERANCE) * error, candidates.table.shape[1]))[None]
+        place = xp.argmin(best_ones(few, errors, error))[None]
         index = at(few, place)  # of equal ones the first
         put_at(known.verified, few, xp.broadcast_to(own.counts[:1], few.shape))
         put_at(known.verified, index, -1)
         known.incumbent[...] = index
-        chosen = Chosen(index, error, values[size:], at(V, place, axis=1)[:, 0], at(columns, place, axis=1)[:, 0])
+        chosen = Chosen(index, error, values[size:], at(Vt, place)[0, :], columns_at(columns, place)[:, 0])
         return chosen, orthogonalised(options, rows, chosen, own)
 
     def bound_leverage() -> None:
-        put_at(known.root, few, (known.a[None, :] @ squares)[0, :] ** 0.5)
-        put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=0) ** 0.5)
+        put_at(known.root, few, (squares @ known.a) ** 0.5)
+        put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=1) ** 0.5)
 
     (chosen, column), _ = own.together(choose, bound_leverage)
     return chosen, column, values[size // 4 : size // 4 + 1]
@@ -268,37 +277,89 @@ def best_by_error(
 def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress, known: Bounds) -> Array:
     """Half the lower bounds of the errors less `sum w r^2`; infinite for candidates that are excluded or verified."""
     table, q = candidates.table, own.Y.shape[1]
-    xp, wrr, gap = namespace(table), sums[q : 2 * q], at_least(sums[3 * q + 1 :], LEVERAGE_GAP_MIN)
-    w0 = wrr / at_least(sums[:q], SMALLEST_NORMAL)
-    deviation = at_least(less_product((1 + LOO_DEVIATION_ROUNDING) * sums[2 * q : 3 * q], w0, wrr), 0.0) ** 0.5
+    xp, largest, least = namespace(table), sums[3 * q + 1 : 3 * q + 2], sums[3 * q + 2 :]
     with np.errstate(divide="ignore", invalid="ignore"):  # of excluded candidates
-        den = own.alpha + table[2 * q, :]
-        beta = table[:q, :] / den
-        steep = xp.abs(beta)
-        size = steep * table[2 * q + 1, :] ** 0.5
-        gains = w0[:, None] * beta * table[q : 2 * q, :]
-        gains = plus_product(gains, size, less_product(deviation[:, None], 0.5 * gap[:1] ** -2, size))
-        if known.noise is not None:
-            gains = plus_product(gains, w0[:, None] * steep, known.noise)
-        amplitude = steep[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
-        root = at_least(less_product(known.root, amplitude * gap[1:] ** -1.5, known.fourth * known.fourth), 0.0)
-        bound = root * root / den - (gains[0, :] if q == 1 else xp.sum(gains, axis=0))
-    put_at(bound, known.incumbent, -np.inf)
-    return xp.where(candidates.eligible & (known.verified != own.counts[:1]), bound, own.constants[-1:])
+        w0, deviation = mean_weights(sums[:q], sums[q : 2 * q], sums[2 * q : 3 * q])
+        state = (known.noise, candidates.eligible, known.verified, own.counts[:1])
+        beta, product, den = first_step(table[:q, :], table[q : 2 * q, :], table[2 * q, :], own.alpha, *state)
+        gains = half_gains(product, beta, table[2 * q + 1, :], w0[:, None], deviation[:, None], largest)
+        gains = gains[0, :] if q == 1 else xp.sum(gains, axis=0)
+        put_at(gains, known.incumbent, np.inf)
+        slope = beta[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
+        return half_bounds(gains, slope, den[0, :], known.root, known.fourth, least)
 
 
-def exact_errors(rows: RowArrays, directions: tuple[Array, Array], columns: Array, alpha: Array) -> Array:
-    """Leave-one-out errors of a few candidates from their directions and squares; infinite or NaN if undefined."""
-    (V, squares), xp, q, parts = directions, namespace(columns), rows.r.shape[1], []
+@fused
+def mean_weights(rr: Array, wrr: Array, wwrr: Array) -> tuple[Array, Array]:
+    """`w0 = sum w r^2 / sum r^2`, and `|(w - w0) r|`, no less than that by rounding."""
+    w0 = wrr / at_least(rr, SMALLEST_NORMAL)
+    return w0, at_least((1 + LOO_DEVIATION_ROUNDING) * wwrr - w0 * wrr, 0.0) ** 0.5
+
+
+@fused
+def first_step(
+    c: Array, rv: Array, s: Array, alpha: Array, noise: Array | None, eligible: Array, verified: Array, columns: Array
+) -> tuple[Array, Array, Array]:
+    """`beta = c / den`, `beta rv` rounded up, and den, negative for candidates that are excluded or verified."""
+    den = alpha + s
+    beta = c / den
+    product = beta * rv if noise is None else beta * rv + abs(beta) * noise
+    return beta, product, put(den + 0 * c, ~(eligible & (verified != columns)), -1.0)
+
+
+@fused
+def half_gains(product: Array, beta: Array, vv: Array, w0: Array, deviation: Array, gap: Array) -> Array:
+    """Half of what a candidate takes off `sum w r^2` at most, its own leverage left out; the largest gap is given."""
+    size = abs(beta) * vv**0.5
+    return w0 * product + size * (deviation - 0.5 * at_least(gap, LEVERAGE_GAP_MIN) ** -2 * size)
+
+
+@fused
+def half_bounds(gains: Array, slope: Array, den: Array, root: Array, fourth: Array, gap: Array) -> Array:
+    """Half of what a candidate's own leverage adds at least, less the gains; the smallest gap is given."""
+    added = at_least(root - abs(slope) * at_least(gap, LEVERAGE_GAP_MIN) ** -1.5 * (fourth * fourth), 0.0)
+    return put(added * added / den - gains, den < 0, np.inf)
+
+
+@fused
+def bound_values(halves: Array, wrr: Array) -> Array:
+    """Lower bounds of the errors."""
+    return (1 - LOO_BOUND_ULPS * EPS) * wrr + 2 * halves
+
+
+def left_out_lengths(rows: RowArrays, Vt: Array, columns: Array, alpha: Array) -> tuple[Array, Array]:
+    """Roots of the leave-one-out errors of a few candidates, infinite or NaN if undefined, and the squares of V'."""
+    xp, q, found, squares = namespace(Vt), rows.r.shape[1], [], None
+    share = None if rows.root is None else rows.share
     with np.errstate(divide="ignore", invalid="ignore"):
-        den = alpha + columns[2 * q, :]
-        left = less_quotient(rows.gap[:, None], squares if rows.root is None else squares * rows.share[:, None], den)
-        left, beta = zero_below(left, LEVERAGE_GAP_MIN), columns[:q, :] / den
         for i in range(q):
-            error = less_product(rows.r[:, i : i + 1], V, beta[i, :])
-            error /= left
-            parts.append(xp.linalg.vector_norm(error, axis=0) ** 2)
-    return sum(parts[1:], start=parts[0])
+            c, s = columns[i, :][:, None], columns[2 * q, :][:, None]
+            errors, squares = left_out_errors(Vt, rows.r[:, i], rows.gap, c, s, alpha, share)
+            found.append(xp.linalg.vector_norm(errors, axis=1))
+    return found[0] if q == 1 else xp.linalg.vector_norm(xp.stack(found), axis=0), squares
+
+
+@fused
+def left_out_errors(
+    v: Array, r: Array, gap: Array, c: Array, s: Array, alpha: Array, share: Array | None
+) -> tuple[Array, Array]:
+    """`(r - beta v) / (gap - v^2 / den)` of every candidate and row, and `v^2`."""
+    den, squares = alpha + s, v * v
+    left = gap - (squares if share is None else squares * share) / den
+    return (r - v * (c / den)) / zero_below(left, LEVERAGE_GAP_MIN), squares
+
+
+@fused
+def defined_errors(length: Array, bound: Array) -> Array:
+    """Squares of lengths; `UNDEFINED` for candidates that are excluded, or have no error."""
+    error = length * length
+    return put(error, (bound == np.inf) | ~(error < UNDEFINED), UNDEFINED)
+
+
+@fused
+def best_ones(few: Array, errors: Array, error: Array) -> Array:
+    """The candidates with the smallest error, infinite in place of all others."""
+    return put(as_float64(few), errors > (1 + TIE_TOLERANCE) * error, np.inf)
 
 
 def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progress) -> Column:
@@ -307,30 +368,61 @@ def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progr
     norms, least = (column[2 * q + i : 2 * q + i + 1] for i in (2, 4))
     amounts = column[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + rows.Zt.shape[0]]
     if options.twice:
-        again = rows.Zt @ x - own.W @ amounts
-        amounts, x = amounts + again, x - again @ rows.Zt
+        again, amounts = second_amounts(rows.Zt @ x, own.W @ amounts, amounts)
+        x = x - again @ rows.Zt
         products = xp.concat([own.Y.T, rows.r.T, x[None, :], x[None, :]]) @ x
     else:  # then its statistics have all digits of G
         products, least = column[: 2 * q + 2], REORTHOGONALISE_BELOW * norms
     below = own.W @ amounts
-    bottom = own.alpha + below @ amounts
-    den = products[2 * q + 1 :] + bottom
-    length = (products[2 * q + 1 :] if options.orthogonal else den) ** 0.5
-    return Column(x, xp.concat([length, den]), products, least, amounts, below, bottom)
+    return Column(x, products, least, amounts, below, (below @ amounts)[None])
 
 
-def change_of(orthogonal: int, j: Array, column: Column, own: Progress) -> StatisticsChange:
-    """How the column of candidate j changes the statistics, see `State._change`."""
-    xp, q, length = namespace(j), own.Y.shape[1], column.scales[:1]
-    scaled, zero, one, two = column.products / length, own.constants[:-4], own.constants[-4:-3], own.constants[-3:-2]
-    zy, zr, zz = scaled[:q], scaled[q : 2 * q], scaled[2 * q + 1 :] / length
+@fused
+def second_amounts(along: Array, below: Array, amounts: Array) -> tuple[Array, Array]:
+    """What is left along Z after a column was orthogonalised once, and the amounts of both times."""
+    again = along - below
+    return again, amounts + again
+
+
+def acceptance(
+    orthogonal: bool,
+    rival: Array,
+    error: Array,
+    vv: Array,
+    least: Array,
+    raw: Array | None,
+    penalised: Array,
+    alpha: Array,
+) -> tuple[Array, ...]:
+    """The fields of `Acceptance`."""
+    bottom = alpha + penalised
+    den = vv + bottom
+    certified, accurate, defined = rival > error, vv > least, error < UNDEFINED
+    accepted = certified & accurate & defined & (den > (0.0 if raw is None else GRAM_SHARE[FLOAT64] * raw))
+    length = put((vv if orthogonal else den) ** 0.5, ~accepted, np.inf)  # which leaves the model as it is
+    verdicts = [as_float64(one) for one in (accepted, certified, accurate, defined & ~accepted)]
+    return *verdicts, length, put(den, ~accepted, np.inf), bottom
+
+
+accept_penalised, accept_orthogonal = (fused(partial(acceptance, orthogonal)) for orthogonal in (False, True))
+
+
+@fused
+def column_changes(c: Array, rv: Array, vv: Array, length: Array, den: Array) -> tuple[Array, Array, Array, Array]:
+    """`z'y`, `z'r - z'z z'y`, `-z'z` and beta of a column that is appended."""
+    zy, zz = c / length, vv / length / length
+    return zy, rv / length - zz * zy, 0 * c - zz, c / den
+
+
+def coefficients_of(orthogonal: int, zy: Array, shrunk: Array, minus_zz: Array, own: Progress) -> Array:
+    """Coefficients of `StatisticsChange`, see `State._change`."""
+    xp, q = namespace(zy), own.Y.shape[1]
+    zero, one, two = own.constants[:-4], own.constants[-4:-3], own.constants[-3:-2]
     if orthogonal:
         change = [zy, zy, zero[:2], zero, zero[: 2 * q], one, one, zero]
     else:
-        change = [zy, less_product(zr, zz, zy), zero[: q + 2], zy, zero[: 2 * q + 2], one, -zz, zero[1:], two]
-    coefficients = xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
-    mix = xp.stack([column.amounts, column.below]) / length
-    return StatisticsChange(own.counts[:1], j, j, length, mix, coefficients)
+        change = [zy, shrunk, zero[: q + 2], zy, zero[: 2 * q + 2], one, minus_zz, zero[1:], two]
+    return xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
 
 
 def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array, Array]:
@@ -338,11 +430,26 @@ def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array
     left = left_out(rows)
     vectors = summed_rows(rows, left)
     if known is not None:
-        a = leverage_weights(rows, left)
-        vectors += at_least(known.a - a, 0.0)[None, :], (z * a**0.5)[None, :], (z * z)[None, :]
-        known.a[...] = a
+        share = None if rows.root is None else rows.share
+        _, *changes = weight_changes(left.squares[0, :], rows.gap, share, known.a, z, out=[known.a])
+        vectors += tuple(change[None, :] for change in changes)
     lengths, count = row_lengths(*vectors), 3 * rows.r.shape[1] + 1
     return with_extremes(lengths[:count] ** 2, rows.gap), lengths[count:]
+
+
+def leverage_weights(squares: Array, gap: Array, share: Array | None) -> Array:
+    """`a = u r^2`, `u = share / leverage_gap^3`, from `e^2` with the outputs added up."""
+    a = squares / at_least(gap, LEVERAGE_GAP_MIN)
+    return a if share is None else a * share
+
+
+@fused
+def weight_changes(
+    squares: Array, gap: Array, share: Array | None, before: Array, z: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The present `a'`, `(a - a')_+`, `sqrt(a') z` and `z^2`."""
+    a = leverage_weights(squares, gap, share)
+    return a, at_least(before - a, 0.0), z * a**0.5, z * z
 
 
 def widen(known: Bounds | None, t: Array, lengths: Array) -> None:
@@ -350,19 +457,16 @@ def widen(known: Bounds | None, t: Array, lengths: Array) -> None:
 
     The lengths are `|(a - a')_+|`, `sqrt(sum a' z^2)` and `|z|_4^2`.
     """
-    if known is None:
-        return
-    lost, along, square = (lengths[i : i + 1] for i in range(3))
-    size = namespace(t).abs(t)
-    root = at_least(less_product(known.root * known.root, known.fourth * known.fourth, lost), 0.0) ** 0.5
-    known.root[...] = at_least(less_product(root, size, along), 0.0)
-    known.fourth[...] = plus_product(known.fourth, size, square**0.5)
+    if known is not None:
+        parts = (lengths[i : i + 1] for i in range(3))
+        widened(known.root, known.fourth, t, *parts, out=[known.root, known.fourth])
 
 
-def leverage_weights(rows: RowArrays, left: LeftOut) -> Array:
-    """`a = u r^2`, `u = share / leverage_gap^3`, with the outputs added up."""
-    a = left.squares[0, :] / left.gap
-    return a if rows.root is None else a * rows.share
+@fused
+def widened(root: Array, fourth: Array, t: Array, lost: Array, along: Array, square: Array) -> tuple[Array, Array]:
+    """The bounds of `sqrt(sum a v^2)` and `|v|_4` after one more term."""
+    left = at_least(root * root - fourth * fourth * lost, 0.0) ** 0.5
+    return at_least(left - abs(t) * along, 0.0), fourth + abs(t) * square**0.5
 
 
 def mean_square(candidates: CandidateArrays, t: Array, index: Array, q: int) -> Array:
@@ -499,7 +603,8 @@ class RunAhead:
         if known is not None:
             known.verified[...], known.root[...], known.fourth[...] = -1, 0.0, 0.0
             known.incumbent[...] = int(eligible[0])  # any may be verified first
-            known.a[...] = leverage_weights(block.arrays, left_out(block.arrays))
+            share = None if block.root is None else block.share
+            known.a[...] = leverage_weights(left_out(block).squares[0, :], block.gap, share)
         own.counts[...] = from_host(np.array([state.k, self.rounds]), block.Y)
         self.columns = state.k
         return True

@@ -47,6 +47,7 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
+from termwise._fusion import fused
 from termwise._numerics import (
     CANCELLATION_SHARE,
     DEPENDENT_CANDIDATE,
@@ -663,9 +664,25 @@ def update_statistics(arrays: CandidateArrays, numbers: StatisticsChange) -> Arr
     xp, width, q = namespace(table), numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
     T = table[2 * q + FIXED_ROWS :, :]
     linear = numbers.mix @ T[:width, :]
-    t = source[0, :] if source.shape[0] == 1 else at(source, numbers.row)[0, :] / numbers.length - linear[0, :]
-    put_at(T, numbers.place, t[None, :])
-    linear = xp.stack([t, t - linear[1, :]])
-    take_off_matmul(table[: 2 * q + 2, :], numbers.change, xp.concat([linear, linear * t]))
-    eligible &= table[2 * q + 1, :] > table[2 * q + 4, :]
-    return t
+    if source.shape[0] == 1:
+        parts = newest_row(source[0, :], None, None, linear[1, :])
+    else:
+        parts = newest_row(at(source, numbers.row)[0, :], numbers.length, linear[0, :], linear[1, :])
+    put_at(T, numbers.place, parts[0][None, :])
+    take_off_matmul(table[: 2 * q + 2, :], numbers.change, xp.stack(parts))
+    still_eligible(eligible, table[2 * q + 1, :], table[2 * q + 4, :], out=[eligible])
+    return parts[0]
+
+
+@fused
+def still_eligible(eligible: Array, vv: Array, least: Array) -> Array:
+    """Which candidates do not depend on the chosen ones."""
+    return eligible & (vv > least)
+
+
+@fused
+def newest_row(g: Array, length: Array | None, along: Array | None, below: Array) -> tuple[Array, Array, Array, Array]:
+    """`t = G'z`, `z'v`, `t^2` and `t z'v`, from t itself or from `G'g`."""
+    t = g if length is None else g / length - along
+    zv = t - below
+    return t, zv, t * t, t * zv
