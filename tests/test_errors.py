@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -379,7 +380,11 @@ CASES = [
      r"refit_alpha must be one of 'loo', 'gcv', 'cv', got 'bic': None keeps alpha\."),
     ("verbosity", lambda: ForwardRegressor(verbose=-1).fit(X, y), ValueError, r"verbose must be a whole number >= 0"),
     ("one class", lambda: ForwardClassifier().fit(X, np.ones(12)), ValueError,
-     r"y must have at least two classes, got one class .*1\.0.*: give samples of another\."),
+     r"y must have at least two classes, got one class 1\.0: give samples of another\."),
+    ("dates", lambda: ForwardRegressor().fit(X, np.arange(12).astype("datetime64[D]")), TypeError,
+     r"y must hold numbers, got dates or times, which have no scale of their own: give days or hours since a date"),
+    ("a list of dates", lambda: BasisRidge().fit(X, [datetime.date(2026, 1, 1 + i) for i in range(12)]),
+     TypeError, r"y must hold numbers, got dates or times"),
     # losses
     ("loss of a regressor", lambda: ForwardRegressor(loss="logistic").fit(X, y), ValueError,
      r"loss must be one of 'squared', 'poisson', 'gamma', 'huber', 'quantile', got 'logistic': pick one of these\."),

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
@@ -258,7 +259,13 @@ def check_targets(y: Any) -> NDArray[np.float64]:
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and y.size > 0
     if plain and _sum_of_squares(y) <= MAGNITUDE_RANGE[FLOAT64][1] ** 2:  # finite, and not too large
         return y  # a short path for online models, which validate one number at a time
-    shape = np.asarray(y).shape
+    values = np.asarray(y)
+    shape, dates = values.shape, (date, timedelta, np.datetime64, np.timedelta64)
+    if values.dtype.kind in "mM" or (values.dtype == object and any(isinstance(one, dates) for one in values.flat)):
+        raise TypeError(
+            "y must hold numbers, got dates or times, which have no scale of their own: give days or hours since a "
+            "date, such as (y - y.min()) / pandas.Timedelta(days=1)."
+        )
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

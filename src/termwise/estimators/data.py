@@ -200,7 +200,7 @@ def code_known_labels(classes: NDArray[Any], y: Any) -> NDArray[np.float64]:
 def check_classes(classes: NDArray[Any]) -> None:
     """Raise unless there are at least two classes."""
     if len(classes) < 2:
-        got = f"one class {classes[0]!r}" if len(classes) else "no samples"
+        got = f"one class {classes.tolist()[0]!r}" if len(classes) else "no samples"
         raise ValueError(f"y must have at least two classes, got {got}: give samples of another.")
 
 
