@@ -14,6 +14,7 @@ from functools import update_wrapper
 from typing import Any, NamedTuple
 
 import array_api_compat
+import numpy as np
 
 from termwise._arrays import Array, as_float64, at, from_host, namespace
 
@@ -47,8 +48,8 @@ GATHER: dict[Any, Kernel | None] = {}  # by device and dtype
 class Fused:
     """An elementwise function of arrays of one or two axes that broadcast; it returns an array, or a tuple of arrays.
 
-    Arguments may be None, for a formula with fewer terms. The function may use operators, `abs`, and `at_least`,
-    `at_most`, `put`, `zero_below` and `as_float64` of `termwise._arrays`. On a GPU of PyTorch new arrays are float64.
+    Arguments but the first may be None, for a formula with fewer terms. The function may use operators, `abs`, and
+    `at_least`, `at_most`, `put`, `zero_below` and `as_float64` of `termwise._arrays`. Results of kernels are float64.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -59,9 +60,10 @@ class Fused:
 
     def __call__(self, *arrays: Array, out: Sequence[Array | None] = ()) -> Any:
         """Evaluate the function; results replace the entries of the arrays of `out` that are not None."""
-        like = next(x for x in arrays if x is not None)
-        if not compiles(like):
-            return assigned(self.function(*arrays), out)
+        like = arrays[0]
+        if isinstance(like, np.ndarray) or not compiles(like):
+            found = self.function(*arrays)
+            return assigned(found, out) if out else found
         key = (like.device, *(None if x is None else x.dtype for x in (*arrays, *out)))
         if key not in self.kernels:
             types = [None if dtype is None else TYPES[str(dtype)] for dtype in key[1:]]
@@ -102,8 +104,6 @@ def fused(function: Callable[..., Any]) -> Fused:
 
 def assigned(found: Any, out: Sequence[Array | None]) -> Any:
     """Results, those for which there is an array stored in it."""
-    if not out:
-        return found
     results = list(found) if isinstance(found, tuple) else [found]
     for i, x in enumerate(out):
         if x is not None:
