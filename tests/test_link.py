@@ -125,6 +125,12 @@ def test_inference_is_of_least_squares(rng):
     X, y, _ = products_of_effects(rng, n=60)
     with pytest.raises(ValueError, match=r"link must be 'identity' or 'auto' for inference, got 'log'"):
         inference(TermwiseRegressor(link="log"), X, y)
+    X = rng.normal(size=(200, 3))
+    y = np.exp(X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=200))
+    model = TermwiseRegressor(link="auto", dictionary="linear").fit(X, y)
+    assert model.link_ == "log"
+    with pytest.raises(ValueError, match=r"got 'log' or a model of 'auto' that has chosen it"):
+        inference(model, X, y)
 
 
 def test_paths_of_a_repeat_may_be_longer_than_those_of_the_trial():

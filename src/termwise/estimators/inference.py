@@ -276,10 +276,10 @@ def check_settings(estimator: Any, level: Any, selection_share: Any, noise_varia
         )
     model = find_model(estimator)[1]
     loss = getattr(model, "loss", "squared")
-    if getattr(model, "link", "identity") == "log":
+    if "log" in (getattr(model, "link", "identity"), getattr(model, "link_", "identity")):
         raise ValueError(
-            "link must be 'identity' or 'auto' for inference, got 'log': it adds Gaussian noise to the targets; give "
-            "the logarithms as targets."
+            "link must be 'identity' or 'auto' for inference, got 'log' or a model of 'auto' that has chosen it: "
+            "Gaussian noise is added to the targets; give their logarithms."
         )
     if loss in REGRESSOR_LOSSES and loss != "squared":
         raise ValueError(
