@@ -37,7 +37,6 @@ QUICK_SRBENCH = ("1027_ESL", "560_bodyfat", "594_fri_c2_100_5", "663_rabe_266", 
 MULTICLASS = ("hpc_data", "leaf_id_flavia", "fgl")  # of the fresh tables, which are left to the benchmark `fresh`
 PACKAGES = {"catboost": "catboost", "ebm": "interpret", "lightgbm": "lightgbm", "aplr": "aplr"}
 REFERENCE = "histgb"  # comes with scikit-learn
-SRBENCH_SEEDS = 3
 QUANTITIES = {"error": "error", "terms": "terms", "nodes": "nodes", "c_bytes": "bytes of C", "seconds": "seconds",
               "cpu_seconds": "cpu seconds"}  # fmt: skip
 TITLES = {"papers": "data sets of the papers", "fresh": "fresh tables"}
@@ -58,9 +57,9 @@ def tables_of(quick: bool) -> Iterator[tuple[str, str, str]]:
 
 
 def jobs(quick: bool, repeats: int | None) -> Iterator[Record]:
-    """One job per fit: SRBench first. By default three of its ten seeds, and one split of the other tables."""
+    """One job per fit: SRBench first, with its ten seeds. By default one split of the other tables."""
     sets = [name for name in srbench_sets() if not quick or name in QUICK_SRBENCH]
-    for seed in SEEDS[: repeats or (1 if quick else SRBENCH_SEEDS)]:
+    for seed in SEEDS[: repeats or (1 if quick else None)]:
         for who in OURS:
             yield from (job_of("srbench", name, "regression", who, seed) for name in sets)
     for seed in range(repeats or 1):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -33,6 +34,7 @@ from sklearn.svm import SVC, SVR
 
 CLASSES = ("twoclass", "multiclass")
 MISSING_LEVEL = "missing"
+MAX_LIKELIHOODS = 300  # of a Gaussian process
 
 
 def in_columns() -> Any:
@@ -173,13 +175,24 @@ def support_vectors(kind: str) -> Any:
 
 
 class RelevanceProcess(RegressorMixin, BaseEstimator):
-    """Gaussian process regression with one length-scale per column (ARD), by marginal likelihood."""
+    """Gaussian process regression with one length-scale per column (ARD), by marginal likelihood.
+
+    The search for the scales ends after `MAX_LIKELIHOODS`, which takes minutes with many columns.
+    """
 
     def fit(self, X: Any, y: Any) -> RelevanceProcess:
         """Fit."""
         kernel = ConstantKernel() * RBF(np.full(X.shape[1], X.shape[1] ** 0.5), (1e-2, 1e4)) + WhiteKernel(0.1)
-        self.process_ = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(X, y)
+        process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0, optimizer=self._maximise)
+        self.process_ = process.fit(X, y)
         return self
+
+    @staticmethod
+    def _maximise(loss: Callable[..., Any], start: Any, bounds: Any) -> tuple[Any, float]:
+        """Minimise the negative log likelihood, a function that returns its gradient too."""
+        options = {"maxfun": MAX_LIKELIHOODS}
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return found.x, found.fun
 
     def predict(self, X: Any) -> Any:
         """Predict."""
