@@ -71,8 +71,8 @@ REASONS = {
         "them: the paper's models seem to have been fitted to fewer samples than stated."
     ),
     ("delta_ailerons", "OHTGS2", "components or terms"): (
-        "Everything up to the last significant component is kept, so that a single late one decides: the two splits "
-        "behind this number have 51 and 96."
+        "Everything up to the last significant component is kept, so that a single late one decides: of two splits "
+        "one has 51 and the other 96."
     ),
     **{(name, method, "components or terms"): STABLE_SET for name in TOLERANCES for method in ("OHTGS", "OHTGS2")},
 }
