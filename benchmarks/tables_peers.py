@@ -183,12 +183,12 @@ class RelevanceProcess(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> RelevanceProcess:
         """Fit."""
         kernel = ConstantKernel() * RBF(np.full(X.shape[1], X.shape[1] ** 0.5), (1e-2, 1e4)) + WhiteKernel(0.1)
-        process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0, optimizer=self._maximise)
+        process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0, optimizer=self._optimise)
         self.process_ = process.fit(X, y)
         return self
 
     @staticmethod
-    def _maximise(loss: Callable[..., Any], start: Any, bounds: Any) -> tuple[Any, float]:
+    def _optimise(loss: Callable[..., Any], start: Any, bounds: Any) -> tuple[Any, float]:
         """Minimise the negative log likelihood, a function that returns its gradient too."""
         options = {"maxfun": MAX_LIKELIHOODS}
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

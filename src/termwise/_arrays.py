@@ -199,16 +199,6 @@ def less_product(x: Array, a: Array, b: Array) -> Array:
     return np.subtract(x, product, out=product) if isinstance(x, np.ndarray) else x - product
 
 
-def less_quotient(x: Array, a: Array, b: Array) -> Array:
-    """`x - a / b`, as a new array."""
-    return namespace(x).addcdiv(x, a, b, value=-1) if array_api_compat.is_torch_array(x) else x - a / b
-
-
-def plus_product(x: Array, a: Array, b: Array) -> Array:
-    """`x + a b`, as a new array."""
-    return namespace(x).addcmul(x, a, b) if array_api_compat.is_torch_array(x) else x + a * b
-
-
 def take_off_product(x: Array, a: Array, b: Array) -> None:
     """`x -= a b`, in place."""
     if array_api_compat.is_torch_array(x):
