@@ -49,6 +49,7 @@ SUMS = {  # with parameters per term, per input and per both
     "sum_squares per term": np.exp(-sum_squares((z - b) / np.exp(a))),
     "dot": expit(a - dot(z - variable("w"), b)),
     "power_product": power_product(z, variable("p")) * a,
+    "distance": (1 + (r := np.sqrt(3 * sum_squares((z - b) / variable("w"))))) * np.exp(-r) * a,  # a Matern kernel
 }
 
 
@@ -173,12 +174,25 @@ def test_radial_functions_by_matrix_products_equal_their_expression():
         np.testing.assert_allclose(ProgramStep.evaluate(step, near), step.evaluate(near), rtol=1e-10, atol=1e-12)
 
 
-def test_kernels_of_tiles_need_no_temporary():
+def test_substitution_keeps_shared_parts():
+    formula = (u := np.exp(z - a)) * u + u
+    replaced = formula.substitute(z=np.square(b))
+    assert len(set(replaced.nodes())) == len(set(formula.nodes())) + 1
+    values = {"a": 0.3, "b": 1.7}
+    assert evaluate(replaced, values) == evaluate(formula, {"a": 0.3, "z": 1.7**2})
+    assert replaced.arguments[0].arguments == (replaced.arguments[1],) * 2
+
+
+@pytest.mark.parametrize("name", [*KERNELS, "matern"])
+def test_kernels_of_tiles_are_computed_in_place(name):
+    root = np.sqrt(3 * r2)
+    kernel = KERNELS.get(name, (1 + root) * np.exp(-root))
     m = -np.abs(np.random.default_rng(0).normal(size=(80, 70)))
-    for name, kernel in KERNELS.items():
-        expression, tile = kernel.substitute(r2=-variable("m")), m.copy()
-        assert evaluate(expression, {"m": tile}, overwrite=("m",)) is tile, name
-        np.testing.assert_array_equal(tile, evaluate(kernel, {"r2": -m}))
+    tile = m.copy()
+    found = evaluate(kernel.substitute(r2=-variable("m")), {"m": tile}, overwrite=("m",))
+    np.testing.assert_array_equal(found, evaluate(kernel, {"r2": -m}))
+    nodes = list(kernel.nodes())
+    assert found is tile or len(nodes) > len(set(nodes))  # a part that is used twice needs memory of its own
 
 
 def test_steps_are_found_by_kind():

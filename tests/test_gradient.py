@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from test_formulas import CONDITIONAL, DATABASES, SERIES, SINGLE_ROWS
 
 from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis
 from termwise.basis.derivatives import derivative
-from termwise.basis.expressions import evaluate, z
+from termwise.basis.expressions import evaluate, sum_squares, variable, z
 from termwise.deploy import c, onnx
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
@@ -109,6 +110,32 @@ def test_kinks_have_the_derivative_from_the_right():
         (np.minimum(np.maximum(z, 0.0), 1.0), [0, 1, 0]),
     ):
         assert np.broadcast_to(evaluate(derivative(function, z), {"z": u}), 3).tolist() == expected
+
+
+@pytest.mark.parametrize("formula", ["distance", "kink"])
+def test_roots_have_no_slope_at_zero(formula, tmp_path):
+    """At its centre a kernel of the distance itself adds nothing to the gradient, and there is no warning."""
+    step = step_of("distance")
+    if formula == "kink":
+        step = replace(step, formula=np.exp(-np.sqrt(sum_squares((z - variable("b")) / variable("w")))))
+    linear = Linear(("f",), np.ones((1, 4)), np.zeros(1), False)
+    program = Program(InputSchema.from_columns("uvw", {}, {}), (step,), linear, None)
+    found = gradient(program, step.b)
+    away = gradient(program, step.b + 1e-9)
+    expected = differences(lambda points: step.evaluate(points).sum(axis=1), step.b, program.schema.inputs)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-6)  # central: a kink is symmetric
+    assert (np.abs(found - away).max() < 1e-6) == (formula == "distance")
+    root = derivative(np.sqrt(z), z)
+    np.testing.assert_array_equal(evaluate(root, {"z": np.array([0.0, 4.0, np.nan])}), [0.0, 0.25, np.nan])
+    if shutil.which("gcc") is not None:
+        library = compiled([c.source(program, name="m", gradient=True)], tmp_path, "roots", FLAGS)
+        slopes = [CompiledModel(library, "m", None, "float64").call("gradient", row, 3)[1] for row in step.b]
+        np.testing.assert_allclose(slopes, found[:, 0], rtol=1e-12, atol=1e-14)
+
+
+def test_roots_of_positive_numbers_need_no_condition():
+    text = c.source(BasisRidge(RadialBasis("multiquadric", centers=3)).fit(X, y).predictor_._program, gradient=True)
+    assert "(0.5 / sqrt(1.0 + total_2))" in text
 
 
 def test_gradients_in_blocks_and_of_other_tables():

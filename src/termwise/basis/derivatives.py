@@ -1,6 +1,8 @@
 """Derivatives of expressions, as expressions: exact, and evaluated or written by whatever reads the formula itself.
 
-At a kink, where the two arguments of `maximum` or `minimum` are equal, it is the derivative from the right.
+At a kink, where the two arguments of `maximum` or `minimum` are equal, it is the derivative from the right. That of a
+square root is 0 where the root is 0: in a kernel of the distance itself the other factor of the chain rule, the
+derivative of the squared distance, is 0 at the centre.
 """
 
 from __future__ import annotations
@@ -17,7 +19,27 @@ ZERO, ONE = Expression("constant", (0.0,)), Expression("constant", (1.0,))
 # The variable x of the input that a sum is differentiated by is x:i; those of the summands keep their names.
 BY = ":i"
 CONDITIONS = ("greater", "equal", "isnan")  # of `where`; constant except for single points
+NOT_NEGATIVE = ("square", "sum_squares", "exp", "expit", "sqrt")
 same = variable("same")  # 1 for the summand of that input, else 0
+
+
+def _slope_of_root(f: Expression, u: Expression) -> Any:
+    """Return the derivative of `f = sqrt(u)`, 0 where f is 0; the condition is left out where u cannot be 0.
+
+    There is one condition for each `where`: a shared part would be a variable of type double in C.
+    """
+    if _is_positive(u):
+        return 0.5 / f
+    return where(np.equal(f, 0.0), 0.0, 0.5) / where(np.equal(f, 0.0), 1.0, f)
+
+
+def _is_positive(u: Expression) -> bool:
+    """Whether an expression is a positive number plus one that is not negative."""
+    if u.operation != "add":
+        return False
+    numbers = [part for part in u.arguments if part.operation == "constant" and part.arguments[0] > 0]
+    return bool(numbers) and all(part in numbers or part.operation in NOT_NEGATIVE for part in u.arguments)
+
 
 # Derivative of an operation by each of its arguments, given its value and the arguments.
 PARTIALS: Mapping[str, tuple[Callable[..., Any], ...]] = {
@@ -28,7 +50,7 @@ PARTIALS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "negative": (lambda f, u: -ONE,),
     "square": (lambda f, u: 2.0 * u,),
     "exp": (lambda f, u: f,),
-    "sqrt": (lambda f, u: 0.5 / f,),
+    "sqrt": (_slope_of_root,),
     "sin": (lambda f, u: np.sin(u + np.pi / 2),),
     "expit": (lambda f, u: f * (1.0 - f),),
 }

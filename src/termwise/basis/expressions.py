@@ -67,10 +67,14 @@ class Expression(NDArrayOperatorsMixin):
         return list(dict.fromkeys(node.arguments[0] for node in self.nodes() if node.operation == "variable"))
 
     def substitute(self, **replacements: Expression) -> Expression:
-        """Return the expression with other expressions in place of some variables."""
-        if self.is_leaf:
-            return replacements.get(self.arguments[0], self) if self.operation == "variable" else self
-        return apply(self.operation, *(argument.substitute(**replacements) for argument in self.arguments))
+        """Return the expression with other expressions in place of some variables; shared parts stay shared."""
+        found: dict[Expression, Expression] = {}
+        for node in dict.fromkeys(self.nodes()):  # arguments come first
+            if node.is_leaf:
+                found[node] = replacements.get(node.arguments[0], node) if node.operation == "variable" else node
+            else:
+                found[node] = apply(node.operation, *(found[argument] for argument in node.arguments))
+        return found[self]
 
 
 def apply(operation: str, *arguments: Any) -> Any:
