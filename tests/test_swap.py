@@ -45,7 +45,7 @@ def greedy(G, y, rule, alpha, size, **options):
 
 
 def penalty_of(rule, alpha):
-    return 0.0 if rule == "d_optimal" else alpha
+    return 0.0 if RULES[rule].swap_needs_zero_alpha else alpha
 
 
 @pytest.mark.parametrize("rule", RULES)

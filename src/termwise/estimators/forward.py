@@ -300,9 +300,9 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
     quantile : float or sequence of float, default=0.5
         With `loss="quantile"`, the level, or several ascending levels, which share their terms; `predict` then returns
         one column for each, sorted, so that quantiles do not cross.
-    rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "d_optimal", "norm"} or Rule, default="auto"
-        Selection rule of the next term: a name, or a custom rule; see `forward_path`. "auto" is "loo" for the squared
-        loss and "cost" for others.
+    rule : str or Rule, default="auto"
+        Selection rule of the next term: "auto", the name of a rule in `termwise.selection.RULES`, or a custom rule; see
+        `forward_path`. "auto" is "loo" for the squared loss and "cost" for others.
     criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr", "cv"} or \
             None, default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise
@@ -611,9 +611,9 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         loss of a fit. "squared" is the loss of the papers.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights; "balanced" makes those of all classes equal.
-    rule : {"auto", "loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="auto"
-        Selection rule of the next term: a name, or a custom rule; see `forward_path`. "auto" is "loo" for the squared
-        loss and "cost" for the logistic one, which has no other.
+    rule : str or Rule, default="auto"
+        Selection rule of the next term: "auto", the name of a rule in `termwise.selection.RULES`, or a custom rule; see
+        `forward_path`. "auto" is "loo" for the squared loss and "cost" for the logistic one, which has no other.
     criterion : {"tcr", "tcr_paper", "tcr_sequential", "loo", "one_se", "gcv", "uev", "fpe", "bic", "fdr", "cv"} or \
             None, default="tcr"
         How many terms to keep; None: all. "tcr" keeps terms that reduce the cost by more than the best of as many noise

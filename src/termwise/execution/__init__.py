@@ -84,13 +84,12 @@ def forward_path(
         CuPy or another library of the array API stays on its device, and so does the work.
     y : array-like of shape (n,) or (n, q)
         Targets; several outputs share their terms.
-    rule : {"loo", "cost", "sse", "gcv", "kfold", "loo_error", "d_optimal", "norm"} or Rule, default="loo"
-        What the next term is chosen by: the exact leave-one-out error, the drop of the regularised cost or of the
-        squared error, GCV, the exact K-fold error, the number of leave-one-out misclassifications (of targets -1 and
-        +1), error reduction with D-optimality, or the residual norm of the column. Or a custom rule, an instance of a
-        subclass of `termwise.selection.Rule`.
+    rule : str or Rule, default="loo"
+        What the next term is chosen by: the name of a rule in `termwise.selection.RULES`, such as "loo", the exact
+        leave-one-out error, or "cost", the drop of the regularised cost. Or a custom rule, an instance of a subclass of
+        `termwise.selection.Rule`. The page Forward selection of the documentation compares the rules.
     alpha : float or "reestimate", default=1e-6
-        The penalty; "reestimate" re-estimates it by GCV after each term (Orr 7.2).
+        The penalty; "reestimate" re-estimates it by GCV after each term (Orr, section 7.2).
     penalty : {"weights", "orthogonal"}, default="weights"
         What is penalised: the weights, or those of the orthogonalised terms (ROLS).
     max_terms : int or None, default=None

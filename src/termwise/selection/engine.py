@@ -30,6 +30,7 @@ from termwise.selection.blocks import Executor
 from termwise.selection.constraints import Constraints
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
+from termwise.selection.misclassifications import LooErrorRule
 from termwise.selection.path import SIZES, SelectionPath, Step, check_criterion, patience_reason
 from termwise.selection.rules import (
     Choice,
@@ -37,7 +38,6 @@ from termwise.selection.rules import (
     CostRule,
     DOptimalRule,
     GcvRule,
-    LooErrorRule,
     NormRule,
     Rule,
     SseRule,
@@ -169,10 +169,11 @@ class Settings:
                 f"penalty must be 'weights' with refine='swap', got {self.penalty!r}: only then is a model the same "
                 "whatever the order of its terms."
             )
-        if self.rule == "d_optimal" and self.alpha != 0:
+        rule = self.rule if isinstance(self.rule, Rule) else RULES[self.rule]
+        if rule.swap_needs_zero_alpha and self.alpha != 0:
             raise ValueError(
-                f"alpha must be 0 with rule='d_optimal' and refine='swap', got {self.alpha!r}: only then do the scores "
-                "of the terms add up to something that does not depend on their order."
+                f"alpha must be 0 with rule={self.rule!r} and refine='swap', got {self.alpha!r}: only then do the "
+                "scores of the terms add up to something that does not depend on their order."
             )
 
 
