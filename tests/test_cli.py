@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,8 +25,8 @@ from typer.testing import CliRunner
 import termwise
 import termwise.__main__
 from termwise import AnovaBasis, ForwardRegressor, NarxRegressor, load_predictor
-from termwise.cli import Console, Language, StepCounter, UsageError, app, handle_errors
-from termwise.deploy.exports import EXPORTS
+from termwise.cli import BasisName, Console, StepCounter, UsageError, app, handle_errors
+from termwise.cli.fit import OPTIONS, FitOptions, make_basis
 
 
 def run(*arguments, **options):
@@ -756,8 +757,11 @@ def test_report(folder, model, classifier, tmp_path, monkeypatch):
     assert "50.0% agree" in words(invoke("predict", classifier, tmp_path / "t.csv", "-o", tmp_path / "p.csv"))
 
 
-def test_formats_of_export_are_those_of_a_predictor():
-    assert set(Language) == set(EXPORTS)
+def test_dictionaries_with_an_option_are_choices_of_the_basis():
+    assert set(OPTIONS) <= set(BasisName)
+    options = FitOptions(Path("table.csv"), "y", method="forward", basis="deep")
+    with pytest.raises(UsageError, match="--method forward has no --basis deep: use --method auto, or another basis"):
+        make_basis(options, pd.DataFrame({"a": [1.0, 2.0]}))
 
 
 def test_export(model, tmp_path):

@@ -275,9 +275,7 @@ def test_files_of_later_versions_predict_the_same(file):
 def test_a_kernel_of_ones_own_cannot_be_kept(monkeypatch):
     monkeypatch.setitem(KERNELS, "exponential", np.exp(-np.sqrt(r2)))
     model = BasisRidge(RadialBasis("exponential", centers=5)).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"kernel must be one of 'gaussian', .*, got 'exponential': a kernel of one's own"
-    ):
+    with pytest.raises(ValueError, match=r"kernel must be one of '.*', got 'exponential': a kernel of one's own"):
         _ = model.predictor_
 
 
@@ -644,7 +642,7 @@ DAMAGES = [
     (put("predictor", "steps", [7]), r"steps\[0\] must be a step that is one of"),
     (drop(*STEP, "widths"), r"steps\[0\] must have an entry 'widths', got only kernel, centers"),
     (put(*STEP, "code", "1"), r"steps\[0\] must have no entry but kernel, widths, centers, got 'code'"),
-    (put(*STEP, "kernel", "sinc"), r"kernel must be one of gaussian, multiquadric, .*, got 'sinc'"),
+    (put(*STEP, "kernel", "sinc"), r"kernel must be one of .*gaussian.*, got 'sinc'"),
     (put(*STEP, "widths", [1, 1, 1]), r"steps\[0\]\.widths must be a list of 4 inputs, got 3"),
     (put(*STEP, "widths", [1, 1, 0, 1]), r"widths must be greater than zero, got 0\.0"),
     (put(*STEP, "widths", [1, 1, "1", 1]), r"widths\[2\] must be a finite number, got '1'"),
@@ -888,7 +886,7 @@ ERRORS = [
     ("no series", lambda: predictor_of().free_run(X), ValueError,
      r"free_run needs a model of one series on its past values, got another: fit with basis=LagBasis\(\.\.\.\)\."),
     ("unknown language", lambda: predictor_of().export("model.f90"), ValueError,
-     r"to must be one of 'json', 'sympy', .*, 'latex', got '\.f90': or end the path in one of \.json, \.sympy"),
+     r"to must be one of '.*', got '\.f90': or end the path in one of \..*"),
     ("option", lambda: predictor_of().export("model.py", dtype="float32"), TypeError,
      r"dtype is no option of an export to python, which has simulation: leave it out\."),
     ("option of C", lambda: predictor_of().export("model.c", opset=3), TypeError,

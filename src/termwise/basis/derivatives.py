@@ -30,7 +30,7 @@ def _slope_of_root(f: Expression, u: Expression) -> Any:
     """
     if _is_positive(u):
         return 0.5 / f
-    return where(np.equal(f, 0.0), 0.0, 0.5) / where(np.equal(f, 0.0), 1.0, f)
+    return where(apply("equal", f, 0.0), 0.0, 0.5) / where(apply("equal", f, 0.0), 1.0, f)
 
 
 def _is_positive(u: Expression) -> bool:

@@ -19,13 +19,15 @@ from unicodedata import category
 
 import typer
 
+from termwise.deploy.formats import EXPORTS
+
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."
 app = typer.Typer(epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
                   rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})  # fmt: skip
 
 TaskKind = StrEnum("TaskKind", ["auto", "regression", "classification"])
-Language = StrEnum("Language", ["onnx", "c", "python", "sql", "sympy", "pyomo", "latex", "json"])
+Language = StrEnum("Language", list(EXPORTS))  # type: ignore[misc]  # members that mypy does not know
 Precision = StrEnum("Precision", ["float64", "float32"])
 Method = StrEnum("Method", {"auto": "auto", "forward": "forward", "ridge": "ridge", "local_ridge": "local-ridge",
                             "threshold": "threshold", "evidence": "evidence", "prefilter": "prefilter"})  # fmt: skip
@@ -411,7 +413,7 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Write a model as ONNX, C, Python, SQL, SymPy, Pyomo, LaTeX or JSON.
+    """Write a model in another format: as source code, a graph, a query or equations.
 
     Beside a file of C it writes a header with the same name, which declares the functions.
 

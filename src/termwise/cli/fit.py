@@ -367,6 +367,8 @@ def make_basis(options: FitOptions, X: Any) -> Any:
         "rules": [tw.UnionBasis([tw.AnovaBasis(n_centers=0, order=1), tw.RuleBasis()])],
         "fourier": [tw.FourierBasis()],
     }
+    if name not in steps:
+        raise UsageError(f"--method {options.method} has no --basis {name}: use --method auto, or another basis.")
     front, last = steps[name][:-1], steps[name][-1]
     encoder = tw.basis.TableEncoder(max_levels=None if front else MAX_LEVELS, new_missing="mean")
     levels = encoder.fit(X).level_columns()

@@ -16,20 +16,8 @@ from termwise._checks import check_bool, check_choice
 from termwise._files import is_special, write_file
 from termwise.deploy import document, latex, pyomo, sql, symbolic
 from termwise.deploy.c_interface import check_header
+from termwise.deploy.formats import EXPORTS, format_of
 from termwise.deploy.program import Program
-
-# Export formats, with the suffix of their files and a module of this package, imported on first use, whose function
-# `source(program, **options)` returns the content of the file.
-EXPORTS = {
-    "json": (".json", ""),
-    "sympy": (".sympy.py", "symbolic"),
-    "pyomo": (".pyomo.py", "pyomo"),
-    "python": (".py", "python"),
-    "c": (".c", "c"),
-    "onnx": (".onnx", "onnx"),
-    "sql": (".sql", "sql"),
-    "latex": (".tex", "latex"),
-}
 
 
 def header_of(path: str | os.PathLike[str]) -> Path | None:
@@ -78,12 +66,10 @@ class Exports:
         ----------
         path : str or path
             Where to.
-        to : {"onnx", "c", "python", "sql", "sympy", "pyomo", "latex", "json"}, default=None
-            "onnx": a graph for any ONNX runtime; "c": one C99 source file that needs no library and allocates no
-            memory, and beside it the header that declares its functions, `model.h` for `model.c`; "python": a module
-            that imports `math` alone; "sql", "sympy", "pyomo" and "latex": as `to_sql`, `to_sympy`, `to_pyomo` and
-            `to_latex`; "json": the same as `save`. None: by the suffix of the path, `.onnx`, `.c`, `.py`, `.sql`,
-            `.sympy.py`, `.pyomo.py`, `.tex` or `.json`.
+        to : str, default=None
+            A format of `termwise.deploy.formats.EXPORTS`, which says what each writes, such as "c", "onnx" or "sql".
+            None: by the suffix of the path, such as `.c`, `.onnx` or `.sql`. Beside a file of C the header that
+            declares its functions is written, `model.h` for `model.c`.
         **options : dict
             For "c" and "onnx" `dtype`, "float64" (the default) or "float32"; for "c" `name`, the prefix of the names of
             functions, and `gradient=True`, which writes a function for the gradient too; for "c" and "python" of a
@@ -101,11 +87,10 @@ class Exports:
         empty one. In SQL the result is NULL for inputs that `predict` rejects. Of dates, all formats but "json" take
         the parts as numbers, such as `year(sold)`, see `TableEncoder`.
         """
-        formats = {suffix: name for name, (suffix, _) in EXPORTS.items()}  # the longer of two that fit comes first
-        found = [name for suffix, name in formats.items() if Path(path).name.endswith(suffix)]
-        to = (found[0] if found else Path(path).suffix) if to is None else to
-        check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {', '.join(formats)}")
-        module = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to][1]}")
+        to = format_of(Path(path).name) or Path(path).suffix if to is None else to
+        suffixes = ", ".join(one.suffix for one in EXPORTS.values())
+        check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {suffixes}")
+        module = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to].module}")
         source = None if module is None else module.source
         allowed = [] if source is None else list(inspect.signature(source).parameters)[1:]
         for name in options:
