@@ -26,6 +26,7 @@ from termwise import (
     forward_path,
 )
 from termwise._arrays import different_rows, to_host
+from termwise.basis import KERNELS
 from termwise.execution.local import local_blocks
 from termwise.selection import RULES
 from termwise.selection.engine import Settings, grow_path
@@ -300,7 +301,7 @@ def test_different_rows(there):
 
 @anywhere
 @pytest.mark.parametrize("width", [1.5, "median", [1.0, 2.0, 3.0], (np.eye(3) + 0.2).tolist()], ids=str)
-@pytest.mark.parametrize("kernel", ["gaussian", "multiquadric", "inverse_multiquadric", "cauchy"])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_radial_basis(there, kernel, width, rng):
     X = rng.normal(size=(30, 3))
     for shift in (0.0, 1e5):

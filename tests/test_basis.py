@@ -37,7 +37,13 @@ from termwise.basis.base import restrict
 from termwise.basis.radial import median_distance
 from termwise.fitted import inputs_of
 
-ALL_BASES = [RadialBasis(), FourierBasis(), LogisticBasis(n_units=20), LagBasis()]
+GIVEN = {  # parameters that are required, or save time
+    LogisticBasis: LogisticBasis(n_units=20),
+    RuleBasis: RuleBasis(n_trees=5),
+    UnionBasis: UnionBasis([AnovaBasis(), SmoothBasis(linear=False)]),
+}
+CLASSES = [getattr(termwise, name) for name in termwise.__all__ if name.endswith("Basis")]
+ALL_BASES = [GIVEN[cls] if cls in GIVEN else cls() for cls in CLASSES]
 IDS = [type(basis).__name__ for basis in ALL_BASES]
 
 PHI = {
@@ -184,7 +190,7 @@ def test_free_run_works_through_a_pipeline(rng):
 @pytest.mark.parametrize("basis", ALL_BASES, ids=IDS)
 def test_take_is_the_same_functions(basis, rng):
     X = rng.normal(size=(30, 2))
-    fitted = clone(basis).fit(X)
+    fitted = clone(basis).fit(X, X[:, 0])
     G, names = fitted.transform(X), fitted.get_feature_names_out()
     chosen = [3, 0, 4]
     restricted = fitted.take(chosen)
@@ -202,12 +208,12 @@ def test_take_is_the_same_functions(basis, rng):
 def test_bases_keep_float32_and_names(basis, rng):
     X = rng.normal(size=(30, 2)).astype(np.float32)
     frame = pd.DataFrame(X, columns=["speed", "load"])
-    fitted = clone(basis).fit(frame)
+    fitted = clone(basis).fit(frame, X[:, 0])
     G = fitted.transform(frame)
     assert G.dtype == np.float32
-    exact = clone(basis).fit(X.astype(float)).transform(X.astype(float))
+    exact = clone(basis).fit(X.astype(float), X[:, 0]).transform(X.astype(float))
     np.testing.assert_allclose(G, exact, atol=2e-6)
-    named = clone(basis).set_output(transform="pandas").fit_transform(frame)
+    named = clone(basis).set_output(transform="pandas").fit_transform(frame, X[:, 0])
     assert list(named.columns) == list(fitted.get_feature_names_out())
     assert len(set(named.columns)) == named.shape[1]
 
@@ -216,7 +222,7 @@ def test_bases_keep_float32_and_names(basis, rng):
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
 def test_bases_refuse_sparse_input_with_a_remedy(basis, container, rng):
     with pytest.raises(TypeError, match=r"dense data is required.*toarray"):
-        clone(basis).fit(container(rng.normal(size=(10, 2))))
+        clone(basis).fit(container(rng.normal(size=(10, 2))), np.arange(10.0))
 
 
 @pytest.mark.parametrize("model", [BasisRidge(), LocalRidge(), OnlineRidge()], ids=lambda m: type(m).__name__)

@@ -215,7 +215,7 @@ CASES = [
     ("design with NaN", lambda: reestimate_alpha(X * np.nan, y), ValueError, r"Input G contains NaN"),
     # bases
     ("kernel", lambda: RadialBasis("gauss").fit(X), ValueError,
-     r"kernel must be one of 'gaussian', .*'cauchy', got 'gauss': pick one of these\."),
+     r"kernel must be one of '.*', got 'gauss': pick one of these\."),
     ("width in words", lambda: RadialBasis(width="mean").fit(X), ValueError,
      r"width must be one of 'median', got 'mean': give a number, an array, 'median' or \('median', factor\)\."),
     ("width zero", lambda: RadialBasis(width=0).fit(X), ValueError,
@@ -332,11 +332,11 @@ CASES = [
     ("nothing to fit", lambda: online(fit_intercept=False, terms=[]), ValueError,
      r"terms must name at least one term when there is no intercept, got none: give some\."),
     # selection
-    ("rule", lambda: forward_path(X, y, rule="aic"), ValueError, r"rule must be one of 'loo', .*, got 'aic': pick one"),
+    ("rule", lambda: forward_path(X, y, rule="aic"), ValueError, r"rule must be one of '.*', got 'aic': pick one"),
     ("penalty", lambda: forward_path(X, y, penalty="l1"), ValueError,
      r"penalty must be one of 'weights', 'orthogonal', got 'l1'"),
     ("criterion", lambda: ForwardRegressor(criterion="aic").fit(X, y), ValueError,
-     r"criterion must be one of 'gcv', .*'tcr_sequential', 'fdr', 'cv', got 'aic': None keeps every term\."),
+     r"criterion must be one of '.*', 'fdr', 'cv', got 'aic': None keeps every term\."),
     ("penalty in words", lambda: forward_path(X, y, alpha="gcv"), ValueError,
      r"alpha must be one of 'reestimate', got 'gcv': give a number >= 0 or 'reestimate'\."),
     ("penalty below zero", lambda: forward_path(X, y, alpha=-1), ValueError, r"alpha must be a finite number >= 0"),
@@ -353,8 +353,7 @@ CASES = [
     ("refined D-optimality", lambda: forward_path(X, y, rule="d_optimal", alpha=0.1, refine="swap"), ValueError,
      r"alpha must be 0 with rule='d_optimal' and refine='swap', got 0\.1: only then do the scores of the terms add up"),
     ("size", lambda: forward_path(X, y).choose("aic"), ValueError,
-     r"criterion must be one of 'gcv', 'loo', 'uev', 'fpe', 'bic', 'one_se', 'tcr', 'tcr_paper', 'tcr_sequential', "
-     r"got 'aic': None"),
+     r"criterion must be one of '.*', got 'aic': None"),
     ("terms", lambda: forward_path(X, y, max_terms=0),
      ValueError, r"max_terms must be a whole number >= 1, got 0: None"),
     ("patience", lambda: forward_path(X, y, patience=0),

@@ -1013,7 +1013,7 @@ BAD = [
     ({"size": None}, TypeError, r"size must be a whole number .*, got None"),
     ({"size": "big"}, ValueError, r"size must be one of 'readable', 'small', 'accurate', got 'big': or give the"),
     ({"dictionary": "deep"}, ValueError,
-     r"dictionary must be one of 'auto', .*, 'smooth', 'relevant', got 'deep': 'auto' tries them all\."),
+     r"dictionary must be one of 'auto', .*, got 'deep': 'auto' tries them all\."),
     ({"dictionary": AnovaBasis()}, ValueError, r"dictionary must be one of .*, got AnovaBasis\(\)"),
     ({"target": "noise"}, ValueError,
      r"target must be one of 'auto', 'data', 'ridge', 'boosting', 'pooled', got 'noise': 'auto' tries them all, or"),
