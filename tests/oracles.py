@@ -75,7 +75,7 @@ def criteria(G, y, alphas, intercept=True):
 
 
 def covariance(G, y, alphas, intercept=True):
-    """sigma^2 A^-1 H'H A^-1, Orr A.5, intercept first."""
+    """sigma^2 A^-1 H'H A^-1, Orr, appendix A.5, intercept first."""
     H, penalties = augmented(G, alphas, intercept)
     P = projection(G, alphas, intercept)
     A_inv = np.linalg.inv(H.T @ H + np.diag(penalties))

@@ -1,4 +1,4 @@
-"""Radial basis functions: `h(x) = phi((x - c)' M^-1 (x - c))`, Orr section 3.1 and appendix A.3."""
+"""Radial basis functions: `h(x) = phi((x - c)' M^-1 (x - c))`: Orr, section 3.1 and appendix A.3."""
 
 from __future__ import annotations
 

@@ -446,9 +446,10 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
 
     @property
     def weights_cov_(self) -> NDArray[np.float64]:
-        """Covariance of the weights given the terms (Orr A.5), of shape (k, k), or (q, k, k) for several outputs.
+        """Covariance of the weights given the terms, of shape (k, k), or (q, k, k) for several outputs.
 
-        The noise variance is `noise_variance_`; the choice of penalties and terms by the targets is not accounted for.
+        See Orr, appendix A.5. The noise variance is `noise_variance_`; the choice of penalties and terms by the targets
+        is not accounted for.
         """
         terms = self._fitted()
         cov = terms.statistics.solution.unit_cov()

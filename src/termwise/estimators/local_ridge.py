@@ -1,7 +1,8 @@
-"""Local ridge regression: one penalty per term, each set to its exact GCV optimum, Orr 6.3, 6.4 and appendix A.11.
+"""Local ridge regression: one penalty per term, each set to its exact GCV optimum.
 
+Orr, sections 6.3 and 6.4 and appendix A.11.
 Removing term j from the model and adding it again with another penalty are rank-one updates. With
-`v = P_j h_j`, `s = h_j' v` and `den = alpha_j + s` (6.10),
+`v = P_j h_j`, `s = h_j' v` and `den = alpha_j + s`, Orr (6.10),
 
     P = P_j - v v' / den,    r = r_j - v (v'y) / den,    n - dof = freedom_j - v'v / den,
 

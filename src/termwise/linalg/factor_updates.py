@@ -1,15 +1,15 @@
-"""Updates and downdates of the triangular factor of a ridge problem, Orr section 4.3 and A.7.
+"""Updates and downdates of the triangular factor of a ridge problem: Orr, section 4.3 and appendix A.7.
 
 `R'R = H'H + diag(penalties)` for the design matrix H, and `z = R'^-1 H'Y`, so that `R w = z`. No matrix is inverted.
 
-- Adding rows triangularises them together with `[R z]` by Householder reflections: (A.8).
+- Adding rows triangularises them together with `[R z]` by Householder reflections: Orr (A.8).
 - Removing a row h, with `q = R'^-1 h`, leaves `R'(I - q q')R`, and `I - q q'` has an explicit triangular factor. With
   `t_i = 1 - q_1^2 - ... - q_i^2`,
 
       new row i = sqrt(t_i / t_{i-1}) row i - q_i / sqrt(t_i t_{i-1}) sum_{j > i} q_j row j
 
-  in O(k^2): (A.11). The last `t_k` is the leverage gap of the row.
-- Adding and removing terms adds and deletes columns: (A.4), (A.6).
+  in O(k^2): Orr (A.11). The last `t_k` is the leverage gap of the row.
+- Adding and removing terms adds and deletes columns: Orr (A.4), (A.6).
 """
 
 from __future__ import annotations

@@ -183,7 +183,11 @@ class Prefilter:
         return Segment(float(rate[i]), lower, upper, int(m[i]), t=upper - INTERIOR_SHARE * (upper - lower))
 
     def sweep(self) -> tuple[Array, Array, Array, Array]:
-        """Return J, the ends and m of every segment, in descending order of t, by chunks of intervals."""
+        """Return J, the ends and m of every segment, in descending order of t, by chunks of intervals.
+
+        J is that of `rate`, Hong (24) with (37): the margins of all intervals follow from running sums over the
+        directions, as functions of t.
+        """
         directions, n = self.directions(len(self.g)), self.U.shape[0]
         xp, step = namespace(self.U), max(1, (DEVICE_CHUNK if is_foreign(self.U) else CHUNK) // n)
         fit, slope = self.y * (self.mean + SCORE_ZERO), zeros((n,), self.U)

@@ -8,7 +8,7 @@ of their frequency weights. A solution is given by a root `K` of the variance ma
     leverage of row i = |b_i|^2            dof = |B|^2 (+ 1 for the intercept)
     covariance of w = sigma^2 K B'B K'     weights without sample i: w - K b_i r_i / (1 - |b_i|^2)
 
-(Orr (4.4) to (4.10), A.5, A.9.)
+(Orr (4.4) to (4.10), appendices A.5 and A.9.)
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Solution:
         return reduce(matmul, self.root, g)
 
     def unit_cov(self) -> Array:
-        """Covariance of the weights for noise of variance one, `K B'B K'` (Orr A.5)."""
+        """Covariance of the weights for noise of variance one, `K B'B K'` (Orr, appendix A.5)."""
         K = reduce(matmul, self.root)
         return K @ (self.B.T @ self.B) @ K.T
 
@@ -175,9 +175,9 @@ def solve_penalised(problem: Problem, support: NDArray[np.intp], alphas: NDArray
 
 
 def solve_orthogonal(problem: Problem, alpha: float | NDArray[np.float64]) -> Solution:
-    """Least squares with the weights of the orthogonalised columns penalised, `|y - G w|^2 + alpha |U w|^2` (Orr 7.3).
+    """Least squares with the weights of the orthogonalised columns penalised, `|y - G w|^2 + alpha |U w|^2`.
 
-    The penalty is the same for all columns, or there is one for each.
+    See Orr, section 7.3. The penalty is the same for all columns, or there is one for each.
 
     With `G = Q R` the orthogonalised columns are those of Q times the diagonal of R, and `A^-1 = K K'` with
     `K = R^-1 diag(r_kk / sqrt(alpha + r_kk^2))`.
@@ -236,7 +236,7 @@ def measure(rows: WeightedRows, solution: Solution) -> dict[str, float]:
 
 
 def noise_variance(rows: WeightedRows, solution: Solution) -> NDArray[np.float64]:
-    """Unbiased estimate of the noise of each output, Orr (4.9).
+    """Unbiased estimate of the noise variance of each output, Orr (5.3): `criteria.uev`.
 
     Where no degrees of freedom are left, the leave-one-out error is used instead.
     """

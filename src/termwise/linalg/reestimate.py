@@ -1,4 +1,4 @@
-"""Orr's re-estimation of the ridge penalty: a fixed point of (6.5)."""
+"""Orr's re-estimation of the ridge penalty: a fixed point of Orr (6.5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from termwise._checks import check_bool, check_choice, check_counts, check_numbe
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
 
-# The last factor of the four formulas in Orr A.10.
+# The last factor of the four formulas in Orr, appendix A.10.
 FACTORS: dict[str, Callable[[float, float, float], float]] = {
     "gcv": lambda n, dof, freedom: 1 / freedom,
     "uev": lambda n, dof, freedom: 1 / (2 * freedom),
@@ -37,12 +37,13 @@ def reestimate_alpha(
 ) -> float:
     """Iterate Orr's re-estimation formula to a fixed point.
 
-    At a stationary point of the criterion the penalty equals (6.5)
+    At a stationary point of the criterion the penalty equals, Orr (6.5),
 
         alpha = sse trace(A^-1 - alpha A^-2) / (w' A^-1 w) * factor,    A = G'G + alpha I,
 
-    with factor `1 / (n - dof)` for GCV and the others of Orr A.10. Iterating it ends in a *local* minimum that depends
-    on the start: `BasisRidge(alpha="gcv")` searches for the global one and is the better choice where it is affordable.
+    with factor `1 / (n - dof)` for GCV; those for other criteria are in Orr, appendix A.10. Iterating it ends in a
+    *local* minimum that depends on the start: `BasisRidge(alpha="gcv")` searches for the global one and is the better
+    choice where it is affordable.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def reestimate_alpha(
 
 
 def reestimate(sse: float, trace: float, curvature: float, n: float, freedom: float, criterion: str = "gcv") -> float:
-    """One application of Orr (6.5), or of its variants in A.10; infinite without curvature.
+    """One application of Orr (6.5), or of its variants in appendix A.10; infinite without curvature.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ With `G = U diag(s) V'` (centred, rows scaled), `mu = s^2` and `t = U'y`, all de
 
     shrinkage_j = alpha / (mu_j + alpha),
 
-one minus the filter factor of direction j (Orr A.8, A.10):
+one minus the filter factor of direction j (Orr, appendices A.8 and A.10):
 
     residual      r       = r0 + U (shrinkage t)             r0, gap0, freedom0: those at alpha = 0
     leverage gap  gap     = gap0 + U^2 shrinkage
@@ -152,7 +152,10 @@ class Spectrum:
         return np.where(np.isinf(alphas), 1.0, finite / (self.mu[:, None] + finite))
 
     def _loo_sse(self, alphas: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of squared leave-one-out errors (averaged over the outputs) at each alpha, by row blocks."""
+        """Sum of squared leave-one-out errors, Orr (5.1), averaged over the outputs, at each alpha, by row blocks.
+
+        They are the quotients of `least_squares.leave_one_out`, for all penalties at once.
+        """
         shrinkage = self._shrinkage(alphas)
         parts, shrunk = [], [from_host(shrinkage * t[:, None], self.U) for t in self.t.T]
         gap_factor = from_host(shrinkage, self.U)
@@ -170,9 +173,10 @@ class Spectrum:
         return to_host(sum(parts[1:], start=parts[0])) / self.t.shape[1]
 
     def _loo_residuals(self, shrinkage: NDArray[np.float64], inverse: NDArray[np.float64]) -> Array:
-        """Leave-one-out residuals at one alpha; `inverse`, shrinkage / alpha, is used where shrinkage leaves 0/0.
+        """Leave-one-out residuals, Orr (5.1), at one alpha: those of `least_squares.leave_one_out` and their limits.
 
-        A sample that determines the intercept alone is predicted by the mean.
+        `inverse`, shrinkage / alpha, is used where shrinkage leaves 0/0. A sample that determines the intercept alone
+        is predicted by the mean.
         """
         gap = self.gap0 + self.single * ((self.U * self.U) @ from_host(shrinkage, self.U))
         errors = self.residual0 + self.U @ from_host(shrinkage[:, None] * self.t, self.U)

@@ -243,7 +243,10 @@ class NormRule(ClosedForm):
 
 
 class DOptimalRule(ClosedForm):
-    """Error reduction and D-optimality, Hong et al. appendix A; ends when no candidate has a positive score."""
+    """Error reduction and D-optimality, Hong et al. (21) and appendix A; ends when no candidate has a positive score.
+
+    `c^2 / s` is the drop of the squared error without a penalty, Orr (7.2) and (7.4), as derived at `SseRule`.
+    """
 
     name = "d_optimal"
     end = "no candidate has a positive score"
