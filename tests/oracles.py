@@ -942,7 +942,7 @@ def product_columns(basis, X, counts, groups=None):
 
 
 def ridge_columns(basis, X, counts):
-    """The columns that the ridge fit of the recipe shrinks: those of a basis in one size, or all products."""
+    """The columns that the ridge fit of `TermwiseRegressor` shrinks: those of a basis in one size, or all products."""
     if getattr(basis, "order", 1) == 2:
         return product_columns(basis, X, counts, basis.groups)
     return standardised(basis.transform(X), counts)

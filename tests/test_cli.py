@@ -583,8 +583,8 @@ def test_predict_classes(folder, classifier):
 
 
 @pytest.fixture(scope="module")
-def flagship(folder):
-    path = folder / "flagship.json"
+def automatic(folder):
+    path = folder / "automatic.json"
     options = "--drop", "label", "--basis", "anova", "--size", "4", "--no-hold-out", "-o", path
     assert invoke("fit", folder / "table.csv", "-t", "y", *options).exit_code == 0
     return path
@@ -602,9 +602,9 @@ def new_rows(folder, tmp_path):
     return tmp_path / "new.csv"
 
 
-def test_predict_keeps_columns_and_adds_intervals_and_details(flagship, new_rows, tmp_path):
+def test_predict_keeps_columns_and_adds_intervals_and_details(automatic, new_rows, tmp_path):
     options = "--id", "id", "--keep", "note", "--keep", "rank", "--interval", "0.8", "--details"
-    printed = invoke("predict", flagship, new_rows, *options)
+    printed = invoke("predict", automatic, new_rows, *options)
     assert printed.exit_code == 0, printed.output
     told = (
         "with a category of kind that the fit did not have: predicted without an effect of it (green); first in line 5"
@@ -620,14 +620,14 @@ def test_predict_keeps_columns_and_adds_intervals_and_details(flagship, new_rows
     assert found["outside range"].fillna("").tolist() == ["", "a", "", "", ""]
     assert found["unseen levels"].fillna("").tolist() == ["", "", "", "kind", ""]
     known = pd.read_csv(new_rows).drop(index=3)
-    lower, upper = load_predictor(flagship).predict_interval(known, coverage=0.8)
+    lower, upper = load_predictor(automatic).predict_interval(known, coverage=0.8)
     assert np.allclose(found[["lower", "upper"]].drop(index=3), np.column_stack([lower, upper]))
-    record = json.loads(invoke("predict", flagship, new_rows, *options, "--json").stdout)
+    record = json.loads(invoke("predict", automatic, new_rows, *options, "--json").stdout)
     assert record["rows_unseen"] == {"kind": 1}
     assert record["note"][1] is None
     assert record["rows_clipped"] + record["rows_extrapolated"] == 1
     for name in ("p.npz", "p.parquet"):
-        assert invoke("predict", flagship, new_rows, *options, "-o", tmp_path / name).exit_code == 0
+        assert invoke("predict", automatic, new_rows, *options, "-o", tmp_path / name).exit_code == 0
     assert np.load(tmp_path / "p.npz")["note"].tolist() == ["x", "", "y", "z", "x"]
     assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == found["id"].tolist()
 
@@ -643,22 +643,22 @@ def test_linear_terms_are_extrapolated_and_this_is_told(folder, model, tmp_path)
     assert "1 of 4 rows outside the range of the training data in b: linear terms were extrapolated" in words(printed)
 
 
-def test_predict_options_that_do_not_fit(folder, flagship, model, classifier, new_rows):
+def test_predict_options_that_do_not_fit(folder, automatic, model, classifier, new_rows):
     result = invoke("predict", classifier, folder / "table.csv", "--interval", "0.9")
     assert result.exit_code == 2
     assert "--interval requires a regression of --method auto, which has the models of its folds" in words(result)
-    result = invoke("predict", flagship, new_rows, "--interval", "90")
+    result = invoke("predict", automatic, new_rows, "--interval", "90")
     assert result.exit_code == 2
     assert "--interval must be between 0 and 1, got 90: 0.9 gives 90 % intervals." in words(result)
-    assert "has no column nothing" in words(invoke("predict", flagship, new_rows, "--id", "nothing"))
+    assert "has no column nothing" in words(invoke("predict", automatic, new_rows, "--id", "nothing"))
     table = pd.read_csv(new_rows).rename(columns={"id": "upper"})
     table.to_csv(new_rows, index=False)
-    result = invoke("predict", flagship, new_rows, "--id", "upper")
+    result = invoke("predict", automatic, new_rows, "--id", "upper")
     assert "upper cannot be kept, since it is the name of a result: rename the column." in words(result)
 
 
-def test_explain(folder, flagship, classifier, new_rows, tmp_path):
-    printed = invoke("explain", flagship, new_rows, "--id", "id")
+def test_explain(folder, automatic, classifier, new_rows, tmp_path):
+    printed = invoke("explain", automatic, new_rows, "--id", "id")
     assert printed.exit_code == 0, printed.output
     assert "prediction = base + the sum of the effects, for 5 rows" in words(printed)
     assert "predicted without an effect of it (green)" in words(printed)
@@ -671,9 +671,9 @@ def test_explain(folder, flagship, classifier, new_rows, tmp_path):
     scores = load_predictor(classifier).decision_function(pd.read_csv(folder / "table.csv"))
     total = sum(np.array(values) for name, values in record.items() if name.startswith("effect of "))
     assert np.allclose(np.array(record["base"]) + total, scores, rtol=1e-6)
-    assert invoke("explain", flagship, new_rows, "-o", tmp_path / "why.csv").exit_code == 0
+    assert invoke("explain", automatic, new_rows, "-o", tmp_path / "why.csv").exit_code == 0
     assert len(pd.read_csv(tmp_path / "why.csv")) == 5
-    result = invoke("explain", flagship, new_rows, "-o", tmp_path / "why.xls")
+    result = invoke("explain", automatic, new_rows, "-o", tmp_path / "why.xls")
     assert "-o must end in one of .csv, .parquet, .npz, got why.xls." in words(result)
 
 

@@ -177,7 +177,7 @@ def test_weights_at_some_sizes_of_long_paths(refit, rng):
         assert len(facts["path"]) == 131
 
 
-def test_cross_validation_of_the_flagship(sample):
+def test_cross_validation_of_an_automatic_estimator(sample):
     X, y = sample
     model = TermwiseRegressor(dictionary="additive").fit(X, y)
     facts = diagnostics.facts(model, X, y)

@@ -1,4 +1,4 @@
-"""The flagship: cross-validation, the choice of dictionary and size, and the fitted estimators."""
+"""The automatic estimators: cross-validation, the choice of dictionary and size, and the fitted estimators."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def state(seed=0):
 
 
 def with_settings(estimator, **constants):
-    """Return a subclass of an estimator with other constants of the recipe."""
+    """Return a subclass of an estimator with other constants of `RecipeSettings`."""
     return type(estimator.__name__, (estimator,), {"recipe_settings": RecipeSettings(**constants)})
 
 

@@ -14,7 +14,7 @@ import termwise.selection.leave_one_out as cascade
 from termwise import BasisRidge, RadialBasis, datasets, forward_path, reestimate_alpha
 from termwise.selection import CRITERIA, RULES
 from termwise.selection.leave_one_out import CascadeOptions, LooRule
-from termwise.selection.path import SIZES
+from termwise.selection.path import SIZE_CRITERIA
 
 KINDS = ["long", "wide", "gaussian", "duplicates"]
 
@@ -290,7 +290,7 @@ def test_sizes_by_hand(rng):
         size = max(ahead)
     assert path.choose("tcr_sequential") == size
     assert path.choose(None) == 15
-    for name in SIZES:
+    for name in SIZE_CRITERIA:
         assert 0 <= path.choose(name) <= 15
     assert path.choose("tcr") <= path.choose("loo")
     assert path.choose("tcr_paper") <= path.choose("loo")

@@ -1,4 +1,4 @@
-"""The recipe on real tables: other models as the target, kinks, losses, folds, constraints and readable sizes."""
+"""The automatic estimators on real tables: other models as the target, kinks, losses, folds, constraints, sizes."""
 
 from __future__ import annotations
 

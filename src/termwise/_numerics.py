@@ -118,7 +118,7 @@ SMALLEST_NORMAL = 2.2250738585072014e-308  # smallest normal float64, instead of
 # Of the lengths of two vectors by which their product may be off, after tens of updates: measured, ten in float32. In
 # float64 also of the leave-one-out error of the model so far, by which its bounds may be off.
 LOO_BOUND_ULPS = 64
-LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(w - w0) r| may be off
+LOO_DEVIATION_ROUNDING = 1e-13  # share by which the sums that make up |(omega - omega0) r| may be off
 LOO_WEIGHT_MAX = 1e25  # near the end of float32's range; capping a weight weakens a lower bound, but keeps it one
 CLASS_OUTPUT_ULPS = 64  # outputs of size one that differ by less are equal, as binary columns often make them
 REESTIMATED_ALPHA_START = 1e-3  # share of the median squared column that alpha="reestimate" starts from
@@ -139,7 +139,7 @@ GAMMA_RATIO_MIN = (
 NOISE_SHARE_MIN = 1e-18  # of the variance of y: a smaller residual variance is rounding of a target without noise
 QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr, appendix A.11: a smaller slope is rounding, and GCV has no minimum
 
-# -- recipe ------------------------------------------------------------------------------------------------------------
+# -- automatic estimators ----------------------------------------------------------------------------------------------
 ERROR_DIGITS = 12  # digits of a cross-validated error (share of the variance) that two summation orders agree on
 WIDTH_ALPHA_MIN = 1e-6  # of the ridge fits that choose a width: near interpolation their errors are rounding
 WIDTH_ERROR_DIGITS = 7  # the same for the ridge errors of widths, which come from eigenvectors

@@ -55,11 +55,11 @@ class FitStatistics:
             return self
         solution = self.solution
         weights, B, loo = (to_host(array) for array in (solution.weights, solution.B, solution.loo))
-        root = tuple(to_host(factor) for factor in solution.root)
+        factors = tuple(to_host(factor) for factor in solution.factors)
         return replace(
             self,
             rows=replace(self.rows, sample_weight=to_host(self.rows.sample_weight)),
-            solution=replace(solution, weights=weights, root=root, B=B, loo=loo),
+            solution=replace(solution, weights=weights, factors=factors, B=B, loo=loo),
             G_mean=to_host(self.G_mean),
             residuals=to_host(self.residuals),
         )

@@ -1,4 +1,7 @@
-"""Rules: conjunctions of conditions on single inputs, found by boosted regression trees."""
+"""Tree rules: conjunctions of conditions on single inputs, found by boosted regression trees.
+
+Rules of selection, by which the next term is chosen, are in `selection.rules`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ LEARNING_RATE, MAX_PLACES = 0.1, 63
 
 
 class RuleBasis(Basis):
-    """Rules: 1 where some inputs lie above or below thresholds, and 0 elsewhere.
+    """Tree rules: 1 where some inputs lie above or below thresholds, and 0 elsewhere.
 
     A rule is a conjunction such as `x0 > 3.5 and x2 <= 1 and x4 > 0`. The candidates are the nodes of boosted
     regression trees, fitted to the targets (Friedman and Popescu 2008): they are few, and where the targets change.

@@ -46,7 +46,7 @@ MAX_TERMS = 150  # of the default method, unless --size is larger
 REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
               "evidence": tw.EvidenceForwardRegressor}  # fmt: skip
 OPTIONS = {one.option: name for name, one in dictionaries.DICTIONARIES.items() if one.option is not None}
-DICTIONARIES = {"auto": "auto"} | OPTIONS  # `--basis` of the flagship
+DICTIONARIES = {"auto": "auto"} | OPTIONS  # `--basis` of the automatic estimators
 
 
 @dataclass(frozen=True)
@@ -321,11 +321,11 @@ def make_estimator(options: FitOptions, kind: str, X: Any) -> Any:
     method, size, seed = options.method, options.size, options.seed
     number = size if isinstance(size, int) else None
     if method == "auto" and options.basis != "lag":
-        flagship = tw.TermwiseClassifier if kind == "classification" else tw.TermwiseRegressor
+        automatic = tw.TermwiseClassifier if kind == "classification" else tw.TermwiseRegressor
         max_terms = max(number or 0, MAX_TERMS)
         own: dict[str, Any] = {} if options.loss == "auto" else {"loss": options.loss}
         dictionary = DICTIONARIES[options.basis]
-        return flagship(size or "small", dictionary=dictionary, random_state=seed, max_terms=max_terms, **own)
+        return automatic(size or "small", dictionary=dictionary, random_state=seed, max_terms=max_terms, **own)
     if method == "prefilter":
         limit: dict[str, Any] = {} if size is None else {"max_terms": size, "criterion": None}
         if options.basis == "none":

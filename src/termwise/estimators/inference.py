@@ -315,7 +315,7 @@ def solve_terms(G: Floats, y: Floats, weights: Floats | None, intercept: bool) -
 
 def check_rank(solution: Solution, n_terms: int, n_rows: int) -> None:
     """Raise if the selected terms interpolate, or if some are linear combinations of others."""
-    rank = solution.root[0].shape[1]
+    rank = solution.factors[0].shape[1]
     if min(solution.freedom, n_rows - rank - 1) < MIN_FREEDOM:  # weights count repeats, which are not rows
         raise ValueError(
             f"estimator must leave residual degrees of freedom, got {n_terms} terms selected for {n_rows} samples, a "

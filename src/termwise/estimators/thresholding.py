@@ -51,7 +51,7 @@ class Components:
     problem: Problem
     U: Floats  # (n, L)
     gammas: Floats  # (L,)
-    root: Floats  # (k, L), `G_S root = U`
+    K: Floats  # (k, L), `G_S K = U`
     support: NDArray[np.intp]  # (k,), the columns S
     nested: bool  # whether component j is made of the first j + 1 columns of S alone
 
@@ -98,8 +98,8 @@ def gram_schmidt(
     G = design.G.astype(np.float64, copy=False)
     path = select_terms(G, design.Y, problem.rows.sample_weight, settings, one_output=False)
     Z, R = path.training().Z, path.training().R
-    root = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
-    return Components(problem, Z, np.diagonal(R) ** 2, root, path.terms, nested=True)
+    K = sla.solve_triangular(R, np.eye(len(R))) if len(R) else R
+    return Components(problem, Z, np.diagonal(R) ** 2, K, path.terms, nested=True)
 
 
 METHODS: dict[str, Callable[..., Components]] = {"eigen": eigen, "gram_schmidt": gram_schmidt}
@@ -291,7 +291,7 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         chosen = components.support if len(kept) else components.support[:0]
         if components.nested:
             chosen = chosen[: kept.max(initial=-1) + 1]
-        solution = solution_from_factors(problem, components.root[: len(chosen), kept], components.U[:, kept])
+        solution = solution_from_factors(problem, components.K[: len(chosen), kept], components.U[:, kept])
         problem = replace(problem, G_mean=problem.G_mean[chosen])
         terms = design.fitted_terms(problem, solution, measure(problem.rows, solution), "bic", chosen)
         return self._store(

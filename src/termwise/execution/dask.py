@@ -5,9 +5,9 @@ leaves the old blocks alone. When a worker is lost, the scheduler recomputes its
 the steps they came from. An old block is released as soon as the new one exists; a copy shares the columns of Z with
 it, so that the memory of the workers grows by what Z needs and no more.
 
-Results are added up in a tree on the workers: one reduction brings the driver one small result, and takes a few tasks
-for each thread of the workers, however many the chunks. Arguments travel inside of the tasks and never as scattered
-data, which could not be recomputed. Dask is imported when it is first needed.
+Results are added up in a tree on the workers: one reduction brings the main process one small result, and takes a few
+tasks for each thread of the workers, however many the chunks. Arguments travel inside of the tasks and never as
+scattered data, which could not be recomputed. Dask is imported when it is first needed.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Solution:
     """Weights of a least-squares problem, with the factors for error bars and leave-one-out."""
 
     weights: Array  # (k, q)
-    root: tuple[Array, ...]  # factors whose product is K, (k, r)
+    factors: tuple[Array, ...]  # whose product is K, (k, r)
     B: Array  # (n, r), rows scaled
     sse: NDArray[np.float64]  # (q,)
     loo: Array  # (n, q), leave-one-out residuals, rows scaled
@@ -130,11 +130,11 @@ class Solution:
 
     def project(self, g: Array) -> Array:
         """Rows of `g K` for centred rows g of the chosen columns."""
-        return reduce(matmul, self.root, g)
+        return reduce(matmul, self.factors, g)
 
     def unit_cov(self) -> Array:
         """Covariance of the weights for noise of variance one, `K B'B K'` (Orr, appendix A.5)."""
-        K = reduce(matmul, self.root)
+        K = reduce(matmul, self.factors)
         return K @ (self.B.T @ self.B) @ K.T
 
     def row_variances(self, centred: Array, rows: WeightedRows) -> Array:
@@ -142,12 +142,12 @@ class Solution:
 
         `1/n + g K B'B K' g'`, the first term of an intercept.
         """
-        projected = reduce(matmul, [moved(factor, centred) for factor in self.root], centred)
+        projected = reduce(matmul, [moved(factor, centred) for factor in self.factors], centred)
         return row_products(projected @ moved(self.B.T @ self.B, centred), projected) + rows.intercept / rows.n
 
     def unit_variances(self) -> Array:
         """Diagonal of `unit_cov`, in less memory than the matrix."""
-        K = reduce(matmul, self.root)
+        K = reduce(matmul, self.factors)
         return row_products(K @ (self.B.T @ self.B), K)
 
 

@@ -128,16 +128,16 @@ class Spectrum:
         shrinkage, G = self._shrinkage(alpha)[:, 0], self.problem.G
         inverse = 1 / (self.mu + alpha)  # shrinkage / alpha
         filter_factors = self.mu * inverse  # 1 - shrinkage, without cancelling
-        root: tuple[Array, ...]
+        factors: tuple[Array, ...]
         if self.V is None:  # it is G' U diag(1/s), which is cheaper to leave unformed
             weights = G.T @ (self.U @ from_host(inverse[:, None] * self.t, G))
-            root = (G if self.problem.owned else copied(G)).T, self.U * from_host(np.sqrt(inverse) / self.s, G)
+            factors = (G if self.problem.owned else copied(G)).T, self.U * from_host(np.sqrt(inverse) / self.s, G)
         else:
             weights = self.V @ from_host((self.s * inverse)[:, None] * self.t, G)
-            root = (self.V * from_host(np.sqrt(inverse), G),)
+            factors = (self.V * from_host(np.sqrt(inverse), G),)
         return Solution(
             weights=weights,
-            root=root,
+            factors=factors,
             B=self.U * from_host(np.sqrt(filter_factors), G),
             sse=self.sse0 + shrinkage**2 @ self.t**2,
             loo=self._loo_residuals(shrinkage, inverse),

@@ -1,8 +1,8 @@
 """Row blocks, and the executor that maps functions over them.
 
-A block owns its rows of G, Y, Z, r and the leverage gap. The driver calls a function on every block, with small
-arguments (k-vectors, p-vectors, a few candidates), and receives the sum of the results: a map-reduce. Whatever is as
-long as the rows stays in the block. Where blocks live, and how their functions are launched on a device, is decided by
+A block holds its rows of G, Y, Z, r and the leverage gap. The main process calls a function on every block, with small
+arguments (k-vectors, p-vectors, a few candidates), and receives the sum of the results: a map-reduce. Arrays as long as
+the rows stay in the block. Where blocks live, and how their functions are launched on a device, is decided by
 implementations of `Executor` and `Launcher` in `termwise.execution`.
 
 Everything here is for rows scaled by the square roots of their weights, though G itself is never scaled or written to:
@@ -20,7 +20,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -119,7 +119,7 @@ class Executor(ABC):
     n_outputs: int
     dtype: np.dtype  # of G
     lengths: Sequence[int]  # rows of every block
-    launcher: Launcher = Launcher()  # for functions of the driver's arrays
+    launcher: Launcher = Launcher()  # for functions of arrays of the main process
     device_block: RowBlock | None = None  # the only block, if it is on a device: then one launch may span both
     steps_ahead: int = 0  # rounds of `run_ahead` between two looks of the host; 0: the host decides every step
     caches_directions: bool = True  # whether columns are expensive enough to cache those of runners-up
@@ -227,6 +227,26 @@ def scaled_column(x: Array, gap: Array, share: Array | None, length: Array, den:
     return x / length, gap - (part if share is None else share * part)
 
 
+class SumPlaces(NamedTuple):
+    """Places of the sums over the rows in the array of `row_sums`, for q outputs."""
+
+    sse: slice  # `sum r^2` of each output
+    loo_sse: slice  # `sum omega r^2` of each output
+    second: slice  # `sum omega^2 r^2` of each output
+    moments: slice  # all three
+    spread: int  # `sum (omega r^2)^2 / sample_weight`
+    largest_gap: int
+    smallest_gap: int
+    size: int
+
+
+@cache
+def sum_places(q: int) -> SumPlaces:
+    """Places of the sums for q outputs."""
+    first = slice(q), slice(q, 2 * q), slice(2 * q, 3 * q), slice(3 * q)
+    return SumPlaces(*first, 3 * q, 3 * q + 1, 3 * q + 2, 3 * q + 3)
+
+
 class LeftOut(NamedTuple):
     """The leave-one-out residuals of the model."""
 
@@ -256,10 +276,11 @@ def summed_rows(rows: RowArrays | RowBlock, left: LeftOut) -> tuple[Array, ...]:
 
 
 def row_sums(rows: RowArrays | RowBlock) -> Reduced:
-    """Sums over the rows, with `w = 1 / leverage_gap^2`, in one array so that one transfer reads them.
+    """Sums over the rows, with `omega = 1 / leverage_gap^2`, in one array so that one transfer reads them.
 
-    (3 q + 3,): `sum r^2`, `sum w r^2` (the leave-one-out squared error, Orr (5.1)) and `sum w^2 r^2` of each output,
-    `sum (w r^2)^2 / sample_weight` with the outputs added up before squaring, the largest leverage gap, the smallest.
+    (3 q + 3,): `sum r^2`, `sum omega r^2` (the leave-one-out squared error, Orr (5.1)) and `sum omega^2 r^2` of each
+    output, `sum (omega r^2)^2 / sample_weight` with the outputs added up before squaring, the largest leverage gap, the
+    smallest. See `SumPlaces`.
     """
     squares = squared_row_lengths(*summed_rows(rows, left_out(rows)))
     return Reduced(with_extremes(squares, rows.gap), ("maximum", "minimum"))
@@ -277,7 +298,7 @@ def with_extremes(sums: Array, gap: Array) -> Array:
 class RowBlock:
     """Some rows of the problem and of the growing model, in the library and on the device of Y.
 
-    Arguments of its methods may come from the process of the driver.
+    Arguments of its methods may be sent by the main process.
     """
 
     def __init__(
@@ -390,7 +411,7 @@ class RowBlock:
 
     @mutates
     def append(self, column: NewColumn, direct: bool, fetched: Indices | None) -> PartialSums:
-        """Append the orthogonalised column or, if `direct`, a candidate whose products the driver has with all digits.
+        """Append the orthogonalised column or, if `direct`, a candidate whose products are known with all digits.
 
         Return `t = G'z` and the columns of `G'G` of the candidates `fetched`, as rows of one array, by one pass over
         the data, and the sums over the rows. If `fetched` is None there is no pass.
@@ -470,5 +491,5 @@ class RowBlock:
     # -- at the end of a path ------------------------------------------------------------------------------------------
 
     def targets(self) -> Floats:
-        """Return the targets as they were given, in the process of the driver."""
+        """Return the targets as they were given, on the host."""
         return to_host(self.Y if self.root is None else self.Y / self.root[:, None])

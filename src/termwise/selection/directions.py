@@ -1,7 +1,8 @@
 """Lower bounds of leave-one-out errors by products with directions `v = P g`, which are cached.
 
 Runners-up tend to be candidates again at the next step. A new z changes v by `-z t` only: updating a cached direction
-reads two vectors, computing it reads a column of G and k columns of Z. The driver has the index, blocks the directions.
+reads two vectors, computing it reads a column of G and k columns of Z. The main process stores the index, the blocks
+the directions.
 
 For bounds float32 is enough: half the memory, and twice the speed. Directions are stored as shares of `|g|`, so that
 their powers stay within its range. As rounding is relative to `|g|` whatever is left of g beside the model,
@@ -119,8 +120,8 @@ def directions_of(block: RowBlock, candidates: Indices, T: Floats) -> Floats:
 def direction_products(block: RowBlock, plan: CachePlan) -> PartialSums:
     """Update the cached directions v, shares of `|g|`, and multiply them by the rows: `LooBounds.screen` needs that.
 
-    With `w = 1 / leverage_gap^2` and `u = w / leverage_gap` the products are `sum w r v` (m, q), `sum u |r|^2 v^2` (m,)
-    and `sum u r v^3` (m, q).
+    With `omega = 1 / leverage_gap^2` and `u = omega / leverage_gap` the products are `sum omega r v` (m, q),
+    `sum u |r|^2 v^2` (m,) and `sum u r v^3` (m, q).
     """
     if block.directions is None:
         block.directions = np.empty((plan.capacity, block.Y.shape[0]), FLOAT32)  # its pages are touched as it fills

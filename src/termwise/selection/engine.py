@@ -1,7 +1,7 @@
 """Forward selection: the one greedy loop, the settings of a path, and the exchange of terms.
 
-`grow` serves the estimators (`State`, every criterion along the path), the folds of the recipe (`nested`, the chosen
-terms alone) and the evidence method (one penalty per term).
+`grow` serves the estimators (`State`, every criterion along the path), the folds of the automatic estimators (`nested`,
+the chosen terms alone) and the evidence method (one penalty per term).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from termwise.selection.constraints import Constraints
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.misclassifications import LooErrorRule
-from termwise.selection.path import SIZES, SelectionPath, Step, check_criterion, patience_reason
+from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, check_criterion, patience_reason
 from termwise.selection.rules import (
     Choice,
     ClosedForm,
@@ -207,7 +207,8 @@ class PathBuilder:
     def __init__(
         self, rows: Executor, settings: Settings, one_output: bool, rule: Rule, callback: Callback | None
     ) -> None:
-        self.started, self.rows, self.callback = time.perf_counter(), rows, callback
+        self.started = time.perf_counter()
+        self.rows, self.callback = rows, callback
         self.settings = replace(settings, criterion=check_criterion(settings.criterion))
         self.fresh_rule, self.rule = rule, copy.copy(rule)  # which may store attributes while the path grows
         self.forced = check_indices("include", settings.include, rows.n_candidates, what="term").tolist()
@@ -225,22 +226,34 @@ class PathBuilder:
         if reestimated:
             squares = to_host(state.s)[to_host(state.eligible)]
             state.alpha = REESTIMATED_ALPHA_START * float(np.median(squares)) if len(squares) else 0.0
-        # else all that the rule reads is computed in the one pass over the data
+        # a score in closed form reads statistics only, which the one pass over the data has computed already
         state.prefetches = not isinstance(rule, ClosedForm)
         p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
         max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
         self.limit = min(max_terms, p, int(state.n) - settings.fit_intercept)
         self.sizes: list[int] = []  # the criterion's choices so far
-        self.n_forced = 0  # forced terms in the model
-        self.cost = state.cost
-        # All at once they take less time, and a device need not be waited for. A new penalty rotates the terms before.
-        needed = settings.criterion == "tcr" and settings.patience is not None
-        read = callback is not None and not is_foreign(state.s)
-        self.defers_correlations = not (needed or read or reestimated)
+        self.n_forced = 0  # terms of `include` in the model
+        self.cost = state.cost  # of the model before the newest term
+        self.defers_correlations = not self._needs_correlations(reestimated)
         plain = settings.refine is None and settings.constraints is None and not reestimated
         if rows.steps_ahead and plain and runs_ahead(rule) and p > 1:
-            state.run_ahead, self.rule = RunAhead(state, rule, self.limit, correlate=needed), AheadRule(self.rule)
+            state.run_ahead = RunAhead(state, rule, self.limit, correlate=self._stops_by_tcr)
+            self.rule = AheadRule(self.rule)
+
+    @property
+    def _stops_by_tcr(self) -> bool:
+        """Whether the criterion "tcr", which reads correlations, is applied after every term."""
+        return self.settings.criterion == "tcr" and self.settings.patience is not None
+
+    def _needs_correlations(self, reestimated: bool) -> bool:
+        """Whether the correlation of a term is computed before the next one.
+
+        At the end of the path all of them take less time together, and a device need not be waited for. A callback may
+        read them, and a new penalty rotates the columns that they follow from.
+        """
+        is_read = self.callback is not None and not is_foreign(self.state.s)
+        return self._stops_by_tcr or is_read or reestimated
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
@@ -274,15 +287,18 @@ class PathBuilder:
             return STOPPED
         if patience is None:
             return ""
-        self.sizes.append(len(path) if criterion is None else SIZES[criterion](path))
+        self.sizes.append(len(path) if criterion is None else SIZE_CRITERIA[criterion](path))
         return patience_reason(self.sizes, self.n_forced, patience, criterion)
 
     def record(self, choice: Choice, reduction: float = 0.0, correlation: float = 0.0) -> None:
-        """Append a row to the path; squared errors are averaged over the outputs."""
-        state, rows = self.state, self.state.moments
-        q, n = state.q, state.n
-        loo_sse, sse = np.inf if rows.undefined else float(rows.wrr.sum()) / q, state.sse / q
-        spread = np.inf if rows.undefined else np.sqrt(max(rows.spread / q**2 / n - (loo_sse / n) ** 2, 0.0))
+        """Append a row to the path; squared errors are averaged over the outputs.
+
+        Where some sample has leverage 1 there is no leave-one-out error.
+        """
+        state, sums = self.state, self.state.moments
+        q, n, sse = state.q, state.n, state.sse / state.q
+        loo_sse = np.inf if sums.undefined else float(sums.loo_sse.sum()) / q
+        spread = np.inf if sums.undefined else np.sqrt(max(sums.spread / q**2 / n - (loo_sse / n) ** 2, 0.0))
         self.path.steps.append(
             Step(
                 term=choice.index,
@@ -310,12 +326,13 @@ class PathBuilder:
         found, exchanges, end = exchange_terms(state, self.fresh_rule, self.n_forced, self.time_over)
         reason = f"{path.stop_reason}; terms exchanged: {len(exchanges)}, {end}"
         if exchanges:  # grow the path of just these terms, the forced ones first, then in the order of the rule
-            elapsed, terms, n_candidates = time.perf_counter() - self.started, np.array(found), path.n_candidates
+            elapsed = time.perf_counter() - self.started
+            terms, n_candidates = np.array(found), path.n_candidates
             plain = replace(self.settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
             order = np.arange(self.n_forced)
             for _ in range(2):
-                rows, settings = self.rows.restrict(terms), replace(plain, include=order)
-                path = grow_path(rows, settings, path.one_output, rule=self.fresh_rule)
+                settings = replace(plain, include=order)
+                path = grow_path(self.rows.restrict(terms), settings, path.one_output, rule=self.fresh_rule)
                 if len(path) == len(terms):
                     break  # else the rule ended earlier, but the size was chosen already
                 order = np.append(path.terms, np.setdiff1d(np.arange(len(terms)), path.terms))

@@ -34,7 +34,7 @@ from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
 from termwise.selection.engine import STOPPED, Settings, grow
 from termwise.selection.glm import GlmModels, GlmState, null_model
-from termwise.selection.path import SIZES, SelectionPath, Step, patience_reason, search_effect
+from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, patience_reason, search_effect
 from termwise.selection.rules import Choice, CostRule
 
 Floats = NDArray[np.float64]
@@ -179,7 +179,7 @@ class GlmTraining:
         n, dispersion = float(f.sum()), numbers["dispersion"] * loss.deviance_unit
         solution = GlmSolution(
             weights=joint[1:],
-            root=(),
+            factors=(),
             B=np.empty((n_rows, 0)),
             sse=np.full(q, dispersion * (n - dof)),
             loo=np.sqrt(dispersion * f)[:, None] * np.ones(q),
@@ -274,7 +274,7 @@ class GlmPathBuilder:
         criterion, patience = self.settings.criterion, self.settings.patience
         if patience is None or forced_left:
             return ""
-        self.sizes.append(len(path) if criterion is None else SIZES[criterion](path))
+        self.sizes.append(len(path) if criterion is None else SIZE_CRITERIA[criterion](path))
         return patience_reason(self.sizes, len(self.forced), patience, criterion)
 
     def record(self, choice: Choice, reduction: float) -> None:

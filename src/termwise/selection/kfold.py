@@ -1,7 +1,7 @@
 """Exact K-fold selection without refits: block inverses of P.
 
 Leaving a fold F out, the residuals on its rows are `P_FF^-1 r_F`, with `P = I - A A'` of the full fit: A is Z, its
-columns times the roots of their shrinkage under the orthogonal penalty. With `A_F'A_F = W diag(sigma^2) W'`
+columns times the roots of their filter factors under the orthogonal penalty. With `A_F'A_F = W diag(sigma^2) W'`
 
     P_FF^-1 = I + A_F W diag(1/gap) W'A_F',    gap = 1 - sigma^2
 
@@ -93,7 +93,7 @@ def left_out_errors(state: State, folds: range, batches: list[slice]) -> Iterato
 
     L is W with its rows shrunk; `once` and `twice` are the factors of `P_FF^-1` and `P_FF^-2`.
     """
-    q, shrink = state.q, np.sqrt(state.shrinkage)
+    q, shrink = state.q, np.sqrt(state.filter_factors)
     zz, zr, rr = fetch(*state.rows.reduce(model_products, folds))
     sigma2, W = np.linalg.eigh(shrink[:, None] * zz * shrink)
     gap, L = 1 - sigma2, shrink[:, None] * W

@@ -1,15 +1,17 @@
 """Exact leave-one-out selection in one pass over the data: bound, tighten, verify.
 
-With `beta = c / den`, `w = 1 / leverage_gap^2` and `u = w / leverage_gap` a candidate's leave-one-out error is
+With `beta = c / den`, `omega = 1 / leverage_gap^2` and `u = omega / leverage_gap` a candidate's leave-one-out error is
 
     e = sum ((r - beta v) / (leverage_gap - v^2 / den))^2
-      >= sum w (r - beta v)^2 + 2 / den sum u (r - beta v)^2 v^2                                  (bound 2)
-      >= sum w r^2 - 2 beta (w r)'v + beta^2 min(w) v'v                                           (bound 1)
-      >= sum w r^2 - 2 beta w0 r'v - 2 |beta| |(w - w0) r| |v| + beta^2 min(w) v'v,  any w0       (bound 0)
+      >= sum omega (r - beta v)^2 + 2 / den sum u (r - beta v)^2 v^2                              (bound 2)
+      >= sum omega r^2 - 2 beta (omega r)'v + beta^2 min(omega) v'v                               (bound 1)
+      >= sum omega r^2 - 2 beta omega0 r'v - 2 |beta| |(omega - omega0) r| |v|
+         + beta^2 min(omega) v'v,  any omega0                                                     (bound 0)
 
 because a term only shrinks the leverage gap, since `1 / (1 - x)^2 >= 1 + 2 x`, and by Cauchy-Schwarz. `v'v` and `r'v`
-are driver statistics, so bound 0 is free. It leaves candidates within a few noise variances of the best: beyond the
-signal these are many. Bound 2 differs from the error by the square of the leverage, and leaves one or two.
+are among the statistics of the candidates, so that bound 0 needs no pass over the data. It leaves candidates within a
+few noise variances of the best: beyond the signal these are many. Bound 2 differs from the error by the square of the
+leverage, and leaves one or two.
 
 A few candidates are verified exactly for an incumbent; the survivors' bounds are tightened, by bound 2 where directions
 are cached (see `directions`), else by bound 1; the rest is verified in ascending order of its bound until the next
@@ -47,11 +49,11 @@ from termwise._numerics import (
     LOO_DEVIATION_ROUNDING,
     TIE_TOLERANCE,
 )
-from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock
+from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, sum_places
 from termwise.selection.directions import CachePlan, DirectionCache, direction_products, directions_of, without_cache
 from termwise.selection.leverage_bound import LeverageBound
 from termwise.selection.rules import Choice, Rule
-from termwise.selection.state import FIXED_ROWS, CandidateStats, State
+from termwise.selection.state import CandidateStats, State, table_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -163,8 +165,8 @@ class BoundNumbers(NamedTuple):
     """Numbers of bound 0."""
 
     alpha: Array  # (1,)
-    two_w0: Array  # (1,)
-    deviation: Array  # (3,) coefficients that make `4 |(w - w0) r|^2` of the sums over the rows
+    two_omega0: Array  # (1,)
+    deviation: Array  # (3,) coefficients that make `4 |(omega - omega0) r|^2` of the sums over the rows
     lengths: Array  # (q, 1) of the targets
     rounding: Array  # (1,) share of the lengths of both vectors by which products with G are off
 
@@ -172,7 +174,7 @@ class BoundNumbers(NamedTuple):
 class LooBounds:
     """Lower bounds of the errors of all candidates, infinite for those that are excluded or have been verified.
 
-    They depend on the rows only through sums the driver has. A device verifies the first few in the same launch.
+    They depend on the rows only through sums over all of them. A device verifies the first few in the same launch.
     """
 
     exact: Floats | None = None  # errors of the first of the shortlist, if they were verified already
@@ -181,12 +183,12 @@ class LooBounds:
     def __init__(self, state: State, extra: Array | None = None, count: int = 1) -> None:
         self.state, block, launcher = state, state.rows.device_block, state.rows.launcher
         moments = state.last_moments if block is not None and state.last_moments else state.moments
-        w0 = moments.w0  # any is valid, and that of the moments last read needs no wait for the device
-        deviation = np.array([4 * w0 * w0, -8 * w0, 4 * (1 + LOO_DEVIATION_ROUNDING)])
+        omega0 = moments.omega0  # any is valid, and that of the moments last read needs no wait for the device
+        deviation = np.array([4 * omega0 * omega0, -8 * omega0, 4 * (1 + LOO_DEVIATION_ROUNDING)])
         centred = np.maximum(state.yy - np.sum(state.zy[: state.intercept] ** 2, axis=0), 0.0)
         rounding = LOO_BOUND_ULPS * float(np.finfo(state.rows.dtype).eps)
-        alpha, two_w0, share = (np.array([number]) for number in (state.alpha, 2 * w0, rounding))
-        numbers = BoundNumbers(alpha, two_w0, deviation, centred[:, None] ** 0.5, share)
+        alpha, two_omega0, share = (np.array([number]) for number in (state.alpha, 2 * omega0, rounding))
+        numbers = BoundNumbers(alpha, two_omega0, deviation, centred[:, None] ** 0.5, share)
         count = min(count, state.rows.n_candidates)
         arrays = (count, state.eligible, state.sums, state.table)
         if block is None or extra is not None:
@@ -201,7 +203,7 @@ class LooBounds:
             state.set_moments(sums)
         if extra is not None:
             self.values, self.found = self.values + extra, None
-        self.floor = float(state.moments.wrr.sum()) * (1 - LOO_BOUND_ULPS * EPS)
+        self.floor = float(state.moments.loo_sse.sum()) * (1 - LOO_BOUND_ULPS * EPS)
 
     def shortlist(self, count: int) -> tuple[CandidateStats, Floats]:
         """Return the statistics of the candidates with the smallest bounds, and these bounds."""
@@ -236,7 +238,8 @@ class LooBounds:
         if len(alive) <= threshold:
             return
         state, values, q = self.state, self.values, self.beta.shape[0]
-        rounding, lengths = LOO_BOUND_ULPS * float(np.finfo(FLOAT32).eps), state.sums[2 * q : 3 * q, None] ** 0.5
+        rounding = LOO_BOUND_ULPS * float(np.finfo(FLOAT32).eps)
+        lengths = state.sums[sum_places(q).second, None] ** 0.5
         order, self.n_screened = alive[np.argsort(values[alive], kind="stable")], len(alive)
         for start in range(0, len(order), cache.capacity):
             batch = order[start : start + cache.capacity]
@@ -259,24 +262,25 @@ class LooBounds:
 def bound_candidates(
     count: int, eligible: Array, sums: Array, table: Array, numbers: BoundNumbers
 ) -> tuple[Array, ...]:
-    """Bound 0 of all candidates, less `sum w r^2`; then `beta`, `|beta| |v|` and den.
+    """Bound 0 of all candidates, less `sum omega r^2`; then `beta`, `|beta| |v|` and den.
 
     Products with G are off by a share of the lengths of both vectors, `|g|` and at most `|y|`, whatever is left of them
     beside the model, and `beta^2 v'v` by a share of `beta^2 |g|^2`. Bound 0 allows for that. It is a difference from
-    `sum w r^2`, whose own rounding is that of float64: what a term changes is 1/n of that sum, less than its rounding
-    in float32.
+    `sum omega r^2`, whose own rounding is that of float64: what a term changes is 1/n of that sum, less than its
+    rounding in float32.
 
     Last are the places of the smallest bounds, and these bounds with the statistics of the candidates there.
     """
     xp, q, excluded = namespace(table), sums.shape[0] // 3 - 1, ~eligible
-    slope = at_least(numbers.deviation @ xp.reshape(sums[: 3 * q], (3, q)), 0.0) ** 0.5
-    w_min = at_least(sums[3 * q + 1 : 3 * q + 2], LEVERAGE_GAP_MIN) ** -2
-    den = put(numbers.alpha + table[2 * q, :], excluded, 1.0)
-    beta = table[:q, :] / den
-    size = xp.abs(beta) * at_least(table[2 * q + 1, :], 0.0) ** 0.5
-    drop = numbers.two_w0 * beta
-    losses = less_product(size * (w_min * size - slope[:, None]), drop, table[q : 2 * q, :])
-    g = table[2 * q + 3, :] ** 0.5
+    place, row = sum_places(q), table_rows(q)
+    slope = at_least(numbers.deviation @ xp.reshape(sums[place.moments], (3, q)), 0.0) ** 0.5
+    omega_min = at_least(sums[place.largest_gap : place.smallest_gap], LEVERAGE_GAP_MIN) ** -2
+    den = put(numbers.alpha + table[row.s, :], excluded, 1.0)
+    beta = table[row.c, :] / den
+    size = xp.abs(beta) * at_least(table[row.vv, :], 0.0) ** 0.5
+    drop = numbers.two_omega0 * beta
+    losses = less_product(size * (omega_min * size - slope[:, None]), drop, table[row.rv, :])
+    g = table[row.raw, :] ** 0.5
     losses = less_product(losses, xp.abs(drop) * (numbers.rounding * g), numbers.lengths + xp.abs(beta) * g)
     bound = put(sum_outputs(losses), excluded, np.inf)
     places, least = smallest(bound, count)
@@ -294,7 +298,7 @@ def bound_and_verify(
 ) -> tuple[Array, Array, Array, Array]:
     """`bound_candidates`, the errors of the candidates with the smallest bounds but the last, and the sums."""
     bound, beta, size, den, places, found = bound_candidates(count, eligible, sums, table, numbers)
-    xp, few, first = namespace(found), places[: max(1, count - 1)], 2 + 2 * rows.r.shape[1] + FIXED_ROWS
+    xp, few, first = namespace(found), places[: max(1, count - 1)], 2 + table_rows(rows.r.shape[1]).T
     T = found[first : min(first + rows.Zt.shape[0], found.shape[0]), : few.shape[0]]
     verified = direct_errors(rows, Batch(at(beta, few, axis=1)[:, :, None], at(den, few)[:, None], few, T))
     parts = [xp.reshape(part, (-1,)) for part in (found, verified.values, sums)]
@@ -302,7 +306,7 @@ def bound_and_verify(
 
 
 def weighted_residual_products(block: RowBlock, candidates: Indices | None) -> PartialSums:
-    """`G'(w r)`, (candidates, q), and `Z'(w r)`, (k, q), on the rows of a block; None means all candidates."""
+    """`G'(omega r)`, (candidates, q), and `Z'(omega r)`, (k, q), on the rows of a block; None means all candidates."""
     wr = block.r * (at_least(block.gap, LEVERAGE_GAP_MIN) ** -2)[:, None]
     direct = block.products(wr) if candidates is None else block.columns(candidates).T @ wr
     return PartialSums((direct, block.Z.T @ wr))

@@ -15,12 +15,13 @@ class LeverageBound:
 
     Since `1 / (1 - x)^2 >= 1 + 2 x`, a candidate's leave-one-out error is at least
 
-        sum w (r - beta v)^2 + 2 / den sum u (r - beta v)^2 v^2,    u = w / leverage_gap.
+        sum omega (r - beta v)^2 + 2 / den sum u (r - beta v)^2 v^2,    u = omega / leverage_gap,
 
-    Bounds 0 and 1 are of the first sum. The second is about two noise variances for every candidate: without it, each
-    candidate whose gain is that close to the best must be verified, which under pure noise are many. By the triangle
-    inequality its root is at least `sqrt(sum a v^2) - |beta| sqrt(max u) |v|_4^2` with `a = u r^2`. One pass over the
-    squares of G gives `sum a g^2` and `|g|_4` for every candidate, and these serve for many steps: with `v = g - Z T`
+    with `omega = 1 / leverage_gap^2`. Bounds 0 and 1 are of the first sum. The second is about two noise variances for
+    every candidate: without it, each candidate whose gain is that close to the best must be verified, which under pure
+    noise are many. By the triangle inequality its root is at least `sqrt(sum a v^2) - |beta| sqrt(max u) |v|_4^2` with
+    `a = u r^2`. One pass over the squares of G gives `sum a g^2` and `|g|_4` for every candidate, and these serve for
+    many steps: with `v = g - Z T`
 
         sqrt(sum a v^2) >= sqrt(sum a g^2) - sqrt(m) |T|    m = largest eigenvalue of Z' diag(a) Z
                   |v|_4 <= |g|_4 + (max leverage)^(1/4) |T|    since |Z T|_4^4 <= max |Z T|^2 |Z T|_2^2
@@ -37,7 +38,7 @@ class LeverageBound:
     def lower_bounds(self, state: State, refresh: bool) -> Array:
         """Return a lower bound of the second sum for all candidates; `refresh` passes over the squares of G first."""
         if refresh:
-            self.root = state.rows.reduce(weighted_squares, self.means) ** 0.5
+            self.weighted = state.rows.reduce(weighted_squares, self.means) ** 0.5
         if refresh or self.rebuilt < state.rebuilt:  # the columns may have been replaced
             self.M, self.rebuilt = np.empty((0, 0)), state.rebuilt
         done = len(self.M)
@@ -49,7 +50,7 @@ class LeverageBound:
         spread = float(np.linalg.eigvalsh(M)[-1]) if len(M) else 0.0
         along = at_least(state.norms - state.s, 0.0) ** 0.5
         v4 = (self.fourth + leverage**0.25 * along) ** 2
-        root = at_least(self.root - max(spread, 0.0) ** 0.5 * along, 0.0)
+        root = at_least(self.weighted - max(spread, 0.0) ** 0.5 * along, 0.0)
         slope = row_squares(state.c) ** 0.5 * float(np.sqrt(steep)) / state.den
         root = at_least(root**2 - float(np.sqrt(lost[0])) * v4, 0.0) ** 0.5 - slope * v4
         return 2 / state.den * at_least(root, 0.0) ** 2

@@ -139,7 +139,7 @@ class SelectionPath:
     steps: list[Step] = field(default_factory=list)
     stop_reason: str = ""
     n_swaps: int = 0
-    refit_alphas: Floats | None = None  # of the final weights at every size, where cross-validation has chosen them
+    refit_alphas: Floats | None = None
     unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _training: Any = field(default=None, repr=False)
@@ -151,11 +151,16 @@ class SelectionPath:
     @property
     def size_criteria(self) -> tuple[str, ...]:
         """Names of the criteria for the size."""
-        return tuple(SIZES)
+        return tuple(SIZE_CRITERIA)
 
     def __len__(self) -> int:
         """Number of terms at the end of the path."""
         return len(self.steps) - 1
+
+    @property
+    def _min_size(self) -> int:
+        """Fewest terms that a criterion keeps: one without an intercept, unless the path has none."""
+        return 0 if self.fit_intercept else min(1, len(self))
 
     @property
     def terms(self) -> NDArray[np.intp]:
@@ -196,7 +201,7 @@ class SelectionPath:
             None keeps all.
         """
         criterion = check_criterion(criterion)
-        return len(self) if criterion is None else SIZES[criterion](self)
+        return len(self) if criterion is None else SIZE_CRITERIA[criterion](self)
 
     def noise_level(self, size: int) -> float:
         """Noise variance that the reductions of further terms are compared with: see `significant_terms`.
@@ -224,17 +229,14 @@ class SelectionPath:
 
 def smallest_value(name: str, path: SelectionPath) -> int:
     """Size with the smallest value of a criterion."""
-    first = 0 if path.fit_intercept else 1
-    values = path.column(name)[first:]
-    return first + int(np.argmin(values)) if len(values) else 0
+    return path._min_size + int(np.argmin(path.column(name)[path._min_size :]))
 
 
 def one_se(path: SelectionPath) -> int:
     """Smallest size whose leave-one-out error is within one standard error of the minimum."""
-    best = smallest_value("loo", path)
-    error, first = path.column("loo"), 0 if path.fit_intercept else 1
+    best, error = smallest_value("loo", path), path.column("loo")
     limit = error[best] + path.column("loo_se")[best]
-    return first + int(np.argmax(error[first:] <= limit)) if len(path) >= first else 0
+    return path._min_size + int(np.argmax(error[path._min_size :] <= limit))
 
 
 def null_reductions(path: SelectionPath) -> Floats:
@@ -251,7 +253,7 @@ def null_reductions(path: SelectionPath) -> Floats:
 
 
 def search_effect(path: SelectionPath, size: int) -> Floats:
-    """By how much the search lowers the logarithm of the leave-one-out error after `size` terms if all is noise.
+    """Optimism of the search: how much it lowers the log of the leave-one-out error after `size` terms of pure noise.
 
     One value per model from `size` terms on, the first zero. With `free = n - dof` residual degrees of freedom the
     r-th largest of m independent cost reductions is about `sigma^2 a`, where `P(chi^2_1 > a) = (r - 0.4) / (m + 0.2)`.
@@ -265,17 +267,17 @@ def search_effect(path: SelectionPath, size: int) -> Floats:
     noise within about a sixth (200 samples, 50 to 2,000 candidates, 30 terms).
     """
     dof, correlation = path.column("dof").tolist(), path.column("correlation").tolist()
-    rank, fall, falls = 1.0, 0.0, [0.0]
+    rank, optimism, along = 1.0, 0.0, [0.0]
     for k in range(size, len(path)):
         free, left = max(path.n_samples - dof[k], 1.0), path.n_candidates - k
         C = max(correlation[k + 1], 1 / free)
         excess = max(C - (1 + 2 * np.sqrt(2 / left)) / free, 0.0)
         independent = left / (1 + left * excess)
         a = 2 * float(erfcinv(min((rank - 0.4) / (independent + 0.2), 1.0))) ** 2
-        fall += (a - 2) / free
-        falls.append(fall)
+        optimism += (a - 2) / free
+        along.append(optimism)
         rank = 1 + rank / (1 + a * a * C)
-    return np.array(falls)
+    return np.array(along)
 
 
 def significant_terms(path: SelectionPath) -> tuple[int, float]:
@@ -303,7 +305,7 @@ def tcr_thresholds(path: SelectionPath) -> Floats:
 
 def tcr(path: SelectionPath) -> int:
     """Last significant term, as `tcr_paper`, with a noise level that does not fall with the search."""
-    return max(significant_terms(path)[0], 0 if path.fit_intercept else min(1, len(path)))
+    return max(significant_terms(path)[0], path._min_size)
 
 
 def tcr_paper(path: SelectionPath) -> int:
@@ -314,8 +316,7 @@ def tcr_paper(path: SelectionPath) -> int:
     best = smallest_value("loo", path)
     thresholds = path.steps[best].loo * null_reductions(path)
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= thresholds[:best])
-    fewest = 0 if path.fit_intercept else min(1, len(path))
-    return int(significant[-1]) + 1 if len(significant) else fewest
+    return int(significant[-1]) + 1 if len(significant) else path._min_size
 
 
 def tcr_sequential(path: SelectionPath) -> int:
@@ -331,11 +332,12 @@ def tcr_sequential(path: SelectionPath) -> int:
         ahead = slice(size + 1, size + 1 + LOOK_AHEAD)
         significant = np.flatnonzero(reduction[ahead] >= error[size] * null[ahead])
         if not len(significant):
-            return size if path.fit_intercept else max(size, min(1, len(path)))
+            return max(size, path._min_size)
         size += int(significant[-1]) + 1
 
 
-SIZES: dict[str, Callable[[SelectionPath], int]] = {name: partial(smallest_value, name) for name in CRITERIA} | {
+SIZE_CRITERIA: dict[str, Callable[[SelectionPath], int]] = {
+    **{name: partial(smallest_value, name) for name in CRITERIA},
     "one_se": one_se,
     "tcr": tcr,
     "tcr_paper": tcr_paper,
@@ -354,7 +356,7 @@ def check_criterion(criterion: Any, others: Sequence[str] = ()) -> str | None:
         return "tcr"
     if criterion is None:
         return None
-    return check_choice("criterion", criterion, [*SIZES, *others], remedy="None keeps every term")
+    return check_choice("criterion", criterion, [*SIZE_CRITERIA, *others], remedy="None keeps every term")
 
 
 # -- when to stop ------------------------------------------------------------------------------------------------------

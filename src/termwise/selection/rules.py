@@ -1,7 +1,7 @@
 """Rules: which candidate to add next. Each is a small class; the loop depends on none of them.
 
-A rule reads the driver's statistics (see `state`) and returns a choice, or None to end the path. Ties go to the lower
-index: scores that differ by rounding only are equal.
+A rule reads the statistics of a `State` and returns a choice, or None to end the path. Scores that differ by rounding
+only are equal, and of equal ones the candidate with the lowest index is chosen.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ class CostRule(ClosedForm):
     """Largest drop of the regularised cost, which must exceed a minimum: Orr (7.7), and Orr (7.10) with the orthogonal
     penalty, which changes the statistics c and s but not the formula.
 
-    The one implementation of that score: for estimators, for the folds of the recipe and for the evidence method.
+    The one implementation of that score: for estimators, for the folds of the automatic estimators and for the evidence
+    method.
     """
 
     name = "cost"

@@ -10,7 +10,7 @@ candidates from below, verifies those with the smallest bounds, and appends the 
 its error: that certifies the choice of brute force. Else it changes nothing, and the next round verifies more.
 
 Bound 0 of `leave_one_out` is that of all candidates. A verified one also has the root of `sum a v^2`, `a = u r^2`, and
-`|v|_4`, which bound what its leverage adds as in `leave_one_out.LeverageBound`. These remain bounds after more terms:
+`|v|_4`, which bound what its leverage adds as in `leverage_bound.LeverageBound`. These remain bounds after more terms:
 with a new z, `t = z'g`, and a' in place of a,
 
     sqrt(sum a' v'^2) >= sqrt(sum a v^2 - |(a - a')_+| |v|_4^2) - |t| sqrt(sum a' z^2),    |v'|_4 <= |v|_4 + |t| |z|_4.
@@ -65,17 +65,19 @@ from termwise.selection.blocks import (
     RowBlock,
     append_column,
     left_out,
+    sum_places,
     summed_rows,
     with_extremes,
 )
 from termwise.selection.leave_one_out import LooRule
 from termwise.selection.rules import Choice, ClosedForm, CostRule, NormRule, Rule, SseRule, rank
 from termwise.selection.state import (
-    FIXED_ROWS,
+    CHANGES,
     CandidateArrays,
     State,
     StatisticsChange,
     TakenTerm,
+    table_rows,
     update_statistics,
 )
 
@@ -120,7 +122,7 @@ class Bounds(NamedTuple):
 
     noise: Array | None  # (p,) rounding of `r'v`, None if it is that of float64
     a: Array  # (rows,) `u r^2`
-    root: Array  # (p,) lower bounds of `sqrt(sum a v^2)`
+    weighted: Array  # (p,) lower bounds of `sqrt(sum a v^2)`
     fourth: Array  # (p,) upper bounds of `|v|_4`
     verified: Array  # (p,) columns that the model had when a candidate was verified last
     incumbent: Array  # (1,) the best candidate: unless it was appended it is verified again
@@ -180,20 +182,21 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     depend on each other is computed at a time.
     """
     xp, q, one = namespace(sums), own.Y.shape[1], own.constants[-4:-3]
+    row = table_rows(q)
     if own.bounds is None:
         chosen, quarter = best_by_score(options, rows, candidates, own), one
         column = orthogonalised(options, rows, chosen, own)
     else:
         chosen, column, quarter = best_by_error(options, rows, candidates, sums, own)
     # without all of `G'G` t comes from a pass over the data, whatever cancels in it
-    raw = chosen.column[2 * q + 3 : 2 * q + 4] if candidates.products.shape[0] > 1 else None
+    raw = chosen.column[row.raw : row.raw + 1] if candidates.products.shape[0] > 1 else None
     accept = accept_orthogonal if options.orthogonal else accept_penalised
-    vv, penalty = column.products[2 * q + 1 :], (column.penalised, own.alpha)
+    vv, penalty = column.products[row.vv :], (column.penalised, own.alpha)
     scales, place = empty((2,), vv), own.counts[:1]
     kept = (None, None, None, None, scales[:1], scales[1:])
     verdict = Acceptance(*accept(chosen.rival, chosen.error, vv, column.least, raw, *penalty, out=kept))
     zy, shrunk, minus_zz, beta = column_changes(
-        column.products[:q], column.products[q : 2 * q], vv, scales[:1], scales[1:]
+        column.products[row.c], column.products[row.rv], vv, scales[:1], scales[1:]
     )
     z = append_column(rows, column.x, NewColumn(place, scales, beta, chosen.candidate, column.amounts))
     if candidates.products.shape[0] == 1:
@@ -226,9 +229,10 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
 def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays, own: Progress) -> Chosen:
     """The best candidate by a rule whose score is a function of the statistics."""
     table, q, eligible = candidates.table, own.Y.shape[1], candidates.eligible
-    s, vv = table[2 * q, :], table[2 * q + 1, :]
+    row = table_rows(q)
+    s, vv = table[row.s, :], table[row.vv, :]
     den = put(own.alpha + s, ~eligible, 1.0)
-    statistics = Statistics(table[:q, :].T, table[q : 2 * q, :].T, s, vv, den, eligible)
+    statistics = Statistics(table[row.c, :].T, table[row.rv, :].T, s, vv, den, eligible)
     _, first, best = rank(SCORES[options.rule](), statistics)
     columns = columns_at(table, first)
     Vt = directions(rows, first, columns, q)
@@ -239,7 +243,8 @@ def directions(rows: RowArrays, few: Array, columns: Array, q: int) -> Array:
     """What `Z T_j` leaves of the columns of a few candidates, as rows; their columns of the table are given."""
     Vt = rows.G.columns(few).T
     Vt = Vt if rows.root is None else Vt * rows.root
-    take_off_matmul(Vt, columns[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + rows.Zt.shape[0], :].T, rows.Zt)
+    first = table_rows(q).T
+    take_off_matmul(Vt, columns[first : first + rows.Zt.shape[0], :].T, rows.Zt)
     return Vt
 
 
@@ -250,7 +255,8 @@ def best_by_error(
     xp, q, size, known = namespace(sums), own.Y.shape[1], options.size, own.bounds
     assert known is not None
     places, halves = smallest(lower_bounds(candidates, sums, own, known), size + 1)
-    values, few = bound_values(halves, sums[q : q + 1] if q == 1 else xp.sum(sums[q : 2 * q])[None]), places[:size]
+    loo_sse = sums[sum_places(q).loo_sse]
+    values, few = bound_values(halves, loo_sse if q == 1 else xp.sum(loo_sse)[None]), places[:size]
     columns = columns_at(candidates.table, few)
     Vt = directions(rows, few, columns, q)
     lengths, squares = left_out_lengths(rows, Vt, columns, own.alpha)
@@ -267,7 +273,7 @@ def best_by_error(
         return chosen, orthogonalised(options, rows, chosen, own)
 
     def bound_leverage() -> None:
-        put_at(known.root, few, (squares @ known.a) ** 0.5)
+        put_at(known.weighted, few, (squares @ known.a) ** 0.5)
         put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=1) ** 0.5)
 
     (chosen, column), _ = own.together(choose, bound_leverage)
@@ -275,25 +281,26 @@ def best_by_error(
 
 
 def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress, known: Bounds) -> Array:
-    """Half the lower bounds of the errors less `sum w r^2`; infinite for candidates that are excluded or verified."""
+    """Half the lower bounds of the errors less `sum omega r^2`; infinite for those excluded or verified."""
     table, q = candidates.table, own.Y.shape[1]
-    xp, largest, least = namespace(table), sums[3 * q + 1 : 3 * q + 2], sums[3 * q + 2 :]
+    place, row = sum_places(q), table_rows(q)
+    xp, largest, least = namespace(table), sums[place.largest_gap : place.smallest_gap], sums[place.smallest_gap :]
     with np.errstate(divide="ignore", invalid="ignore"):  # of excluded candidates
-        w0, deviation = mean_weights(sums[:q], sums[q : 2 * q], sums[2 * q : 3 * q])
+        omega0, deviation = mean_weights(sums[place.sse], sums[place.loo_sse], sums[place.second])
         state = (known.noise, candidates.eligible, known.verified, own.counts[:1])
-        beta, product, den = first_step(table[:q, :], table[q : 2 * q, :], table[2 * q, :], own.alpha, *state)
-        gains = half_gains(product, beta, table[2 * q + 1, :], w0[:, None], deviation[:, None], largest)
+        beta, product, den = first_step(table[row.c, :], table[row.rv, :], table[row.s, :], own.alpha, *state)
+        gains = half_gains(product, beta, table[row.vv, :], omega0[:, None], deviation[:, None], largest)
         gains = gains[0, :] if q == 1 else xp.sum(gains, axis=0)
         put_at(gains, known.incumbent, np.inf)
         slope = beta[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
-        return half_bounds(gains, slope, den[0, :], known.root, known.fourth, least)
+        return half_bounds(gains, slope, den[0, :], known.weighted, known.fourth, least)
 
 
 @fused
-def mean_weights(rr: Array, wrr: Array, wwrr: Array) -> tuple[Array, Array]:
-    """`w0 = sum w r^2 / sum r^2`, and `|(w - w0) r|`, no less than that by rounding."""
-    w0 = wrr / at_least(rr, SMALLEST_NORMAL)
-    return w0, at_least((1 + LOO_DEVIATION_ROUNDING) * wwrr - w0 * wrr, 0.0) ** 0.5
+def mean_weights(sse: Array, loo_sse: Array, second: Array) -> tuple[Array, Array]:
+    """`omega0 = sum omega r^2 / sum r^2`, and `|(omega - omega0) r|`, no less than that by rounding."""
+    omega0 = loo_sse / at_least(sse, SMALLEST_NORMAL)
+    return omega0, at_least((1 + LOO_DEVIATION_ROUNDING) * second - omega0 * loo_sse, 0.0) ** 0.5
 
 
 @fused
@@ -308,23 +315,23 @@ def first_step(
 
 
 @fused
-def half_gains(product: Array, beta: Array, vv: Array, w0: Array, deviation: Array, gap: Array) -> Array:
-    """Half of what a candidate takes off `sum w r^2` at most, its own leverage left out; the largest gap is given."""
+def half_gains(product: Array, beta: Array, vv: Array, omega0: Array, deviation: Array, gap: Array) -> Array:
+    """Half of what a candidate lowers `sum omega r^2` by at most, its own leverage left out, given the largest gap."""
     size = abs(beta) * vv**0.5
-    return w0 * product + size * (deviation - 0.5 * at_least(gap, LEVERAGE_GAP_MIN) ** -2 * size)
+    return omega0 * product + size * (deviation - 0.5 * at_least(gap, LEVERAGE_GAP_MIN) ** -2 * size)
 
 
 @fused
-def half_bounds(gains: Array, slope: Array, den: Array, root: Array, fourth: Array, gap: Array) -> Array:
+def half_bounds(gains: Array, slope: Array, den: Array, weighted: Array, fourth: Array, gap: Array) -> Array:
     """Half of what a candidate's own leverage adds at least, less the gains; the smallest gap is given."""
-    added = at_least(root - abs(slope) * at_least(gap, LEVERAGE_GAP_MIN) ** -1.5 * (fourth * fourth), 0.0)
+    added = at_least(weighted - abs(slope) * at_least(gap, LEVERAGE_GAP_MIN) ** -1.5 * (fourth * fourth), 0.0)
     return put(added * added / den - gains, den < 0, np.inf)
 
 
 @fused
-def bound_values(halves: Array, wrr: Array) -> Array:
+def bound_values(halves: Array, loo_sse: Array) -> Array:
     """Lower bounds of the errors."""
-    return (1 - LOO_BOUND_ULPS * EPS) * wrr + 2 * halves
+    return (1 - LOO_BOUND_ULPS * EPS) * loo_sse + 2 * halves
 
 
 def left_out_lengths(rows: RowArrays, Vt: Array, columns: Array, alpha: Array) -> tuple[Array, Array]:
@@ -333,7 +340,7 @@ def left_out_lengths(rows: RowArrays, Vt: Array, columns: Array, alpha: Array) -
     share = None if rows.root is None else rows.share
     with np.errstate(divide="ignore", invalid="ignore"):
         for i in range(q):
-            c, s = columns[i, :][:, None], columns[2 * q, :][:, None]
+            c, s = columns[i, :][:, None], columns[table_rows(q).s, :][:, None]
             errors, squares = left_out_errors(Vt, rows.r[:, i], rows.gap, c, s, alpha, share)
             found.append(xp.linalg.vector_norm(errors, axis=1))
     return found[0] if q == 1 else xp.linalg.vector_norm(xp.stack(found), axis=0), squares
@@ -364,15 +371,15 @@ def best_ones(few: Array, errors: Array, error: Array) -> Array:
 
 def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progress) -> Column:
     """Orthogonalise the column of a candidate as `State.append` does."""
-    xp, q, x, column = namespace(chosen.x), own.Y.shape[1], chosen.x, chosen.column
-    norms, least = (column[2 * q + i : 2 * q + i + 1] for i in (2, 4))
-    amounts = column[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + rows.Zt.shape[0]]
+    xp, x, column, row = namespace(chosen.x), chosen.x, chosen.column, table_rows(own.Y.shape[1])
+    norms, least = (column[i : i + 1] for i in (row.norms, row.least))
+    amounts = column[row.T : row.T + rows.Zt.shape[0]]
     if options.twice:
         again, amounts = second_amounts(rows.Zt @ x, own.W @ amounts, amounts)
         x = x - again @ rows.Zt
         products = xp.concat([own.Y.T, rows.r.T, x[None, :], x[None, :]]) @ x
     else:  # then its statistics have all digits of G
-        products, least = column[: 2 * q + 2], REORTHOGONALISE_BELOW * norms
+        products, least = column[row.changing], REORTHOGONALISE_BELOW * norms
     below = own.W @ amounts
     return Column(x, products, least, amounts, below, (below @ amounts)[None])
 
@@ -415,14 +422,14 @@ def column_changes(c: Array, rv: Array, vv: Array, length: Array, den: Array) ->
 
 
 def coefficients_of(orthogonal: int, zy: Array, shrunk: Array, minus_zz: Array, own: Progress) -> Array:
-    """Coefficients of `StatisticsChange`, see `State._change`."""
+    """Coefficients of `StatisticsChange`, as `State._change` has them: those by each of `CHANGES` in turn."""
     xp, q = namespace(zy), own.Y.shape[1]
     zero, one, two = own.constants[:-4], own.constants[-4:-3], own.constants[-3:-2]
     if orthogonal:
         change = [zy, zy, zero[:2], zero, zero[: 2 * q], one, one, zero]
     else:
         change = [zy, shrunk, zero[: q + 2], zy, zero[: 2 * q + 2], one, minus_zz, zero[1:], two]
-    return xp.reshape(xp.concat(change), (4, 2 * q + 2)).T
+    return xp.reshape(xp.concat(change), (len(CHANGES), table_rows(q).changing.stop)).T
 
 
 def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array, Array]:
@@ -433,7 +440,7 @@ def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array
         share = None if rows.root is None else rows.share
         _, *changes = weight_changes(left.squares[0, :], rows.gap, share, known.a, z, out=[known.a])
         vectors += tuple(change[None, :] for change in changes)
-    lengths, count = row_lengths(*vectors), 3 * rows.r.shape[1] + 1
+    lengths, count = row_lengths(*vectors), sum_places(rows.r.shape[1]).largest_gap
     return with_extremes(lengths[:count] ** 2, rows.gap), lengths[count:]
 
 
@@ -459,20 +466,21 @@ def widen(known: Bounds | None, t: Array, lengths: Array) -> None:
     """
     if known is not None:
         parts = (lengths[i : i + 1] for i in range(3))
-        widened(known.root, known.fourth, t, *parts, out=[known.root, known.fourth])
+        widened(known.weighted, known.fourth, t, *parts, out=[known.weighted, known.fourth])
 
 
 @fused
-def widened(root: Array, fourth: Array, t: Array, lost: Array, along: Array, square: Array) -> tuple[Array, Array]:
+def widened(weighted: Array, fourth: Array, t: Array, lost: Array, along: Array, square: Array) -> tuple[Array, Array]:
     """The bounds of `sqrt(sum a v^2)` and `|v|_4` after one more term."""
-    left = at_least(root * root - fourth * fourth * lost, 0.0) ** 0.5
+    left = at_least(weighted * weighted - fourth * fourth * lost, 0.0) ** 0.5
     return at_least(left - abs(t) * along, 0.0), fourth + abs(t) * square**0.5
 
 
 def mean_square(candidates: CandidateArrays, t: Array, index: Array, q: int) -> Array:
     """`State.correlations` of the newest term, as a sum and the number of candidates it is over."""
-    xp, before = namespace(t), candidates.table[2 * q, :] + t * t
-    others = put_at(before > candidates.table[2 * q + 4, :], index, False)
+    xp, table, row = namespace(t), candidates.table, table_rows(q)
+    before = table[row.s, :] + t * t
+    others = put_at(before > table[row.least, :], index, False)
     return xp.stack([xp.sum(t * t / put_into(before, ~others, np.inf)), xp.sum(as_float64(others))])
 
 
@@ -558,7 +566,7 @@ class RunAhead:
         records, q, before, few = log(), state.q, self.columns, True
         for record in records[np.arange(first, first + count) % len(records)]:
             accepted, certified, accurate, index, error, quarter, total, others, length, den = record[:10].tolist()
-            c, products, sums, amounts = np.split(record[10:], np.cumsum([q, q + 2, 3 * q + 3]))
+            c, products, sums, amounts = np.split(record[10:], np.cumsum([q, q + 2, sum_places(q).size]))
             self.verified, few = self.verified + size, few and quarter > error
             if accepted:
                 verified, share = (
@@ -594,14 +602,14 @@ class RunAhead:
             centred = np.maximum(state.yy - (state.zy[:first] ** 2).sum(axis=0), 0.0)
             rounding = SUM_ROUNDING_ULPS * float(np.finfo(state.rows.dtype).eps)
             scale = rounding * (1 + np.sqrt(K)) * float(np.sqrt(centred).sum())  # the sum of all |z'y| is smaller
-            known.noise[...] = scale * table[2 * state.q + 3, :] ** 0.5
+            known.noise[...] = scale * table[state.row_of.raw, :] ** 0.5
         if self.columns == state.k:
             return True
         eligible = np.flatnonzero(to_host(state.eligible))
         if not len(eligible):
             return False
         if known is not None:
-            known.verified[...], known.root[...], known.fourth[...] = -1, 0.0, 0.0
+            known.verified[...], known.weighted[...], known.fourth[...] = -1, 0.0, 0.0
             known.incumbent[...] = int(eligible[0])  # any may be verified first
             share = None if block.root is None else block.share
             known.a[...] = leverage_weights(left_out(block).squares[0, :], block.gap, share)
@@ -638,8 +646,8 @@ def allocate(state: State, options: Options) -> Progress:
     bounds = None
     if options.rule < 0:
         exact = state.gram.whole is not None or state.rows.dtype == np.float64
-        noise, root, fourth = (None if exact else empty((p,), Y)), empty((p,), Y), empty((p,), Y)
-        bounds = Bounds(noise, empty((Y.shape[0],), Y), root, fourth, numbers[3:], numbers[2:3])
+        noise, weighted, fourth = (None if exact else empty((p,), Y)), empty((p,), Y), empty((p,), Y)
+        bounds = Bounds(noise, empty((Y.shape[0],), Y), weighted, fourth, numbers[3:], numbers[2:3])
     return Progress(
         together=state.rows.launcher.together,
         Y=Y,

@@ -1,4 +1,4 @@
-"""Statistics of a growing model and of all candidates: O(k p) numbers with the driver, whatever the number of rows.
+"""Statistics of a growing model and of all candidates: O(k p) numbers, independent of the number of rows.
 
 With `v = P g` for a candidate g (P of the model so far, the penalty included) the statistics are
 
@@ -12,14 +12,16 @@ by `-c^2 / den` (Orr (7.5) to (7.7)). A new `z = v / sqrt(alpha + s)` with `t = 
 where `z'v = t - (Z'z)'T`. With `penalty="orthogonal"` (Orr, section 7.3) the columns of Z are orthonormal whatever
 alpha is, v is orthogonal to all of them, `vv = s` and `rv = c`.
 
-The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them,
-twice if the first pass removed most of it, and `Z'z = -B'b` costs no pass over the data.
+The augmented columns `[Z; B]`, `B = sqrt(alpha) R^-1`, are orthonormal: a new column is orthogonalised against them by
+Gram-Schmidt, twice if the first pass removed most of it, and `Z'z = -B'b`, b being the new column of B, costs no pass
+over the data.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +77,7 @@ from termwise.selection.blocks import (
     RowBlock,
     append_candidate,
     row_sums,
+    sum_places,
 )
 from termwise.selection.constraints import Constraints
 from termwise.selection.gram import GramColumns, GramCost
@@ -84,25 +87,46 @@ from termwise.selection.rules import CostRule
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-FIXED_ROWS = 5  # of the table besides c and rv of each output: s, vv, |g|^2 centred, |g|^2 and the least vv
 T_RESERVE = 64  # rows of T that memory is extended by, at least
+CHANGES = BY_T, BY_ZV, BY_T2, BY_T_ZV = range(4)  # what statistics change by: t, `z'v`, t^2 and `t z'v`
 RESIDUAL_BATCH = 256  # candidates whose residual vectors are computed in the same passes over the data
 PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
+class TableRows(NamedTuple):
+    """Rows of the table of statistics, which has a column for every candidate, for q outputs."""
+
+    c: slice  # `g'P y`, one row for each output
+    rv: slice  # `y'P^2 g`, one row for each output
+    s: int  # `g'P g`
+    vv: int  # `g'P^2 g`
+    changing: slice  # all of these, which a term changes
+    norms: int  # `|g|^2` of the centred column
+    raw: int  # `|g|^2`
+    least: int  # vv below which a candidate counts as a linear combination of the chosen ones
+    T: int  # the first row of T
+
+
+@cache
+def table_rows(q: int) -> TableRows:
+    """Rows of the table for q outputs."""
+    s = 2 * q
+    return TableRows(slice(q), slice(q, s), s, s + 1, slice(s + 2), s + 2, s + 3, s + 4, s + 5)
+
+
 class RowMoments(NamedTuple):
-    """`blocks.row_sums` of all rows, with the driver."""
+    """`blocks.row_sums` of all rows, on the host."""
 
     rr: Floats  # (q,) sum r^2
-    wrr: Floats  # (q,) sum w r^2
+    loo_sse: Floats  # (q,) sum omega r^2, omega = 1 / leverage_gap^2
     spread: float
     gap: float  # largest leverage gap
-    w0: float  # sum w r^2 / sum r^2
+    omega0: float  # sum omega r^2 / sum r^2
     undefined: bool  # whether some sample has leverage 1
 
 
 class CandidateStats(NamedTuple):
-    """Statistics of a few candidates, with the driver: one column each."""
+    """Statistics of a few candidates, on the host: one column each."""
 
     numbers: Indices
     c: Floats  # (q, m)
@@ -111,7 +135,7 @@ class CandidateStats(NamedTuple):
     vv: Floats
     norms: Floats
     raw: Floats  # squared length, not centred
-    least: Floats  # vv below which it depends on the chosen ones
+    least: Floats  # vv below which it counts as a linear combination of the chosen ones
     T: Floats  # (k, m)
 
     def take(self, places: Any) -> CandidateStats:
@@ -137,7 +161,7 @@ class State:
     """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
 
     Arrays as long as the candidates live where the rows live, the statistics as rows of one table, so that a term
-    updates them by one product. Those as long as the model (R, B, zy) are small and stay with the driver.
+    updates them by one product. Those as long as the model (R, B, zy) are small and stay on the host.
     """
 
     prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
@@ -160,9 +184,9 @@ class State:
         self._dependent: list[int] = []  # candidates that turned out to depend on the chosen ones
         self.tol = DEPENDENT_CANDIDATE if rows.dtype == np.float64 else DEPENDENT_COLUMN_FLOAT32
         self.n, self.n_rows, self.nbytes, self.yy = rows.reduce(RowBlock.sizes)
-        self.q, self.k = rows.n_outputs, 0
+        self.q, self.k, self.row_of = rows.n_outputs, 0, table_rows(rows.n_outputs)
         self.R, self.B, self.zy = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, self.q))
-        self.shrinkage = np.empty(0)
+        self.filter_factors = np.empty(0)
         self.chosen: list[int] = []
         self.rebuilt = 0  # how often the model's columns were replaced
         self.last_moments: RowMoments | None = None  # as they were last read
@@ -202,7 +226,7 @@ class State:
             raw, along, gram = self._initial_products(precompute)
         if precompute:
             self.gram.set_whole(gram)
-        self._set_table(zeros((2 * self.q + FIXED_ROWS + T_RESERVE, raw.shape[0]), raw))
+        self._set_table(zeros((self.row_of.T + T_RESERVE, raw.shape[0]), raw))
         self.c0 = along[:, self.k :]
         self.T[...] = along[:, : self.k].T
         given = raw if self.rows.shift is None else self.norms + self.n * (self.means + self.rows.shift) ** 2
@@ -211,7 +235,7 @@ class State:
             at_least(xp.where(share * self.norms > rounding, share * self.norms, rounding), min_norm)
             for share in (self.tol, DEPENDENT_RESIDUAL)
         )
-        self._table[2 * self.q + 2 : 2 * self.q + 4, :] = xp.stack([self.norms, raw])
+        self._table[self.row_of.norms, :], self._table[self.row_of.raw, :] = self.norms, raw
         self._varying = self.norms > rounding
         equal = (EQUAL_ENTRIES_ULPS * float(np.finfo(dtype).eps)) ** 2 * raw
         few = (self.norms <= FEW_DIGITS**2 * rounding) & (self.norms > equal)
@@ -234,23 +258,20 @@ class State:
 
     def _set_table(self, table: Array) -> None:
         """Store the table and views of its rows."""
-        q, self._table = self.q, table
-        self.c = table[:q, :].T  # (p, q) `g'P y` of every candidate
-        self.rv = table[q : 2 * q, :].T  # (p, q) `y'P^2 g`
-        self.s = table[2 * q, :]  # (p,) `g'P g`
-        self.vv = table[2 * q + 1, :]  # (p,) `g'P^2 g`
+        row, self._table = self.row_of, table
+        self.c, self.rv = table[row.c, :].T, table[row.rv, :].T  # (p, q)
+        self.s, self.vv, self._least_vv = table[row.s, :], table[row.vv, :], table[row.least, :]  # (p,)
 
     @property
     def table(self) -> Array:
         """Statistics and T, as many rows as launches read."""
         whole = self.rows.launcher.fixed_shapes
-        return self._table if whole else self._table[: 2 * self.q + FIXED_ROWS + self.k, :]
+        return self._table if whole else self._table[: self.row_of.T + self.k, :]
 
     @property
     def T(self) -> Array:
         """`Z' G`."""
-        first = 2 * self.q + FIXED_ROWS
-        return self._table[first : first + self.k, :]
+        return self._table[self.row_of.T : self.row_of.T + self.k, :]
 
     @property
     def den(self) -> Array:
@@ -282,11 +303,11 @@ class State:
 
     def set_moments(self, sums: Floats) -> RowMoments:
         """Store the sums over the rows, which may have been read together with something else."""
-        spread, largest, least = sums[-3:].tolist()
-        rr, wrr, _ = sums[:-3].reshape(3, -1)
-        w0 = float(wrr.sum()) / max(float(rr.sum()), SMALLEST_NORMAL)
+        place = sum_places(self.q)
+        rr, loo_sse, (spread, largest, least) = sums[place.sse], sums[place.loo_sse], sums[place.spread :].tolist()
+        omega0 = float(loo_sse.sum()) / max(float(rr.sum()), SMALLEST_NORMAL)
         gap, undefined = max(largest, LEVERAGE_GAP_MIN), least < LEVERAGE_GAP_MIN
-        self.last_moments, self._moments_read = RowMoments(rr, wrr, spread, gap, w0, undefined), True
+        self.last_moments, self._moments_read = RowMoments(rr, loo_sse, spread, gap, omega0, undefined), True
         return self.last_moments
 
     def fetch_candidates(self, candidates: Array, *values: Array) -> tuple[CandidateStats, list[Floats]]:
@@ -297,11 +318,12 @@ class State:
 
     def set_candidates(self, numbers: Floats, columns: Floats) -> CandidateStats:
         """Store the statistics of a few candidates: their columns of `table`."""
-        q = self.q
-        s, vv, norms, raw, least = columns[2 * q : 2 * q + FIXED_ROWS]
-        T = columns[2 * q + FIXED_ROWS : 2 * q + FIXED_ROWS + self.k]
-        indices, c, rv = numbers.astype(np.intp), columns[:q], columns[q : 2 * q]
-        self._fetched = CandidateStats(indices, c, rv, s, vv, norms, raw, least, T)
+        row = self.row_of
+        s, vv, norms, raw, least = columns[row.s : row.T]
+        self._fetched = CandidateStats(
+            numbers.astype(np.intp), columns[row.c], columns[row.rv], s, vv, norms, raw, least,
+            T=columns[row.T : row.T + self.k],
+        )  # fmt: skip
         return self._fetched
 
     # -- one more term -------------------------------------------------------------------------------------------------
@@ -311,10 +333,10 @@ class State:
         if self.constraints is None:
             return
         first, excluded = self.intercept, np.array(self.chosen + self._dependent, dtype=np.intp)
-        independent = put_at(copied(self._varying), excluded, False) & (self.vv > self._table[2 * self.q + 4, :])
+        independent = put_at(copied(self._varying), excluded, False) & (self.vv > self._least_vv)
         den = put(self.alpha + self.s, ~independent, 1.0)
         c, den, T = fetch(self.c, den, self.T[first:, :])
-        model = self.R[first:, first:], (self.shrinkage[:, None] * self.zy)[first:], T
+        model = self.R[first:, first:], (self.filter_factors[:, None] * self.zy)[first:], T
         admitted = self.constraints.eligible(self.chosen, c, den, *model)
         self.eligible[...] = independent & from_host(admitted, independent)
 
@@ -351,13 +373,13 @@ class State:
         return True
 
     def _compute_residuals(self) -> None:
-        """Compute `v = P g` itself, and the statistics from it, of candidates of whose square almost nothing is left.
+        """Compute `v = P g` itself, and the statistics from it, of candidates nearly collinear with the selected terms.
 
         Statistics start from `g'g`, whose rounding is large beside 1e-10 of it. Those from v have the digits of g and
-        keep them through the changes by later terms, until again much less is left. In float32 and on devices this is
+        keep them through the changes by later terms, until v is again much shorter. In float32 and on devices this is
         not done, and more candidates count as dependent.
         """
-        q, least = self.q, self._table[2 * self.q + 4, :]
+        least = self._least_vv
         if is_foreign(self.s) or self.rows.dtype != np.float64:
             return
         found = np.flatnonzero(self.vv <= self._recompute_below)
@@ -367,7 +389,7 @@ class State:
             T = T + again
             vv, c, rv, _ = self.rows.reduce(RowBlock.residual_products, places, T)
             s = vv + column_squares(self.B @ T)
-            self._table[: 2 * q + 2, places] = np.vstack([c.T, c.T if self.orthogonal else rv.T, s, vv])
+            self._table[self.row_of.changing, places] = np.vstack([c.T, c.T if self.orthogonal else rv.T, s, vv])
             # a copy of a chosen column keeps (alpha / g'g)^2, which must not admit it
             copies = self.tol * (self._shrinking_penalty / NEGLIGIBLE_PENALTY) ** 2 / self.norms[places]
             self.T[:, places], least[places] = T, np.maximum(self._least_residual[places], copies)
@@ -455,7 +477,7 @@ class State:
 
     def reserve_terms(self, count: int) -> None:
         """Extend the memory of T, if it is for fewer than `count` columns of the model."""
-        rows = self._table.shape[0] - 2 * self.q - FIXED_ROWS
+        rows = self._table.shape[0] - self.row_of.T
         if rows < count:
             more = zeros((max(T_RESERVE, count - rows, rows), self._table.shape[1]), self._table)
             self._set_table(namespace(more).concat([self._table, more]))
@@ -466,21 +488,21 @@ class State:
 
         Without a pass over the data `t = G'z` comes from `G'G`: `z = (g_j - Z column) / length`.
         """
-        k, q = self.k, self.q
+        k, row = self.k, self.row_of
         self.reserve_terms(k + 1)
         zy, zr, zz = one.c / length, one.rv / length, float(one.vv) / length**2
-        width = self.table.shape[0] - 2 * q - FIXED_ROWS
-        mix, change = np.zeros((2, width)), np.zeros((2 * q + 2, 4))
+        width = self.table.shape[0] - row.T
+        mix, change = np.zeros((2, width)), np.zeros((row.changing.stop, len(CHANGES)))
         mix[0, :k], mix[1, :k] = column / length, -b @ self.B
-        change[:q, 0], change[2 * q, 2] = zy, 1
+        change[row.c, BY_T], change[row.s, BY_T2] = zy, 1
         if self.orthogonal:
-            change[q : 2 * q, 0], change[2 * q + 1, 2] = zy, 1
+            change[row.rv, BY_T], change[row.vv, BY_T2] = zy, 1
         else:
-            change[q : 2 * q, 0], change[q : 2 * q, 1] = zr - zz * zy, zy
-            change[2 * q + 1, 2], change[2 * q + 1, 3] = -zz, 2
+            change[row.rv, BY_T], change[row.rv, BY_ZV] = zr - zz * zy, zy
+            change[row.vv, BY_T2], change[row.vv, BY_T_ZV] = -zz, 2
         j = int(one.numbers)
-        place, row, candidate = np.array([k]), np.array([self.gram.slot[j]]), np.array([j])
-        return StatisticsChange(place, row, candidate, np.array([length]), mix, change)
+        slot = np.array([self.gram.slot[j]])
+        return StatisticsChange(np.array([k]), slot, np.array([j]), np.array([length]), mix, change)
 
     def _extend_factors(
         self, column: Floats, below: Floats, c: Floats, vv: float, scales: Floats, alpha: float
@@ -494,7 +516,7 @@ class State:
         R[:k, :k], R[:k, k], R[k, k] = self.R, column, length
         self.B, self.R, self.k = B, R, self.k + 1
         self.zy = np.vstack([self.zy, c / length])
-        self.shrinkage = np.append(self.shrinkage, length**2 / den)
+        self.filter_factors = np.append(self.filter_factors, length**2 / den)
         self.dof += vv / den
         self.cost -= float(np.sum(c * c) / den)
 
@@ -507,13 +529,13 @@ class State:
         if self._taken is not None and self._taken.correlation is not None and n_newest == 1:
             return np.array([self._taken.correlation])
         ahead = 0 if self.run_ahead is None else self.run_ahead.finish(self)  # terms that a device has taken since
-        first = 2 * self.q + FIXED_ROWS + self.k - n_newest
+        first = self.row_of.T + self.k - n_newest
         xp, T = namespace(self.s), self._table[first : first + n_newest + ahead, :]
         t2, later = T * T, from_host(np.triu(np.ones((n_newest, n_newest + ahead))), self.s)
         before, t2 = self.s + as_type(later, t2.dtype) @ t2, t2[:n_newest, :]
         chosen = from_host(np.array(self.chosen[-n_newest:]), self.s)[:, None]
         numbers = from_host(np.arange(t2.shape[1]), self.s)[None, :]
-        others = (before > self._table[2 * self.q + 4, :]) & (numbers != chosen)
+        others = (before > self._least_vv) & (numbers != chosen)
         shares = put(t2 / put(before, ~others, 1.0), ~others, 0.0)
         total, count = fetch(xp.sum(shares, axis=1), xp.sum(as_float64(others), axis=1))
         return total / np.maximum(count, 1.0)
@@ -526,7 +548,7 @@ class State:
         G_mean, Y_mean = self.R[:first, first:].sum(axis=0) / n, self.zy[:first].sum(axis=0) / n
         if self.rows.shift is not None:
             G_mean += to_host(at(self.rows.shift, np.array(self.chosen, dtype=np.intp)))
-        shrunk = (self.shrinkage[:, None] * self.zy)[first:]
+        shrunk = (self.filter_factors[:, None] * self.zy)[first:]
         if rows is None:
             return Training(self.R[first:, first:], G_mean, Y_mean, shrunk)
         Y = rows.Y - rows.ones[:, None] * from_host(Y_mean, rows.Y) if first else rows.Y
@@ -580,12 +602,14 @@ class State:
     def without_newest(self) -> State:
         """The model without its newest term, from the factors alone: `vv = s - |B T|^2`, `rv = c - T'B'B zy`."""
         other, first = copy.copy(self), self.intercept
-        other.rows, other.sums, other._dependent = self.rows.copy(), None, []
+        other.rows = self.rows.copy()
+        other.sums, other._dependent = None, []
         other._store_sums(other.rows.reduce(RowBlock.remove_newest, self.zy[-1]))
-        other.k, other.chosen, other.R, other.B = self.k - 1, self.chosen[:-1], self.R[:-1, :-1], self.B[:-1, :-1]
+        other.k, other.chosen = self.k - 1, self.chosen[:-1]
+        other.R, other.B = self.R[:-1, :-1], self.B[:-1, :-1]
         other._set_table(copied(self._table))
         other._t = copied(self._t)
-        other.zy, other.shrinkage = self.zy[:-1], self.shrinkage[:-1]
+        other.zy, other.filter_factors = self.zy[:-1], self.filter_factors[:-1]
         B, zy, bzy = send(self.s, other.B, other.zy[first:], other.B @ other.zy)
         T, BT = other.T[first:, :], B @ other.T
         c, s = self.c0 - T.T @ zy, self.norms - column_squares(T)
@@ -600,9 +624,9 @@ class State:
 
         A penalty keeps s, but not vv, of a copy from zero.
         """
-        q, self._fetched, self.scores = self.q, None, None
-        self._table[: 2 * q + 2, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
-        self._table[2 * q + 4, :] = self._least
+        self._fetched = self.scores = None
+        self._table[self.row_of.changing, :] = namespace(s).concat([c.T, rv.T, s[None, :], vv[None, :]])
+        self._least_vv[...] = self._least
         self.eligible = self.eligible & (self.vv > self._least)
         resolved = self._varying & (self._shrinking_penalty < NEGLIGIBLE_PENALTY * self.norms)
         self._recompute_below = put(DEPENDENT_COLUMN * self.norms, ~resolved, -np.inf)
@@ -626,7 +650,7 @@ class CandidateArrays(NamedTuple):
 
     products: Array  # (1, p) memory for `t = G'z`, or columns of `G'G` as more rows than one
     eligible: Array  # (p,)
-    table: Array  # (2 q + 5 + capacity, p)
+    table: Array  # statistics in the rows of `TableRows`, and T: (2 q + 5 + capacity, p)
 
 
 class StatisticsChange(NamedTuple):
@@ -637,7 +661,7 @@ class StatisticsChange(NamedTuple):
     candidate: Array  # (1,)
     length: Array  # (1,)
     mix: Array  # (2, k) coefficients of T: the candidate's part along Z over the length, and `Z'z`
-    change: Array  # (2 q + 2, 4) of c, rv, s and vv by t, `z'v`, t^2 and `t z'v`
+    change: Array  # (2 q + 2, 4) of c, rv, s and vv by each of `CHANGES`
 
 
 def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColumn, change: StatisticsChange) -> None:
@@ -661,16 +685,16 @@ def update_statistics(arrays: CandidateArrays, numbers: StatisticsChange) -> Arr
     Unless a pass has computed it, `length t + T'column` is the candidate's column of `G'G`.
     """
     source, eligible, table = arrays
-    xp, width, q = namespace(table), numbers.mix.shape[1], numbers.change.shape[0] // 2 - 1
-    T = table[2 * q + FIXED_ROWS :, :]
+    xp, width, row = namespace(table), numbers.mix.shape[1], table_rows(numbers.change.shape[0] // 2 - 1)
+    T = table[row.T :, :]
     linear = numbers.mix @ T[:width, :]
     if source.shape[0] == 1:
         parts = newest_row(source[0, :], None, None, linear[1, :])
     else:
         parts = newest_row(at(source, numbers.row)[0, :], numbers.length, linear[0, :], linear[1, :])
     put_at(T, numbers.place, parts[0][None, :])
-    take_off_matmul(table[: 2 * q + 2, :], numbers.change, xp.stack(parts))
-    still_eligible(eligible, table[2 * q + 1, :], table[2 * q + 4, :], out=[eligible])
+    take_off_matmul(table[row.changing, :], numbers.change, xp.stack(parts))
+    still_eligible(eligible, table[row.vv, :], table[row.least, :], out=[eligible])
     return parts[0]
 
 

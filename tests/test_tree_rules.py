@@ -1,4 +1,4 @@
-"""Rules of boosted trees: their conditions, what they find, and models of them."""
+"""Tree rules, conjunctions at the nodes of boosted trees: their conditions, what they find, and models of them."""
 
 from __future__ import annotations
 
