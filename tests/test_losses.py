@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, load_predictor
 from termwise.linalg.losses import LOSSES, Gamma, Huber, Logistic, Multinomial, Poisson, Quantile, Squared
-from termwise.selection.glm import glm_path
+from termwise.selection.glm import glm_path, grow_models, null_model
 
 CASES = {
     "squared": Squared(),
@@ -126,7 +126,7 @@ def test_weights_of_every_size(name, intercept):
     G, Y = problem(name)
     rng = np.random.default_rng(2)
     counts, offset = rng.integers(1, 4, size=len(G)).astype(float), 0.3 * rng.normal(size=len(G))
-    models = glm_path(G, Y, counts, CASES[name], 0.7, 5, offset=offset, intercept=intercept)
+    models = grow_models(G, null_model(Y, counts, CASES[name], offset, intercept), 0.7, 5)
     along = models.along(G[:, models.terms])
     for k in range(6):
         columns = G[:, models.terms[:k]]

@@ -25,7 +25,7 @@ from termwise.estimators.folds import assign_folds
 from termwise.execution import select_terms
 from termwise.selection.engine import Settings
 from termwise.selection.kfold import fold_labels
-from termwise.selection.path import SelectionPath
+from termwise.selection.path import SelectionPath, fewest_terms
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def select_by_folds(
         errors = sum(fold_errors(design, settings, fold == one, shares) for one in range(int(fold.max()) + 1))
         path = select_terms(design.G, design.Y, design.weights, settings, design.candidates.one_output, callback)
         errors = np.asarray(errors)[: len(path) + 1] / (design.weights.sum() * design.Y.shape[1])
-        first = 0 if path.fit_intercept else min(1, len(path))
+        first = fewest_terms(path)
         best = first + int(np.argmin(errors.min(axis=1)[first:]))
         if estimator.max_terms or longest >= limit or best <= NEAR_END * longest:
             break

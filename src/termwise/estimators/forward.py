@@ -34,7 +34,9 @@ from termwise.estimators.data import (
 )
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.glm import (
+    CLASSIFIER_LOSSES,
     GLM_ALPHA,
+    REGRESSOR_LOSSES,
     SQUARED_ALPHA,
     check_exposure,
     class_weighted,
@@ -48,6 +50,7 @@ from termwise.execution import select_terms, select_terms_on_cluster
 from termwise.execution.cluster import TIMEOUT
 from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
+from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, solve_orthogonal
 from termwise.selection.engine import Settings
 from termwise.selection.glm_path import GlmPath
@@ -62,8 +65,6 @@ from termwise.selection.path import CondensedRows, SelectionPath, check_criterio
 from termwise.selection.rules import Rule
 
 BASIS_ROWS = 10_000  # rows of Dask data that a basis is fitted to
-REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
-CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
 WHOLE_SELECTION = ("fdr", "cv")  # criteria that repeat or change the selection, beside those of a path
 PROBE_ROWS = 32  # rows that show whether a basis transforms each by itself
 
@@ -97,8 +98,11 @@ def fit_forward(
         check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv", "cv"], remedy="None keeps alpha")
     callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
     if loss != "squared":
-        return fit_glm(estimator, X, y, sample_weight, loss, settings, callback, classify, exposure)
-    design, best, discovered = None, None, dict[str, Any]()
+        data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
+        return fit_glm(estimator, data, loss, settings, callback, exposure)
+    design: DesignData | None = None
+    best: int | None = None  # size, where cross-validation has chosen it
+    discovered: dict[str, Any] = {}  # attributes of a criterion that repeats or changes the selection
     if is_dask(X, y, sample_weight):
         candidates, path = select_on_cluster(estimator, X, y, sample_weight, settings, callback, classify)
     else:
@@ -153,7 +157,7 @@ def truncate_path(
         solution = replace(solution, loo=np.full((1, len(solution.sse)), loo))
     else:
         residuals = solution.loo / (rows.sample_weight**0.5)[:, None]
-    criterion = estimator.criterion if estimator.criterion in ("gcv", "uev", "fpe", "bic") else "loo"
+    criterion = estimator.criterion if estimator.criterion in CRITERIA else "loo"  # others have no value of their own
     statistics = FitStatistics(rows, solution, problem.G_mean, measure(rows, solution), criterion, residuals)
     return FittedTerms.from_solution(candidates, path.terms[:k], problem.Y_mean, statistics), {"alpha_": alpha}
 
@@ -343,7 +347,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
     bounds : dict, pair of floats or None, default=None
         Lowest and highest weight, at most and at least zero, `(0, None)` for weights that are not negative: one pair
-        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes on constraints.
+        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes.
     hierarchy : bool, default=False
         Whether a term of several inputs requires terms of each of these inputs alone.
     verbose : int, default=0
@@ -387,7 +391,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         With `criterion="fdr"`, one over the place at which a candidate or its knockoff entered, negative if the
         knockoff was first, zero if neither entered.
     intercept_, basis_, effective_dof_, noise_variance_, criterion_value_, criteria_, loo_residuals_, weights_cov_
-        As in `BasisRidge`; the criterion is leave-one-out for "tcr", "one_se", "fdr" and None.
+        As in `BasisRidge`; the criterion is leave-one-out unless `criterion` is "gcv", "uev", "fpe" or "bic".
 
     See Also
     --------
@@ -493,7 +497,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         refit_alpha: str | None = None,
         beta: float = 1e-6,
         cv: Any = 5,
-        precompute: bool | str = "auto",
+        precompute: bool | int | str = "auto",
         fit_intercept: bool = True,
         fdr: float = 0.1,
         random_state: Any = 0,
@@ -654,7 +658,8 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         Draws the knockoffs of `criterion="fdr"`; other criteria do not use it. A fixed seed makes fits repeatable.
     bounds : dict, pair of floats or None, default=None
         Lowest and highest weight, at most and at least zero, `(0, None)` for weights that are not negative: one pair
-        for all candidates, or a dict of pairs by the name or number of a candidate. See the notes on constraints.
+        for all candidates, or a dict of pairs by the name or number of a candidate. See the
+        notes of `ForwardRegressor`.
     hierarchy : bool, default=False
         Whether a term of several inputs requires terms of each of these inputs alone.
     verbose : int, default=0
@@ -714,7 +719,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         refit_alpha: str | None = None,
         beta: float = 1e-6,
         cv: Any = 5,
-        precompute: bool | str = "auto",
+        precompute: bool | int | str = "auto",
         fit_intercept: bool = True,
         fdr: float = 0.1,
         random_state: Any = 0,

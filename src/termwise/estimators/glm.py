@@ -25,7 +25,7 @@ from termwise._checks import (
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators.constraints import find_constraints
-from termwise.estimators.data import fit_design, read
+from termwise.estimators.data import Data, fit_design
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import WeightedRows
 from termwise.linalg.losses import LINKS, LOSSES, Loss, Multinomial, Quantile
@@ -35,6 +35,8 @@ from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
 
+REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")  # values of `loss`
+CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
 SQUARED_ALPHA = 1e-6  # alpha="auto" of the squared loss
 GLM_ALPHA = 1.0  # alpha="auto" of other losses: C = 1 of scikit-learn's LogisticRegression, on standardised columns
 SCORE_SLOPES = {"logistic": 0.5, "multinomial": 1.0}  # of the softmax of scores, those of two classes being -eta, eta
@@ -147,17 +149,13 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
 
 def fit_glm(
     estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    data: Data,
     name: str,
     settings: Settings,
     callback: Callable[[SelectionPath], bool],
-    classify: bool,
     exposure: ArrayLike | None,
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Grow the path of a loss and truncate it at the size the criterion chooses; see `fit_forward`."""
-    data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
     exposures = check_exposure(exposure, name, len(data.weights))
     design = fit_design(estimator, estimator.basis, data)
     candidates, targets = design.candidates, as_columns(data.y)

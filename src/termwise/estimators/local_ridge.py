@@ -37,6 +37,7 @@ from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
+from termwise.linalg.factor_updates import orthogonalise
 from termwise.linalg.least_squares import measure, pose, solve_penalised
 from termwise.linalg.spectrum import Spectrum
 
@@ -90,11 +91,7 @@ class Primal:
             self.Q, self.R = sla.qr_delete(self.Q, self.R, at, which="col", check_finite=False)
         x = np.zeros(len(self.Q))
         x[: self.rows] = self.G[:, j]
-        self.column = x @ self.Q
-        x -= self.Q @ self.column
-        again = x @ self.Q
-        x -= self.Q @ again
-        self.column, self.left = self.column + again, x
+        self.column, self.left = orthogonalise(x, self.Q.T), x
         return x[: self.rows]
 
     def add(self, j: int, v: NDArray[Any], alpha: float) -> None:

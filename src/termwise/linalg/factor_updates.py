@@ -26,6 +26,19 @@ from termwise._numerics import DOWNDATE_GAP_MIN, FACTOR_COLUMN_MIN, UNDETERMINED
 HOUSEHOLDER_BLOCK = 16  # columns of a Householder block: the fastest for one row and for thousands
 
 
+def orthogonalise(x: NDArray[Any], Zt: NDArray[Any]) -> NDArray[np.float64]:
+    """Subtract the part of x along the orthonormal rows of Zt, in place, and return its coordinates.
+
+    By Gram-Schmidt, twice: where little of x is left, the first pass leaves it orthogonal but for rounding of x.
+    `State.append` does the same with columns in blocks of rows, the second time only where it is needed.
+    """
+    along = Zt @ x
+    x -= along @ Zt
+    again = Zt @ x
+    x -= again @ Zt
+    return along + again
+
+
 class Factor:
     """`[R z]` of shape (k, k + q) for the columns and penalties of a model."""
 

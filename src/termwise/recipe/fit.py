@@ -23,7 +23,7 @@ from termwise.design.computed import one_thread
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
-from termwise.estimators.glm import check_exposure, make_loss, truncate_glm_path
+from termwise.estimators.glm import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, check_exposure, make_loss, truncate_glm_path
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
 from termwise.linalg.least_squares import measure
@@ -42,9 +42,6 @@ from termwise.selection.glm_path import GlmPath, select_glm_terms
 from termwise.selection.path import SelectionPath
 
 Floats = NDArray[np.float64]
-
-REGRESSOR_LOSSES = ("squared", "poisson", "gamma", "huber", "quantile")
-CLASSIFIER_LOSSES = ("auto", "logistic", "squared")
 
 
 def cut_recipe(

@@ -72,12 +72,12 @@ def glm_path(
     loss: Loss,
     alpha: float,
     max_terms: int,
-    offset: Floats | None = None,
-    intercept: bool = True,
     signs: NDArray[Any] | None = None,
     inputs: Sequence[tuple[int, ...]] | None = None,
 ) -> GlmModels:
     """Choose up to `max_terms` terms for targets Y, (n, q), from candidates in an array or a `Design`.
+
+    The models have an intercept and no offset; others grow from their `null_model`, see `grow_models`.
 
     Parameters
     ----------
@@ -87,12 +87,17 @@ def glm_path(
     loss : one of `linalg.losses`.
     alpha : penalty of the weights of standardised columns.
     max_terms : the most terms.
-    offset : (n,) or (n, q) added to the linear predictors, such as the logarithm of the exposure; None: zero.
-    intercept : whether the models have an intercept, which is not penalised.
     signs, inputs : constraints, as in `nested.nested_paths`.
     """
     constraints = None if signs is None and inputs is None else Constraints.from_inputs(inputs, signs)
-    state = GlmState(G, null_model(Y, sample_weight, loss, offset, intercept), alpha, max_terms, constraints)
+    return grow_models(G, null_model(Y, sample_weight, loss), alpha, max_terms, constraints)
+
+
+def grow_models(
+    G: Any, null: NullModel, alpha: float, max_terms: int, constraints: Constraints | None = None
+) -> GlmModels:
+    """Add up to `max_terms` terms to a model without any."""
+    state = GlmState(G, null, alpha, max_terms, constraints)
     grow(state, CostRule(state.least_reduction), state.limit_reached)
     return state.models()
 
@@ -109,7 +114,16 @@ class NullModel(NamedTuple):
 def null_model(
     Y: Floats, sample_weight: Floats, loss: Loss, offset: Floats | None = None, intercept: bool = True
 ) -> NullModel:
-    """Fit the intercept; the arguments are those of `glm_path`."""
+    """Fit the intercept, which is not penalised.
+
+    Parameters
+    ----------
+    Y : (n, q) targets, of which `loss.check` approves.
+    sample_weight : (n,) frequency weights, positive.
+    loss : one of `linalg.losses`.
+    offset : (n,) or (n, q) added to the linear predictors, such as the logarithm of the exposure; None: zero.
+    intercept : whether the models have an intercept.
+    """
     (n, q), total, first = Y.shape, sample_weight.sum(), int(intercept)
     offset = np.zeros((n, 1)) if offset is None else np.reshape(offset, (n, -1))
     start = loss.null_eta(Y, sample_weight, offset) if intercept else np.zeros(q)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from termwise._numerics import DEPENDENT_COLUMN, DEPENDENT_COLUMN_FLOAT32, OFFSET_SHARE, ROUNDING_SHARE
 from termwise.design import Design, as_design
+from termwise.linalg.factor_updates import orthogonalise
 from termwise.selection.constraints import Constraints
 from termwise.selection.engine import grow
 from termwise.selection.rules import CostRule
@@ -123,6 +124,7 @@ def centred_columns(design: Design, sample_weight: Floats, intercept: bool = Tru
     """Centre the candidates; those with a large mean are replaced by their difference from the `shift` returned, (p,).
 
     Columns that vary by less than their rounding count as constant. Without an intercept nothing is centred.
+    `State._set_up_candidates` does the same for columns in blocks of rows.
     """
     n, weighted = sample_weight.sum(), bool(np.any(sample_weight != 1))
     means = design.products(sample_weight) / n if intercept else np.zeros(design.shape[1])
@@ -214,25 +216,19 @@ class NestedState:
             self.eligible &= self.constraints.eligible(self.chosen, self.c, self.den, *model)
 
     def append(self, j: int) -> bool:
-        """Append candidate j, with the root of the penalty below it; exclude it if it depends on the others.
-
-        It is orthogonalised twice: the first pass leaves it orthogonal to the others but for rounding.
-        """
+        """Append candidate j, with the root of the penalty below it; exclude it if it depends on the others."""
         k, n, (design, root, means, _) = len(self.chosen), len(self.Y), self.columns
         Z, x = self.Z[:k, : n + k + 1], np.zeros(n + k + 1)
         np.subtract(design.columns(slice(j, j + 1))[:, 0], means[j], out=x[:n])
         if root is not None:
             x[:n] *= root
         x[n + k] = np.sqrt(self.alpha[j])
-        first = Z @ x
-        x -= first @ Z
-        again = Z @ x
-        x -= again @ Z
+        along = orthogonalise(x, Z)
         if x[:n] @ x[:n] <= self.least[j]:
             self.s[j] = 0.0
             return False
         length = np.sqrt(x @ x)
-        self.R[:k, k], self.R[k, k], self.Z[k, : n + k + 1] = first + again, length, x / length
+        self.R[:k, k], self.R[k, k], self.Z[k, : n + k + 1] = along, length, x / length
         self.zy[k] = self.Z[k, :n] @ self.Y
         self.chosen.append(j)
         return True

@@ -158,11 +158,6 @@ class SelectionPath:
         return len(self.steps) - 1
 
     @property
-    def _min_size(self) -> int:
-        """Fewest terms that a criterion keeps: one without an intercept, unless the path has none."""
-        return 0 if self.fit_intercept else min(1, len(self))
-
-    @property
     def terms(self) -> NDArray[np.intp]:
         """The chosen candidates, in order."""
         return np.array([step.term for step in self.steps[1:]], dtype=np.intp)
@@ -227,16 +222,22 @@ class SelectionPath:
 # -- how many terms to keep --------------------------------------------------------------------------------------------
 
 
+def fewest_terms(path: SelectionPath) -> int:
+    """Fewest terms that a criterion keeps: one without an intercept, unless the path has none."""
+    return 0 if path.fit_intercept else min(1, len(path))
+
+
 def smallest_value(name: str, path: SelectionPath) -> int:
     """Size with the smallest value of a criterion."""
-    return path._min_size + int(np.argmin(path.column(name)[path._min_size :]))
+    first = fewest_terms(path)
+    return first + int(np.argmin(path.column(name)[first:]))
 
 
 def one_se(path: SelectionPath) -> int:
     """Smallest size whose leave-one-out error is within one standard error of the minimum."""
-    best, error = smallest_value("loo", path), path.column("loo")
+    best, error, first = smallest_value("loo", path), path.column("loo"), fewest_terms(path)
     limit = error[best] + path.column("loo_se")[best]
-    return path._min_size + int(np.argmax(error[path._min_size :] <= limit))
+    return first + int(np.argmax(error[first:] <= limit))
 
 
 def null_reductions(path: SelectionPath) -> Floats:
@@ -305,7 +306,7 @@ def tcr_thresholds(path: SelectionPath) -> Floats:
 
 def tcr(path: SelectionPath) -> int:
     """Last significant term, as `tcr_paper`, with a noise level that does not fall with the search."""
-    return max(significant_terms(path)[0], path._min_size)
+    return max(significant_terms(path)[0], fewest_terms(path))
 
 
 def tcr_paper(path: SelectionPath) -> int:
@@ -316,7 +317,7 @@ def tcr_paper(path: SelectionPath) -> int:
     best = smallest_value("loo", path)
     thresholds = path.steps[best].loo * null_reductions(path)
     significant = np.flatnonzero(path.column("reduction")[1 : best + 1] >= thresholds[:best])
-    return int(significant[-1]) + 1 if len(significant) else path._min_size
+    return int(significant[-1]) + 1 if len(significant) else fewest_terms(path)
 
 
 def tcr_sequential(path: SelectionPath) -> int:
@@ -332,7 +333,7 @@ def tcr_sequential(path: SelectionPath) -> int:
         ahead = slice(size + 1, size + 1 + LOOK_AHEAD)
         significant = np.flatnonzero(reduction[ahead] >= error[size] * null[ahead])
         if not len(significant):
-            return max(size, path._min_size)
+            return max(size, fewest_terms(path))
         size += int(significant[-1]) + 1
 
 
