@@ -61,7 +61,7 @@ def test_products_with_directions_bound_the_errors(kind, weighted, alpha, penalt
         unverified = np.isfinite(self.values)
         original(self, np.inf, cache, 0)
         few = self.state.fetch_candidates(np.flatnonzero(unverified))[0]
-        errors = cascade.verified_errors(self.state, cache, few)
+        errors = cascade.verified_errors(self.state, few)
         bounds = self.floor + self.values[few.numbers]
         assert np.all(bounds <= errors)
         losses.append((errors - bounds) / errors)

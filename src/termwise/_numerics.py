@@ -140,14 +140,13 @@ NOISE_SHARE_MIN = 1e-18  # of the variance of y: a smaller residual variance is 
 QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr, appendix A.11: a smaller slope is rounding, and GCV has no minimum
 
 # -- automatic estimators ----------------------------------------------------------------------------------------------
+
 ERROR_DIGITS = 12  # digits of a cross-validated error (share of the variance) that two summation orders agree on
 WIDTH_ALPHA_MIN = 1e-6  # of the ridge fits that choose a width: near interpolation their errors are rounding
 WIDTH_ERROR_DIGITS = 7  # the same for the ridge errors of widths, which come from eigenvectors
 EXACT_FIT_ERROR = 1e-9  # share of the variance: models with less error than this are all exact but for rounding
 EQUAL_RESIDUALS = 1e-6  # share of the largest residual by which the residuals of equal models may differ
 STACKING_PENALTY_ROOT = 1e-3  # root of the ridge penalty on stacking weights: decides among near-duplicates only
-
-# -- deployment --------------------------------------------------------------------------------------------------------
 
 # -- explanation -------------------------------------------------------------------------------------------------------
 

@@ -257,7 +257,10 @@ class MinMaxScale(ProgramStep, kind="stretch", axis="inputs", expression=z * var
 
 
 class Clip(ProgramStep, kind="clip", axis="inputs", expression=CLIPPED):
-    """Restrict to an interval."""
+    """Restrict to an interval: `clip` of MinMaxScaler.
+
+    The expression is that of `ClipToRange`, whose ends are the range of the training data: rows beyond it are reported.
+    """
 
     low: Annotated[Floats, Reals(("inputs",))]
     high: Annotated[Floats, Reals(("inputs",))]

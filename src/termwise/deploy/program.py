@@ -146,7 +146,8 @@ class PairProducts(ProgramStep, kind="anova", axis="singles"):
     columns: Annotated[Indices, Integers(("singles",), of="inputs")]
     places: Annotated[Floats, Reals(("singles",))]
     units: Annotated[Floats, Reals(("singles",), positive=True)]
-    bumps: Annotated[Indices, Integers(("singles",), of="shapes")]  # 1 for a bump, see `basis.shapes`
+    # the shape of each function, a place in `basis.shapes.SHAPES`; in the first files there were lines, 0, and bumps, 1
+    bumps: Annotated[Indices, Integers(("singles",), of="shapes")]
     first: Annotated[Indices, Integers(("terms",), of="singles")]
     second: Annotated[Indices, Integers(("terms",), of="singles", low=-1)]  # -1 for no second factor
     known_sizes: ClassVar[Sizes] = {"shapes": len(SHAPES)}

@@ -101,7 +101,7 @@ class Writer(FormulaWriter):
         return self.symbols.setdefault(name, f"input_{len(self.symbols) + 1}")
 
     def number(self, value: float) -> str:
-        """Write a number, whole ones as such, since SymPy then simplifies powers."""
+        """Write a number with all its digits; a square has a template of its own, since SymPy then simplifies it."""
         return repr(value)
 
     def part_name(self, number: int) -> str:

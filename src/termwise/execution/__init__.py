@@ -62,7 +62,7 @@ def forward_path(
     refine: str | None = None,
     beta: float = 1e-6,
     cv: Any = 5,
-    precompute: bool | str = "auto",
+    precompute: bool | int | str = "auto",
     fit_intercept: bool = True,
     sample_weight: ArrayLike | None = None,
     block_rows: int | None = None,

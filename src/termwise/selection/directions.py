@@ -46,12 +46,6 @@ class CachePlan:
     slots: Indices  # of the whole batch
 
 
-def without_cache(batch: Indices, T: Floats) -> CachePlan:
-    """Plan to compute all directions of a batch, and to store none."""
-    none = batch[:0]
-    return CachePlan(0, none, none, batch, T, np.ones(len(batch)), none, np.empty((0, 0)), none)
-
-
 class DirectionCache:
     """Index of the cached directions of the candidates needed last; the least recently used is replaced."""
 

@@ -50,7 +50,7 @@ from termwise._numerics import (
     TIE_TOLERANCE,
 )
 from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, sum_places
-from termwise.selection.directions import CachePlan, DirectionCache, direction_products, directions_of, without_cache
+from termwise.selection.directions import DirectionCache, direction_products, directions_of
 from termwise.selection.leverage_bound import LeverageBound
 from termwise.selection.rules import Choice, Rule
 from termwise.selection.state import CandidateStats, State, table_rows
@@ -113,7 +113,7 @@ class LooRule(Rule):
                 batch = batch[: len(exact)]
             if not len(batch):
                 break
-            found = verified_errors(state, self.cache, stats.take(batch)) if exact is None else exact[batch]
+            found = verified_errors(state, stats.take(batch)) if exact is None else exact[batch]
             numbers, errors = np.concatenate([numbers, stats.numbers[batch]]), np.concatenate([errors, found])
             lower, best = np.concatenate([lower, values[batch]]), errors.min()
             if len(batch) == len(values) or values[len(batch)] > best:
@@ -324,22 +324,22 @@ class Batch(NamedTuple):
     T: Array  # (k, m)
 
 
-def verified_errors(state: State, cache: DirectionCache, few: CandidateStats) -> Floats:
+def verified_errors(state: State, few: CandidateStats) -> Floats:
     """Exact leave-one-out squared error of the model with each of a few candidates added; infinite if undefined."""
     den = state.alpha + few.s
-    found = state.rows.reduce(verify, without_cache(few.numbers, few.T), few.c / den, den)
+    found = state.rows.reduce(verify, few.numbers, few.T, few.c / den, den)
     errors, gaps = to_host(found.values)[:, : len(den)]
     return np.where(gaps < LEVERAGE_GAP_MIN, np.inf, errors)
 
 
-def verify(block: RowBlock, plan: CachePlan, beta: Floats, den: Floats) -> Reduced:
-    """Leave-one-out squared errors on the rows of a block."""
+def verify(block: RowBlock, candidates: Indices, T: Floats, beta: Floats, den: Floats) -> Reduced:
+    """Leave-one-out squared errors of a few candidates on the rows of a block."""
     if isinstance(block.Y, np.ndarray):
-        V = directions_of(block, plan.missing, plan.T)
+        V = directions_of(block, candidates, T)
         return errors_from(lambda rows: V[:, rows], block.arrays, beta[:, :, None], den[:, None])
     size = 1 << max(2, len(den) - 1).bit_length() if block.launcher.fixed_shapes else len(den)  # few shapes to capture
     padded = np.minimum(np.arange(size), len(den) - 1)
-    batch = Batch(beta[:, padded, None], den[padded, None], plan.missing[padded], block.pad(plan.T)[:, padded])
+    batch = Batch(beta[:, padded, None], den[padded, None], candidates[padded], block.pad(T)[:, padded])
     return block.launcher.launch(direct_errors, (block.arrays,), batch)
 
 
