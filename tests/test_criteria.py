@@ -111,7 +111,7 @@ def test_stop_reason_where_leave_one_out_always_falls(rng):
 
 def test_the_deprecated_tcr_effective_is_tcr(rng):
     G = rng.normal(size=(80, 10))
-    y = G[:, 2] + 0.1 * rng.normal(size=80)
+    y = G[:, :4] @ [1.0, 0.7, 0.5, 0.3] + 0.1 * rng.normal(size=80)  # tested after every term
     with pytest.warns(FutureWarning, match="criterion='tcr_effective' is deprecated and means 'tcr'"):
         path = forward_path(G, y, criterion="tcr_effective", patience=3)
     expected = forward_path(G, y, criterion="tcr", patience=3)

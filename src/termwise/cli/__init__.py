@@ -413,7 +413,7 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> dict[str, Any]:
-    """Write a model in another format: as source code, a graph, a query or equations.
+    """Write a model in another format, such as ONNX, C, Python or SQL.
 
     Beside a file of C it writes a header with the same name, which declares the functions.
 
