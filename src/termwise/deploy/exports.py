@@ -87,7 +87,7 @@ class Exports:
         empty one. In SQL the result is NULL for inputs that `predict` rejects. Of dates, all formats but "json" take
         the parts as numbers, such as `year(sold)`, see `TableEncoder`.
         """
-        to = format_of(Path(path).name) or Path(path).suffix if to is None else to
+        to = (format_of(Path(path).name) or Path(path).suffix) if to is None else to
         suffixes = ", ".join(one.suffix for one in EXPORTS.values())
         check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {suffixes}")
         module = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to].module}")

@@ -60,8 +60,7 @@ class Rule(ABC):
     end : str
         Why the path ended, if `choose` returned None.
     swap_needs_zero_alpha : bool
-        Whether `refine="swap"` is defined without a penalty only, because scores depend on the order of the terms with
-        one.
+        Whether `refine="swap"` requires `alpha=0`, since scores with a penalty depend on the order of the terms.
 
     See Also
     --------

@@ -88,7 +88,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 T_RESERVE = 64  # rows of T that memory is extended by, at least
-CHANGES = BY_T, BY_ZV, BY_T2, BY_T_ZV = range(4)  # what statistics change by: t, `z'v`, t^2 and `t z'v`
+BY_T, BY_ZV, BY_T2, BY_T_ZV = CHANGES = range(4)  # what statistics change by: t, `z'v`, t^2 and `t z'v`
 RESIDUAL_BATCH = 256  # candidates whose residual vectors are computed in the same passes over the data
 PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
