@@ -16,8 +16,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
@@ -50,6 +48,7 @@ NAMED_INPUTS = 3  # as many inputs are listed in the name of a Gaussian
 ARD_ROWS = 350  # samples for ARD, whose time grows with their cube
 ARD_MAX_ITER = 50
 ARD_CORRECTIONS = 20  # stored by L-BFGS
+TRIANGLE_SIDE = 24  # of triangles that are inverted as any matrix
 ARD_DIGITS = 3  # relevances are rounded, so that they do not depend on rounding errors of the optimiser
 PRIOR_DEVIATION = 10.0**0.5  # of log r^2 around their mean, a weak prior for equal relevances
 LOG_BOUNDS = {"r^2": (-12.0, 3.0), "s": (-6.0, 6.0), "a": (-8.0, 6.0), "v": (-9.0, 2.0)}
@@ -401,7 +400,7 @@ def ard_relevance(X: Floats, Y: Floats) -> Floats:
     bounds = [LOG_BOUNDS["r^2"]] * d + [LOG_BOUNDS[name] for name in ("s", "a", "v")]
     options = {"maxiter": ARD_MAX_ITER, "ftol": ARD_FTOL, "maxcor": ARD_CORRECTIONS}
     with one_thread():  # with so few samples, threads would wait for each other
-        data = Z, Y, np.empty((2, len(Z), len(Z)))
+        data = Z, Y, np.zeros((3, len(Z), len(Z)))
         found = minimize(negative_log_posterior, start, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
     r = np.array([float(f"{value:.{ARD_DIGITS}g}") for value in np.exp(found.x[:d] / 2)]) / scale[:d]
     relevant = r * extent > ARD_MIN_EXTENT
@@ -411,13 +410,13 @@ def ard_relevance(X: Floats, Y: Floats) -> Floats:
 def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | None = None) -> tuple[float, Floats]:
     """Return the negative log-likelihood of Y, plus the prior of the relevances, and the gradient.
 
-    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. All are symmetric: only
-    the upper triangle of W is used, with half of the diagonal, twice. `room`, (2, n, n), is overwritten: to allocate
-    that much memory anew costs as much as to fill it.
+    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. `room`, (3, n, n), is
+    overwritten: to allocate that much memory anew costs as much as to fill it. Functions of NumPy release the
+    interpreter lock, unlike SciPy's of LAPACK, so that the folds of a cross-validation can run in threads.
     """
     (n, d), q = Z.shape, Y.shape[1]
     r2, (a, v) = np.exp(logs[:d]), np.exp(logs[d + 1 :])
-    smooth, C = np.empty((2, n, n)) if room is None else room
+    smooth, C, root_inverse = np.zeros((3, n, n)) if room is None else room
     scaled = Z * np.sqrt(r2)
     squares, ones = np.einsum("ij,ij->i", scaled, scaled)[:, None], np.ones((n, 1))
     # the logarithm of the smooth part: minus the squared distances, plus log s
@@ -425,20 +424,31 @@ def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | No
     np.exp(np.minimum(smooth, logs[d], out=smooth), out=smooth)
     np.matmul(np.hstack([a / d * Z, ones]), np.hstack([Z, ones]).T, out=C)
     C += smooth
-    diagonal = np.einsum("ii->i", C)
-    diagonal += v
-    root = dpotrf(C.T, lower=1, overwrite_a=1)[0]
-    value = q * np.log(diagonal).sum()
-    T = dpotrs(root, Y, lower=1)[0]
-    value += np.sum(Y * T) / 2
-    inverse = dpotri(root, lower=1, overwrite_c=1)[0]
-    W = dsyrk(-1.0, T, beta=q, c=inverse, lower=1, overwrite_c=1).T  # in the memory of C, zero below the diagonal
-    diagonal /= 2
-    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * diagonal.sum()
+    np.einsum("ii->i", C)[:] += v
+    root = np.linalg.cholesky(C)
+    invert_triangle(root, root_inverse)
+    along = root_inverse @ Y
+    value = q * np.log(np.einsum("ii->i", root)).sum() + np.sum(along * along) / 2
+    T = root_inverse.T @ along
+    W = np.matmul(root_inverse.T, root_inverse, out=C)
+    W *= q / 2
+    W -= T @ (T.T / 2)
+    by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * np.trace(W)
     W *= smooth
-    by_s = W.sum()
-    diagonal[:] = 0.0
-    by_r2 = r2 * (2 * np.einsum("ij,ij->j", Z, W @ Z) - (W.sum(axis=0) + W.sum(axis=1)) @ (Z * Z))
+    along = W.sum(axis=0)
+    by_r2 = 2 * r2 * (np.einsum("ij,ij->j", Z, W @ Z) - along @ (Z * Z))
     centred = logs[:d] - logs[:d].mean()
     value += centred @ centred / (2 * PRIOR_DEVIATION**2)
-    return value, np.append(by_r2 + centred / PRIOR_DEVIATION**2, [by_s, by_a, by_v])
+    return value, np.append(by_r2 + centred / PRIOR_DEVIATION**2, [along.sum(), by_a, by_v])
+
+
+def invert_triangle(L: Floats, out: Floats) -> None:
+    """Write the inverse of a lower triangular matrix to an array of zeros, by halves."""
+    n = len(L)
+    if n <= TRIANGLE_SIDE:
+        out[...] = np.linalg.inv(L)
+        return
+    first, rest = slice(n // 2), slice(n // 2, n)
+    invert_triangle(L[first, first], out[first, first])
+    invert_triangle(L[rest, rest], out[rest, rest])
+    np.matmul(-out[rest, rest], L[rest, first] @ out[first, first], out=out[rest, first])
