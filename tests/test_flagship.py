@@ -31,6 +31,8 @@ from termwise import (
     memory_budget,
 )
 from termwise._arrays import evenly
+from termwise.basis.base import design_matrix
+from termwise.design.computed import ProductDesign
 from termwise.linalg.calibration import calibrate, left_out_losses
 from termwise.linalg.criteria import misclassified
 from termwise.linalg.least_squares import WeightedRows, pose
@@ -60,8 +62,9 @@ BOTH = ("data", "ridge")
 
 def cross_validate(tries, max_terms, targets, alpha, n_threads=1):
     """Cross-validate dictionaries for the same targets in every fold."""
-    rows = [(basis, folds, dict.fromkeys(np.unique(folds.fold).tolist(), targets)) for basis, folds in tries]
-    return cross_validation.cross_validate(rows, max_terms, Fitting(alpha), n_threads)
+    every = [(basis, folds, dict.fromkeys(np.unique(folds.fold).tolist(), targets)) for basis, folds in tries]
+    rows = [cross_validation.Try(basis, folds, max_terms, of_folds) for basis, folds, of_folds in every]
+    return cross_validation.cross_validate(rows, Fitting(alpha), n_threads)
 
 
 def pairwise(rng, n=240, d=5, noise=0.2):
@@ -671,6 +674,15 @@ def test_dictionaries_have_no_more_candidates_than_their_bound(rng):
     for name, basis in (*built(X, n_centers=30).items(), ("pairs", ScreenedPairs())):
         assert basis.fit(X, X[:, :1]).transform(X).shape[1] <= DICTIONARIES[name].max_candidates(basis, 7, True)
     assert DICTIONARIES["pairs"].max_candidates(AnovaBasis(), 7, False) == 35
+
+
+def test_memory_of_folds_is_that_of_stored_columns(rng):
+    X = rng.normal(size=(300, 40))
+    for name, basis in built(X, n_centers=30).items():
+        G = design_matrix(basis.fit(X, X[:, :1]), X)
+        stored = G.S.shape[1] if isinstance(G, ProductDesign) else G.shape[1]
+        assert stored <= DICTIONARIES[name].stored_columns(basis, 40, 300), name
+    assert DICTIONARIES["pairs"].stored_columns(AnovaBasis(), 63, 1000) < 3000  # of 49,612 products
 
 
 @pytest.mark.parametrize("d", [3, 110])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Self
@@ -42,7 +42,8 @@ def n_parallel_folds(n: int, p: int, settings: RecipeSettings) -> int:
     return int(np.clip(budget() // (settings.ridge_copies * 8 * n * p), 1, cpu_count()))
 
 
-Target = str | Floats | Reference  # "data", "ridge", or what was computed before
+Values = str | Floats | Reference  # "data", "ridge", or what was computed before
+Target = Values | Callable[[], Reference]  # another model may be trained when its fold is fitted
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class FoldPath:
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
     dictionary: Basis | TrainingDesign | None = None  # to continue from, see `TrainingDesign.to_continue`
-    target: Target | None = None  # what the terms were selected for: "data" with a loss, (n_train, q), or another model
+    target: Values | None = None  # what the terms were selected for: "data" with a loss, (n_train, q), or another model
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
@@ -100,23 +101,27 @@ class Fitting(NamedTuple):
     hierarchy: bool = False  # whether products require terms of each of their inputs
 
 
-def cross_validate(
-    tries: Sequence[tuple[Basis, Folds, Mapping[int, Sequence[Target]]]],
-    max_terms: int,
-    fitting: Fitting,
-    n_threads: int = 1,
-) -> Iterator[list[CrossValidatedPath]]:
-    """Yield for each dictionary and the targets of some of its folds one cross-validated path per target."""
+class Try(NamedTuple):
+    """A dictionary to cross-validate."""
+
+    basis: Basis  # not fitted
+    folds: Folds
+    max_terms: int
+    targets: Mapping[int, Sequence[Target]]  # of some of the folds, by their numbers
+
+
+def cross_validate(tries: Sequence[Try], fitting: Fitting, n_threads: int = 1) -> Iterator[list[CrossValidatedPath]]:
+    """Yield for each dictionary one cross-validated path per target."""
     jobs = [
-        (basis, folds, folds.fold != number, max_terms, targets, fitting)
-        for basis, folds, some in tries
-        for number, targets in some.items()
+        (one.basis, one.folds, one.folds.fold != number, one.max_terms, targets, fitting)
+        for one in tries
+        for number, targets in one.targets.items()
     ]
     # By name, since a backend of the caller would be shared with the calls before all is found, and end with them.
     found = Parallel(n_threads, backend="threading", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
-    for _, _, some in tries:
-        paths = islice(found, len(some))
-        yield [CrossValidatedPath(list(one), max_terms) for one in zip(*paths, strict=True)]
+    for one in tries:
+        paths = islice(found, len(one.targets))
+        yield [CrossValidatedPath(list(path), one.max_terms) for path in zip(*paths, strict=True)]
 
 
 def extend(
@@ -151,12 +156,13 @@ def fit_fold(
     The basis is fitted to the training samples, unless it was before.
     """
     alpha, loss = fitting.alpha, fitting.loss
+    values: list[Values] = [target() if callable(target) else target for target in targets]
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
     if np.all(comparable(X[0]) == comparable(X)):  # constant inputs: only the mean can be fitted
         none, columns, found = np.empty((len(X), 0)), np.empty((len(test), 0)), []
         (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
-        for target in targets:
+        for target in values:
             if isinstance(target, str) and target == "data" and loss is not None:
                 null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
                 found.append(FoldPath(null, train, columns, None, None, target))
@@ -166,7 +172,7 @@ def fit_fold(
     if not isinstance(basis, TrainingDesign):  # what is learned from targets is learned from the training set
         basis = TrainingDesign.fit(basis, X, Y)
     # another model has values at more inputs, where the candidates are evaluated
-    training = basis if all(isinstance(target, Reference) for target in targets) else basis.evaluated(X)
+    training = basis if all(isinstance(target, Reference) for target in values) else basis.evaluated(X)
     fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
         fitted.expect_missing(np.isnan(folds.X).any(axis=0))
@@ -174,7 +180,7 @@ def fit_fold(
     constraints = constraints_of(fitted, fitting.hierarchy)
     # Products with the candidates take most of the time, half of it in float32; the weights are computed in float64.
     quick = G.astype(np.float32) if isinstance(G, ProductDesign) else G
-    for target in targets:
+    for target in values:
         longer: NestedModels | None = None
         models: NestedModels | GlmModels
         if isinstance(target, str) and target == "data" and loss is not None:

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from termwise._arrays import as_columns, different_rows, evenly, row_blocks
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, LevelMeans, RuleBasis, SmoothBasis, UnionBasis
+from termwise.basis.anova import FEW_PRODUCTS, SMALL_MATRIX
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.recipe.settings import RecipeSettings
@@ -57,20 +58,20 @@ class Inputs(NamedTuple):
         return cls(X.shape[1], int(curved.sum()), n_centers, groups, monotone)
 
 
-def anova_candidates(basis: Any, d: int, stored: bool) -> int:
+def anova_candidates(basis: Any, d: int, products: bool) -> int:
     """Bound the number of functions an `AnovaBasis` makes of d inputs."""
     basis = basis.basis if isinstance(basis, LevelMeans) else basis
     kinds = {"bump": basis.n_centers, "hinge": 2 * basis.n_knots, "step": 2 * basis.n_knots}
     functions = min(d, getattr(basis, "n_inputs", d)) * (1 + sum(kinds.get(name, 0) for name in basis.functions))
-    return functions**2 // 2 if basis.order == 2 and stored else functions
+    return functions**2 // 2 if basis.order == 2 and products else functions
 
 
-def gaussian_candidates(basis: Any, d: int, stored: bool) -> int:
+def gaussian_candidates(basis: Any, d: int, products: bool) -> int:
     """Bound the number of functions a `SmoothBasis` makes of d inputs."""
     return d + (basis.basis if isinstance(basis, LevelMeans) else basis).centers
 
 
-def rule_candidates(basis: Any, d: int, stored: bool) -> int:
+def rule_candidates(basis: Any, d: int, products: bool) -> int:
     """Bound the number of linear terms and rules of d inputs."""
     rules = (basis.basis if isinstance(basis, LevelMeans) else basis).bases[1]
     return d + rules.n_trees * 2 ** (rules.max_conditions + 1)
@@ -92,6 +93,11 @@ class Dictionary:
     with_more_trees: Callable[[Any, int], Basis] | None = None  # of functions that trees find: with so many times them
     replaced_by: str | None = None  # the dictionary whose terms are selected for another model instead, if it is tried
     option: str | None = None  # value of `--basis` on the command line
+
+    def stored_columns(self, basis: Any, d: int, n: int) -> int:
+        """Bound the number of columns that are stored for n samples: of many products only their factors are."""
+        products, singles = (self.max_candidates(basis, d, products) for products in (True, False))
+        return min(products, max(FEW_PRODUCTS * (1 + singles), SMALL_MATRIX // n))
 
 
 def build_dictionaries(inputs: Inputs, which: str, settings: RecipeSettings) -> dict[str, Basis]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, partial
+from itertools import chain, islice
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from termwise.recipe.cross_validation import (
     CrossValidatedPath,
     Fitting,
     Target,
+    Try,
     cross_validate,
     extend,
     n_parallel_folds,
@@ -47,14 +49,14 @@ class Search:
     reference: Any = None  # another model, not fitted; the default one may get more trees
     link: str = "identity"  # "log": the targets of the folds are logarithms
     fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
+    training: Any = field(default_factory=Lock)  # held while another model is trained
     lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
 
     @property
     def n_threads(self) -> int:
-        """Number of folds fitted in parallel; products of inputs are stored where ridge regression may need them."""
+        """Number of folds fitted in parallel."""
         n, d = self.folds[0].X.shape
-        stored = n <= self.settings.ridge_rows
-        p = max(DICTIONARIES[name].max_candidates(basis, d, stored) for name, basis in self.bases.items())
+        p = max(DICTIONARIES[name].stored_columns(basis, d, n) for name, basis in self.bases.items())
         return n_parallel_folds(n, p, self.settings)
 
     @cached_property
@@ -65,26 +67,21 @@ class Search:
 
     # -- another model -------------------------------------------------------------------------------------------------
 
-    def references(self, folds: Folds, numbers: Numbers) -> list[Reference]:
-        """Return the predictions of the other model, trained without each of some folds in turn."""
-        (X, Y, weight, fold), found = folds, self.fitted_references
-        groups = np.arange(X.shape[1]) if self.groups is None else self.groups
-        missing = [number for number in numbers if (id(folds), number) not in found]
-        # Not in threads: scikit-learn resets the warning filters of the whole process while it bins the inputs, so that
-        # a fit beside it would warn, at random, that it has none.
-        fitted = [
-            Reference.fit(
-                self.reference,
-                Samples(X[train], Y[train], weight[train]),
-                groups,
-                self.labels,
-                self.settings,
-                X[~train],
-            )
-            for train in (fold != number for number in missing)
-        ]
-        found.update({(id(folds), number): one for number, one in zip(missing, fitted, strict=True)})
-        return [found[id(folds), number] for number in numbers]
+    def fold_reference(self, folds: Folds, number: int) -> Reference:
+        """Return the predictions of the other model, trained without a fold.
+
+        One model is trained at a time: scikit-learn resets the warning filters of the whole process while it bins the
+        inputs, so that a model trained beside it would warn, at random, that it has none.
+        """
+        X, Y, weight, fold = folds
+        train, groups = fold != number, np.arange(X.shape[1]) if self.groups is None else self.groups
+        with self.training:
+            if (id(folds), number) not in self.fitted_references:
+                samples = Samples(X[train], Y[train], weight[train])
+                self.fitted_references[id(folds), number] = Reference.fit(
+                    self.reference, samples, groups, self.labels, self.settings, X[~train]
+                )
+            return self.fitted_references[id(folds), number]
 
     def favours_boosting(self, trials: Sequence[Trial]) -> bool:
         """Whether the other model is about as accurate as the best of trials: then there may be kinks or thresholds.
@@ -119,7 +116,7 @@ class Search:
         """
         settings, numbers, folds = self.settings, self.first_folds[: self.settings.race_folds], self.folds[0]
         for _ in range(settings.boosting_doublings):
-            if any(one.halfway is None for one in self.references(folds, numbers)):
+            if any(self.fold_reference(folds, number).halfway is None for number in numbers):
                 return  # a model that is given stays as it is
             half, whole = (self.reference_error(self.fitting.loss, numbers, halfway) for halfway in (True, False))
             if whole > (1 - settings.boosting_gain) * half:
@@ -136,7 +133,8 @@ class Search:
         """Return the error of the other model in some folds, or of the first half of its trees."""
         folds = self.folds[0]
         predictions = np.repeat(folds.Y.mean(axis=0, keepdims=True), len(folds.Y), axis=0)  # of the other folds
-        for number, reference in zip(numbers, self.references(folds, numbers), strict=True):
+        for number in numbers:
+            reference = self.fold_reference(folds, number)
             predictions[folds.fold == number] = reference.halfway if halfway else reference.held_out
         if loss is not None and loss.link == "log" and not self.labels:
             predictions = np.log(np.maximum(predictions, folds.Y.min(where=folds.Y > 0, initial=1.0)))
@@ -154,20 +152,25 @@ class Search:
     # -- trials --------------------------------------------------------------------------------------------------------
 
     def try_dictionaries(
-        self, wanted: Mapping[str, Sequence[str]], max_terms: int, folds: Folds, numbers: Numbers | None = None
+        self,
+        wanted: Mapping[str, Sequence[str]],
+        lengths: Mapping[str, int],
+        folds: Folds,
+        numbers: Numbers | None = None,
     ) -> Iterator[list[Trial]]:
-        """Cross-validate dictionaries for the targets of each, in some folds; yield the trials of each dictionary."""
+        """Cross-validate dictionaries for the targets of each, in some folds; yield the trials of each dictionary.
+
+        Paths of a dictionary have at most as many terms as its length.
+        """
         numbers = np.unique(folds.fold).tolist() if numbers is None else numbers
-        tries: list[tuple[Basis, Folds, dict[int, list[Target]]]] = []
+        tries = []
         for name, targets in wanted.items():
-            some: dict[int, list[Target]] = {number: [] for number in numbers}
-            for target in targets:
-                other = target in REFERENCES
-                values: Sequence[Target] = self.references(folds, numbers) if other else [target] * len(numbers)
-                for number, value in zip(numbers, values, strict=True):
-                    some[number].append(value)
-            tries.append((self.bases[name], folds, some))
-        found = cross_validate(tries, min(max_terms, self.max_terms), self.fitting, self.n_threads)
+            some: dict[int, list[Target]] = {}
+            for number in numbers:
+                train = partial(self.fold_reference, folds, number)
+                some[number] = [train if target in REFERENCES else target for target in targets]
+            tries.append(Try(self.bases[name], folds, min(lengths[name], self.max_terms), some))
+        found = cross_validate(tries, self.fitting, self.n_threads)
         for name, targets in wanted.items():
             (paths,) = islice(found, 1)
             self.after_step()
@@ -186,10 +189,11 @@ class Search:
         (folds, *_), first, settings = self.folds, self.first_folds, self.settings
         rest = [number for number in np.unique(folds.fold).tolist() if number not in first]
         if not rest:
-            found = [trial for trials in self.try_dictionaries(wanted, max_terms, folds) for trial in trials]
+            lengths = dict.fromkeys(wanted, max_terms)
+            found = [trial for trials in self.try_dictionaries(wanted, lengths, folds) for trial in trials]
             return self.reported(found)
         rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
-        for trials in self.try_dictionaries(wanted, short, folds, first):
+        for trials in self.try_dictionaries(wanted, dict.fromkeys(wanted, short), folds, first):
             for trial in trials:
                 longer = trial.on_rows(rows).improves(settings.growth_share)
                 started.append((self.extended(trial, max_terms) if longer else trial).on_rows(rows))
@@ -204,8 +208,8 @@ class Search:
             some = [trial for trial in going if len(trial.losses) - 1 == length]
             names = dict.fromkeys(trial.name for trial in some)
             wanted = {name: [trial.target for trial in some if trial.name == name] for name in names}
-            later = [trial for trials in self.try_dictionaries(wanted, length, folds, rest) for trial in trials]
-            for trial, other in zip(some, later, strict=True):
+            later = self.try_dictionaries(wanted, dict.fromkeys(wanted, length), folds, rest)
+            for trial, other in zip(some, chain.from_iterable(later), strict=True):
                 paths = trial.repeats[0].paths + other.repeats[0].paths
                 found.append(replace(other, repeats=[CrossValidatedPath(paths, length)]))
         return self.reported(found)
@@ -224,18 +228,16 @@ class Search:
         """Average trials with more repeats of cross-validation, on these folds."""
         if not folds:
             return trials
+        wanted, lengths = dict[str, list[str]](), dict[str, int]()
+        for trial in trials:
+            wanted.setdefault(trial.name, []).append(trial.target)
+            lengths[trial.name] = max(lengths.get(trial.name, 0), len(trial.losses) - 1)
+        before = [trial for name in wanted for trial in trials if trial.name == name]
+        repeats = [list(chain.from_iterable(self.try_dictionaries(wanted, lengths, one))) for one in folds]
         averaged = []
-        for name in dict.fromkeys(trial.name for trial in trials):
-            before = [trial for trial in trials if trial.name == name]
-            targets, lengths = [trial.target for trial in before], [len(trial.losses) - 1 for trial in before]
-            more: list[list[CrossValidatedPath]] = [[] for _ in before]
-            for one in folds:
-                (others,) = self.try_dictionaries({name: targets}, max(lengths), one)
-                for paths, other, length in zip(more, others, lengths, strict=True):
-                    paths.append(replace(other.repeats[0], max_terms=length))
-            averaged += [
-                replace(trial, repeats=trial.repeats + paths) for trial, paths in zip(before, more, strict=True)
-            ]
+        for trial, *others in zip(before, *repeats, strict=True):
+            more = [replace(other.repeats[0], max_terms=len(trial.losses) - 1) for other in others]
+            averaged.append(replace(trial, repeats=trial.repeats + more))
         return self.reported(averaged)
 
     def extended(self, trial: Trial, max_terms: int) -> Trial:
