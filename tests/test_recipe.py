@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +16,19 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from test_flagship import FixedPredictions, with_settings
 
 from termwise import AnovaBasis, RuleBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis
 from termwise.recipe import RecipeSettings
+from termwise.recipe.bootstrap import BootstrapChoices
+from termwise.recipe.choice import contenders
 from termwise.recipe.cross_validation import Fitting
 from termwise.recipe.dictionaries import Samples, product_kernel
 from termwise.recipe.folds import assign_folds
 from termwise.recipe.search import Search
+from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import Reference, RidgeTarget, default_reference, synthetic_inputs, with_more_trees
+from termwise.recipe.trials import Trial
 from termwise.selection.nested import nested_paths
 
 NAN = np.nan
@@ -76,14 +83,46 @@ def test_ridge_by_its_kernel_equals_that_on_its_columns(rng):
 def test_clearly_worse_dictionaries_are_tried_in_two_folds_only(rng):
     X = rng.normal(size=(320, 4))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=320)
-    model = TermwiseRegressor().fit(X, y)
-    patient = type("Patient", (TermwiseRegressor,), {"recipe_settings": RecipeSettings(race_rows=321)})
-    whole = patient().fit(X, y)
+    # with the same trials in every repeat of cross-validation, so that they differ by the first folds alone
+    model, whole = (with_settings(TermwiseRegressor, max_repeats=2, race_rows=rows)().fit(X, y) for rows in (300, 321))
     assert set(model.trials_) <= set(whole.trials_)
     assert model.choice_.title == whole.choice_.title
     assert model.cv_error_ == pytest.approx(whole.cv_error_, rel=0.05)
     lost = [len(one.trials_["linear"]) for one in (model, whole)]
     assert lost == [21, 41]  # paths that do not improve are not continued
+
+
+def test_trials_chosen_most_often_are_repeated(rng):
+    Y, weight = rng.normal(size=(50, 1)), np.ones(50)
+    options, settings = RecipeOptions("accurate", "auto", "data", 5, 0), RecipeSettings()
+
+    def trial(name, noise):
+        scores = np.stack([np.zeros_like(Y), Y + noise * rng.normal(size=Y.shape)])
+        return Trial(name, "data", [FixedPredictions(scores)], Y, weight)
+
+    trials = [trial("linear", 1.0), trial("additive", 0.5), trial("pairs", 0.5), trial("smooth", 0.9)]
+    bootstrap = BootstrapChoices.draw(trials, np.arange(50), options, settings)
+    assert {place for place, _ in bootstrap.chosen} <= {1, 2}
+    assert sorted(bootstrap.most_chosen(1.0)) == sorted({place for place, _ in bootstrap.chosen})
+    (most,) = bootstrap.most_chosen(1e-3)
+    counts = np.bincount([place for place, _ in bootstrap.chosen])
+    assert counts[most] == counts.max()
+    kept = contenders(bootstrap, options, settings)
+    assert all(any(trials[place] is one for one in kept) for place in bootstrap.most_chosen(0.9))
+    assert all(one is not trials[0] for one in kept)
+
+
+def test_trials_that_are_rarely_chosen_are_not_repeated():
+    rng = np.random.default_rng(2)  # sizes in bootstrap samples differ, so that cross-validation is repeated
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + 0.3 * X[:, 1] * X[:, 2] + rng.normal(size=120)
+    lines = []
+    for share in (1.0, 0.5):
+        Regressor = with_settings(TermwiseRegressor, contender_share=share)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            Regressor("accurate", verbose=1).fit(X, y)
+        lines.append(printed.getvalue().count("cross-validated error"))
+    assert lines[1] < lines[0]
 
 
 def test_synthetic_inputs_mix_rows_and_keep_groups_together(rng):

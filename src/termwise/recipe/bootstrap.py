@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -64,6 +65,12 @@ class BootstrapChoices:
     def sizes(self) -> NDArray[np.intp]:
         """Number of terms chosen in each bootstrap sample."""
         return np.array([k for _, k in self.chosen])
+
+    def most_chosen(self, share: float) -> list[int]:
+        """Positions of the trials chosen most often, as few as are the choice of this share of the samples."""
+        counts = Counter(place for place, _ in self.chosen).most_common()
+        before = np.cumsum([0, *(count for _, count in counts)])[:-1]
+        return [place for (place, _), others in zip(counts, before, strict=True) if others < share * len(self.chosen)]
 
     def weights(self) -> dict[tuple[int, int], Floats]:
         """For every model that was chosen, how often, with each row left out: shares of the row, (n,)."""

@@ -23,7 +23,7 @@ from termwise.recipe.search import Search, lowest_error, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
 from termwise.recipe.targets import REFERENCES, Member, default_reference
-from termwise.recipe.trials import Trial, eliminate, only_drawable, stack
+from termwise.recipe.trials import Trial, eliminate, ensemble_members, only_drawable, stack
 from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
@@ -176,11 +176,23 @@ def refine(
     trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[1:])
     trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
     while len(search.folds) < repeats.most:
-        if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
+        trials = eliminate(trials, settings.elimination_se)
+        bootstrap = BootstrapChoices.draw(trials, order, options, settings)
+        if not is_close(bootstrap.sizes, settings):
             break
         search.folds.append(on_scale(repeats.draw(), search.link))
-        trials = search.repeat(eliminate(trials, settings.elimination_se), search.folds[-1:])
+        trials = search.repeat(contenders(bootstrap, options, settings), search.folds[-1:])
     return trials
+
+
+def contenders(bootstrap: BootstrapChoices, options: RecipeOptions, settings: RecipeSettings) -> list[Trial]:
+    """Return the trials that most bootstrap samples choose, and those that have a weight in the stacked ensemble."""
+    trials = bootstrap.trials
+    kept = [trials[place] for place in bootstrap.most_chosen(settings.contender_share)]
+    if options.tries_ensembles():
+        kept += ensemble_members(trials, settings)
+        kept += ensemble_members(only_drawable(trials), settings) if options.size == "small" else []
+    return [trial for trial in trials if any(trial is one for one in kept)]
 
 
 def count_candidates(trials: list[Trial], search: Search) -> int:

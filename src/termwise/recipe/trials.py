@@ -154,21 +154,36 @@ class Trial:
         return list(dict.fromkeys(member.name for member in self.members if member.size)) or [self.name]
 
 
+def stackable(trials: list[Trial]) -> list[Trial]:
+    """Return the trials whose predictions are on one scale, that of the targets."""
+    return [one for one in trials if one.loss is None and not (one.labels and one.target in REFERENCES)]
+
+
+def residuals_of(trials: list[Trial]) -> tuple[list[int], Floats]:
+    """Return the best size of each trial, and its weighted out-of-fold residuals there, (repeats, n, q, trials)."""
+    Y, root = trials[0].Y, np.sqrt(trials[0].sample_weight)[:, None]
+    sizes = [int(trial.errors.round(ERROR_DIGITS).argmin()) for trial in trials]
+    parts = [[(Y - one.prediction(k, Y)) * root for one in t.repeats] for t, k in zip(trials, sizes, strict=True)]
+    return sizes, np.stack(parts, axis=-1)
+
+
+def ensemble_members(trials: list[Trial], settings: RecipeSettings) -> list[Trial]:
+    """Return the trials that have a weight in the stacked ensemble of all."""
+    if not (trials := stackable(trials)):
+        return []
+    weights = stacking_weights(residuals_of(trials)[1].reshape(-1, len(trials)), settings.min_member_weight)
+    return [trial for trial, weight in zip(trials, weights, strict=True) if weight > 0]
+
+
 def stack(trials: list[Trial], max_terms: int, settings: RecipeSettings) -> list[Trial]:
     """Cross-validate the stacked ensemble of trials of one link, each at its best size; nothing if it gains too little.
 
     The weights of a fold are fitted to the out-of-fold residuals of the other folds' samples.
     """
-    trials = [trial for trial in trials if trial.loss is None]  # others are on another scale,
-    trials = [trial for trial in trials if not (trial.labels and trial.target in REFERENCES)]  # as are log-odds
-    if not trials:
+    if not (trials := stackable(trials)):
         return []
     Y, sample_weight, labels = trials[0].Y, trials[0].sample_weight, trials[0].labels
-    sizes = [int(trial.errors.round(ERROR_DIGITS).argmin()) for trial in trials]
-    root = np.sqrt(sample_weight)[:, None]
-    residuals = np.stack(  # (repeats, n, q, trials)
-        [[(Y - one.prediction(k, Y)) * root for one in t.repeats] for t, k in zip(trials, sizes, strict=True)], axis=-1
-    )
+    sizes, residuals = residuals_of(trials)
     weights = stacking_weights(residuals.reshape(-1, len(trials)), settings.min_member_weight)
     chosen = [(trial, k, float(w)) for trial, k, w in zip(trials, sizes, weights, strict=True) if w > 0]
     if len(chosen) < 2 or not sum(k for _, k, _ in chosen):
