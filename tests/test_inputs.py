@@ -27,8 +27,8 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
+from termwise._threads import blas_threads, one_thread
 from termwise.cli import app
-from termwise.design.computed import blas_threads, one_thread
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))

@@ -20,6 +20,8 @@ Array = Any  # of any library
 RowIndex = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
+SQUARES_ROWS = 64  # of float32 whose squares are added up in float32
+LONG_ROW = 512  # entries
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
 FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities of GPUs for data centres
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
@@ -246,14 +248,36 @@ def column_squares(A: Array) -> Array:
     """Sum of squares of every column, in float64."""
     if isinstance(A, np.ndarray) and A.dtype == np.float64:
         return np.einsum("ij,ij->j", A, A)
-    xp = namespace(A)
-    if array_api_compat.is_torch_array(A):
+    xp, of_torch = namespace(A), array_api_compat.is_torch_array(A)
+    if str(A.dtype).endswith("float32") and (A.is_contiguous() if of_torch else _has_long_rows(A)):
+        return _float32_squares(A)
+    if of_torch:
         return xp.linalg.vector_norm(A, axis=0, dtype=xp.float64) ** 2  # without a copy in float64
     total = zeros((A.shape[1],), A)
     for rows in row_blocks(A.shape[0], A.shape[1], A):
         X = as_float64(A[rows, :])
         total += np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else xp.sum(X * X, axis=0)
     return total
+
+
+def _has_long_rows(A: Array) -> bool:
+    """Whether an array of NumPy has rows that are long enough to make up for a call for some of them."""
+    return isinstance(A, np.ndarray) and A.shape[1] >= LONG_ROW
+
+
+def _float32_squares(A: Array) -> Array:
+    """Sums over a few rows at a time in float32, added up in float64: a fraction of the time of sums in float64."""
+    if isinstance(A, np.ndarray):
+        total = np.zeros(A.shape[1])
+        for start in range(0, len(A), SQUARES_ROWS):
+            X = A[start : start + SQUARES_ROWS]
+            total += np.einsum("ij,ij->j", X, X)
+        return total
+    xp, (n, p) = namespace(A), A.shape
+    whole = n // SQUARES_ROWS * SQUARES_ROWS
+    parts = xp.linalg.vector_norm(xp.reshape(A[:whole, :], (-1, SQUARES_ROWS, p)), axis=1)
+    rest = xp.linalg.vector_norm(A[whole:, :], axis=0, dtype=xp.float64) ** 2
+    return rest + xp.linalg.vector_norm(parts, axis=0, dtype=xp.float64) ** 2
 
 
 def row_squares(A: Array) -> Array:

@@ -170,17 +170,20 @@ def check_numeric(X: Any) -> None:
             ) from None
 
 
-def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True, dtype: Any = None) -> None:
+def check_magnitudes(
+    name: str, X: Any, names: Any = None, *, tiny: bool = True, dtype: Any = None, bounded: bool = False
+) -> None:
     """Raise if the largest magnitude of a column is outside the range in which no fourth power over- or underflows.
 
     Columns of zeros are allowed and NaN is ignored. Without `tiny`, for chunks of the rows and for functions that
-    vanish on the data, small magnitudes are allowed, too. The range is that of `dtype`, by default the dtype of X.
+    vanish on the data, small magnitudes are allowed, too. The range is that of `dtype`, by default the dtype of X;
+    `bounded` says that no entry is above it, see `is_bounded`.
     """
     if 0 in X.shape:
         return
     low, high = MAGNITUDE_RANGE[precision(X.dtype if dtype is None else dtype)]
     X = X if X.ndim == 2 else X[:, None]
-    few = _extreme_columns(X, low if tiny else 0.0, high)
+    few = _extreme_columns(X, low if tiny else 0.0, np.inf if bounded else high)
     if not len(few):
         return
     if sp.issparse(X):
@@ -202,18 +205,28 @@ def check_magnitudes(name: str, X: Any, names: Any = None, *, tiny: bool = True,
         )
 
 
+def is_bounded(X: Any, high: float | None = None) -> bool:
+    """Whether one pass of BLAS shows that all entries of an array are finite and none is too large.
+
+    The limit is by default that of `check_magnitudes`.
+    """
+    if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64):
+        return False
+    if not (X.flags.c_contiguous or X.flags.f_contiguous):
+        return False
+    high = MAGNITUDE_RANGE[X.dtype][1] if high is None else high
+    return high == np.inf or _sum_of_squares(X.ravel(order="K")) <= high**2
+
+
 def _extreme_columns(X: Any, low: float, high: float) -> NDArray[np.intp]:
     """Return columns that may have an extreme magnitude: none of most tables, after one pass of BLAS over them."""
     values = X.data if sp.issparse(X) else X
-    if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
-        return np.arange(X.shape[1])
-    flat = values.ravel(order="K")
-    if not _sum_of_squares(flat) <= high**2:
+    if not is_bounded(values, high):
         return np.arange(X.shape[1])
     if not low:
         return NO_COLUMNS
     if sp.issparse(X):
-        return np.arange(X.shape[1]) if (np.abs(flat) < low).any() else NO_COLUMNS
+        return np.arange(X.shape[1]) if (np.abs(values) < low).any() else NO_COLUMNS
     return np.flatnonzero(~(np.abs(X[:FIRST_ROWS]) >= low).any(axis=0))
 
 

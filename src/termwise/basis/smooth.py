@@ -22,6 +22,7 @@ from sklearn.utils import check_array, check_random_state
 from termwise._arrays import different_rows, has_missing, row_blocks
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
+from termwise._threads import one_thread
 from termwise.basis.base import (
     EXTRAPOLATIONS,
     STANDARDISED,
@@ -34,7 +35,6 @@ from termwise.basis.base import (
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
 from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
 from termwise.design import EVERY
-from termwise.design.computed import one_thread
 
 Floats = NDArray[np.float64]
 

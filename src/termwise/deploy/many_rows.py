@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._threads import block_rows, for_blocks
 from termwise.deploy.inputs import InputSchema
-from termwise.design.blocks import block_rows, for_blocks
 
 Floats = NDArray[np.float64]
 

@@ -33,9 +33,11 @@ from termwise._arrays import (
 )
 from termwise._fusion import columns_at, compiles
 from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
+from termwise._threads import block_rows, for_blocks
 
 EVERY = slice(None)
 FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
+MIN_BLOCKED = 1 << 23  # entries from which a pass is faster block by block
 GRAM_STRIPS = 4  # of columns of `G'G` on a device, which saves three eighths of the product ...
 MIN_STRIPED = 512  # ... from this many columns on
 
@@ -61,6 +63,10 @@ class Design(ABC):
 
         Squares are centred without cancellation where that is possible; centred fourth powers may be an upper bound.
         """
+
+    def squares_and_products(self, weights: Array | None, u: Array) -> tuple[Array, Array]:
+        """`sum w g^2` of every column and `G' u` for u of shape (n, m)."""
+        return self.power_sums(2, weights), self.products(u)
 
     def joint_products(self, u: Array, chosen: Any, weights: Array | None) -> Array:
         """`G' u` and the columns `G' diag(w) G_j` of the candidates j given, as the rows of one array: one pass."""
@@ -151,6 +157,24 @@ class Dense(Design):
                 X = xp.multiply(X, factors[rows, None], **out)
             total += column_squares(X)
         return total
+
+    def squares_and_products(self, weights: Array | None, u: Array) -> tuple[Array, Array]:
+        """`sum w g^2` and `G' u` by one pass over a large array, block by block."""
+        G, (n, p) = self.G, self.shape
+        if not isinstance(G, np.ndarray) or weights is not None or G.size < MIN_BLOCKED:
+            return super().squares_and_products(weights, u)
+        step, u = min(block_rows(p), FLOAT32_SUM_ROWS), as_type(u, G.dtype)
+        sums = np.empty((-(-n // step), 1 + u.shape[1], p))
+
+        def evaluate(start: int) -> None:
+            X, part = G[start : start + step], sums[start // step]
+            part[0] = column_squares(X)
+            for j, v in enumerate(u[start : start + step].T, start=1):
+                part[j] = v @ X
+
+        for_blocks(evaluate, range(0, n, step))
+        squares, *products = sums.sum(axis=0)
+        return squares, np.stack(products, axis=1)
 
     def joint_products(self, u: Array, chosen: Any, weights: Array | None) -> Array:
         """`G' u` and columns of `G' diag(w) G`; sums of float32 over many rows are added up in float64."""

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.design.computed import blas_threads, one_thread
+from termwise._threads import BLOCK_ENTRIES, block_rows, for_blocks
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Entries of all intermediate results of a block: 2 MiB, which stay in the caches of a core. Calls for shorter blocks
-# take so little time that threads would wait for each other.
-BLOCK_ENTRIES = 1 << 18
-THREADED_BLOCKS = 8  # as many make up for starting threads
 GATHERED_SHARE = 1 / 8  # of the columns, below which columns are gathered: eight entries of a row share a cache line
-
-
-def block_rows(width: int) -> int:
-    """Return the number of rows of a block, given the number of columns of all intermediate results."""
-    return max(1, BLOCK_ENTRIES // max(1, width))
-
-
-def for_blocks(evaluate: Callable[[int], None], starts: Sequence[int]) -> None:
-    """Call a function for the first rows of all blocks, by as many threads as BLAS may use."""
-    threads = blas_threads() if len(starts) >= THREADED_BLOCKS else 1
-    if threads == 1:
-        for start in starts:
-            evaluate(start)
-        return
-    settings: Any = np.geterr()  # of the calling thread, which others do not inherit
-
-    def in_thread(start: int) -> None:
-        with np.errstate(**settings):
-            evaluate(start)
-
-    with one_thread(), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(in_thread, starts):  # raises what a call raised
-            pass
 
 
 def combine_columns(X: Any, columns: Indices, weights: Floats, intercept: Floats) -> Floats | None:

@@ -24,16 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from threading import Lock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from termwise._arrays import (
     Array,
@@ -48,6 +45,7 @@ from termwise._arrays import (
     zeros,
 )
 from termwise._numerics import CANCELLATION_SHARE, FLOAT64, KERNEL_PRODUCT_RANGE
+from termwise._threads import blas_libraries, blas_threads
 from termwise.design import EVERY, Design
 
 Floats = NDArray[np.float64]
@@ -167,7 +165,7 @@ class KernelDesign(Design):
         threads = blas_threads() if self._host and self.shape[0] > TILE_SIDE else 1
         if threads == 1:
             return self._sum_tiles(u, change, twice, strips)
-        with _blas_libraries().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        with blas_libraries().limit(limits=1), ThreadPoolExecutor(threads) as pool:
             shares = [strips[first::threads] for first in range(threads)]
             return reduce(add, pool.map(lambda share: self._sum_tiles(u, change, twice, share), shares))
 
@@ -189,56 +187,6 @@ class KernelDesign(Design):
     def _slices(self, n: int, start: int = 0) -> Iterator[slice]:
         side = TILE_SIDE if self._host else DEVICE_TILE_SIDE
         return (slice(i, min(i + side, n)) for i in range(start, n, side))
-
-
-@cache
-def _blas_libraries() -> ThreadpoolController:
-    """The BLAS libraries of this process."""
-    return ThreadpoolController().select(user_api="blas")
-
-
-class OneThread:
-    """Limits BLAS to one thread while at least one block of code asks for it.
-
-    The limit is that of the process. Blocks of several threads overlap, so that they are counted: the first sets the
-    limit and the last restores what was before, whatever the order in which they end.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.count = Lock(), 0
-        self.limit: Any = None
-
-    def enter(self) -> None:
-        """Begin a block."""
-        with self.lock:
-            if not self.count:
-                self.limit = _blas_libraries().limit(limits=1)
-            self.count += 1
-
-    def leave(self) -> None:
-        """End a block."""
-        with self.lock:
-            self.count -= 1
-            if not self.count:
-                self.limit.restore_original_limits()
-
-
-ONE_THREAD = OneThread()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread, also where several threads do so at the same time."""
-    ONE_THREAD.enter()
-    try:
-        yield
-    finally:
-        ONE_THREAD.leave()
-
-
-def blas_threads() -> int:
-    """Number of threads BLAS may use now; a limit on those is respected here as well."""
-    return max((library["num_threads"] for library in _blas_libraries().info()), default=1)
 
 
 def _direct_distances(A: Array, C: Array) -> Array:

@@ -31,6 +31,7 @@ from termwise._checks import (
     check_magnitudes,
     check_targets,
     check_total,
+    is_bounded,
     is_dask,
     usual_targets,
     warn_unresolved,
@@ -223,10 +224,12 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[
     else:
         G = np.zeros(G.shape) if deferred else G
         G = check_container("G", G)
+        bounded = is_bounded(G)  # and finite: then scikit-learn need not pass over the entries again
         design = check_array(
-            G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False
-        )
-        check_magnitudes("G", design)
+            G, accept_sparse="csc", dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="G", copy=False,
+            ensure_all_finite=not bounded,
+        )  # fmt: skip
+        check_magnitudes("G", design, bounded=bounded)
     given = y
     if not (is_foreign(getattr(design, "like", design)) and usual_targets(y, design.dtype)):
         y = check_targets(y)

@@ -16,10 +16,10 @@ from sklearn.utils import column_or_1d
 
 from termwise._arrays import as_columns, rows_of
 from termwise._checks import check_choice, check_number, check_total, is_frame
+from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
 from termwise.basis.encoder import LEVEL
-from termwise.design.computed import one_thread
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
