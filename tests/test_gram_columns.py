@@ -103,24 +103,51 @@ def test_independent_columns_take_few_passes(rng):
                 assert fewer <= 8
 
 
-def test_columns_are_not_computed_where_they_are_not_used():
-    """In a Gaussian dictionary a term changes all preferences: plain passes, or all of G'G where that is less work."""
-    G, y = gaussians(1500, 400, 0.05)
-    vectors = []
+def of_several_inputs(n=1500, p=400, d=8):
+    """Gaussians of eight inputs, where a term changes all preferences."""
+    X = np.random.default_rng(0).normal(size=(n, d))
+    distances = ((X[:, None, :] - X[:p]) ** 2).sum(axis=2)
+    return np.exp(-distances / (2 * d)), np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+@pytest.mark.parametrize("data", [gaussians(1500, 400, 0.05), of_several_inputs()], ids=["one input", "eight inputs"])
+def test_columns_cost_hardly_more_than_they_save(data):
+    """Whether or not the next terms can be predicted; all of G'G is computed where that is less work."""
+    (G, y), passes = data, 4.0
+    work = []
 
     class Counting(Dense):
         def joint_products(self, u, chosen, weights):
-            vectors.append(1 + len(chosen))
+            work.append(passes if len(chosen) else 1.0)
             return super().joint_products(u, chosen, weights)
+
+        def gram(self, weights):
+            work.append(12.0)
+            return super().gram(weights)
 
         def __getitem__(self, rows):
             return self
 
-    for whole, most in ((np.inf, 24 + 2 * 15), (12.0, 2 * 16 + 2)):
-        vectors.clear()
-        terms, _ = counted(Counting(G), y, "cost", GramCost(15, 4.0, whole), max_terms=24, precompute="auto")
-        assert terms == counted(G, y, "cost", max_terms=24, precompute=False)[0]
-        assert sum(vectors) <= most
+    expected = counted(G, y, "cost", max_terms=24, precompute=False)[0]
+    for whole in (np.inf, 12.0):
+        work.clear()
+        terms, _ = counted(Counting(G), y, "cost", GramCost(15, passes, whole), max_terms=24, precompute="auto")
+        assert terms == expected
+        assert sum(work) <= 24 + 2 * passes
+
+
+def test_few_of_correlated_candidates_are_computed(rng):
+    """Candidates in groups have equally good scores, but one of each group is taken: five passes or six."""
+    G = rng.normal(size=(21_000, 400))  # large enough for predictions
+    for group in range(0, 400, 40):
+        G[:, group : group + 40] += 3 * rng.normal(size=(len(G), 1))
+    y = G[:, ::40] @ rng.uniform(1, 2, size=10) + 3 * rng.normal(size=len(G))
+    for rule in ("cost", "loo"):
+        terms, passes = counted(G, y, rule, max_terms=20, precompute=False)
+        assert passes == 20
+        found, fewer = counted(G, y, rule, GramCost(15, 2.0), max_terms=20, precompute="auto")
+        assert found == terms
+        assert fewer <= 8
 
 
 def test_the_oldest_columns_are_overwritten(rng):
@@ -169,3 +196,18 @@ def test_designs_compute_columns_in_a_pass(weighted, rng):
         tolerance = 1e-4 if design.dtype == np.float32 else 1e-10
         np.testing.assert_allclose(design.joint_products(u, chosen, weights), right.T @ G, rtol=0, atol=tolerance)
         np.testing.assert_allclose(design.joint_products(u, chosen[:0], weights)[0], G.T @ u, rtol=0, atol=tolerance)
+
+
+def test_a_large_matrix_is_read_block_by_block(rng):
+    """Sums over blocks, by threads and in float32, are those of the definition."""
+    G = rng.normal(1.0, 1.0, size=(4200, 2000)).astype(np.float32)
+    y = G[:, 7] - 2 * G[:, 1999] + rng.normal(size=len(G))
+    u = np.column_stack([np.ones(len(G)), y])
+    squares, products = as_design(G).squares_and_products(None, u)
+    wide = G.astype(np.float64)
+    np.testing.assert_allclose(squares, (wide**2).sum(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(products, wide.T @ u, atol=1e-6 * np.sqrt((wide**2).sum(axis=0).max() * (u**2).sum()))
+    np.testing.assert_allclose(as_design(wide).squares_and_products(None, u)[0], (wide**2).sum(axis=0), rtol=1e-12)
+    paths = [forward_path(one, y, max_terms=4) for one in (G, wide)]
+    assert paths[0].terms.tolist() == paths[1].terms.tolist()
+    np.testing.assert_allclose(paths[0].column("loo"), paths[1].column("loo"), rtol=1e-5)

@@ -36,6 +36,7 @@ from termwise._arrays import (
     at_least,
     column_squares,
     copied,
+    evenly,
     extremes,
     from_host,
     namespace,
@@ -366,7 +367,14 @@ class RowBlock:
         if gram:
             G, along = self.G.gram_and_products(self.weights, u)
             return PartialSums((xp.linalg.diagonal(G), along, G))
-        return PartialSums((self.G.power_sums(2, self.weights), self.G.products(u), zeros((0, 0), self.Y)))
+        return PartialSums((*self.G.squares_and_products(self.weights, u), zeros((0, 0), self.Y)))
+
+    def sample(self, share: float) -> tuple[Array, Array]:
+        """A share of the rows, evenly spaced, of the scaled candidates and of the scaled column of ones, in float32."""
+        n = self.Y.shape[0]
+        rows = evenly(n, int(np.ceil(share * n)))
+        ones = self.scale(np.ones(n))[rows]
+        return self.columns(EVERY, rows).astype(np.float32), ones.astype(np.float32)
 
     def gram(self) -> Array:
         """`G'G` of the scaled columns."""

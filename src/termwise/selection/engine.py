@@ -227,7 +227,7 @@ class PathBuilder:
             squares = to_host(state.s)[to_host(state.eligible)]
             state.alpha = REESTIMATED_ALPHA_START * float(np.median(squares)) if len(squares) else 0.0
         # a score in closed form reads statistics only, which the one pass over the data has computed already
-        state.prefetches = not isinstance(rule, ClosedForm)
+        state.prefetches, state.follows_cost = not isinstance(rule, ClosedForm), rule.follows_cost
         p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
         max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))

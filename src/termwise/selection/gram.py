@@ -5,19 +5,21 @@ the column `G'g_j`. Where it is not stored a pass over the data computes t itsel
 the candidates that the rule prefers now: the next terms are often among them. All of `G'G` is the case of a single
 pass that computes every column.
 
-Whether the columns pay depends on the data: of independent columns ten terms may follow from one pass, in a Gaussian
-dictionary a term changes all preferences. The number of terms per pass can be observed whether or not columns
-are computed, since it is known which ones would have been.
+The next terms are predicted by forward selection on a sample of the rows (`Forecast`): of correlated candidates with
+good scores only one is taken. Whether the columns pay depends on the data: of independent columns ten terms may follow
+from one pass, in a Gaussian dictionary a term changes all preferences. The number of terms per pass can be observed
+whether or not columns are computed, since it is known which ones would have been.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, put_at, smallest, to_host, zeros
+from termwise._arrays import Array, put_at, smallest, zeros
 from termwise._memory import budget
 
 Floats = NDArray[np.float64]
@@ -25,7 +27,14 @@ Indices = NDArray[np.intp]
 
 EXPECTED_RUN = 8.0  # terms that one pass serves, before any is observed
 CAPACITY = 8  # passes whose columns are stored; then the oldest are overwritten
-BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns may take
+BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns, or the sample of the rows, may take
+MAX_PAUSE = 16  # terms after which it is observed again whether columns pay
+MIN_PREDICTED = 1 << 26  # bytes of G: passes over less take no longer than to predict the next terms
+SAMPLE_ROWS = 160  # by which they are predicted: more of them take more time than they save
+SIMULATED = 256  # candidates that may be among the next terms
+NOISE = 4.0  # correlations in the sample below so many standard deviations of independent columns count as zero
+
+Predict = Callable[[NDArray[np.bool_], int], Indices]  # so many of the candidates of a mask, the most likely first
 
 
 class GramCost(NamedTuple):
@@ -60,6 +69,8 @@ class GramColumns:
         self.next_row = 0
         self.likely = np.zeros(p, dtype=bool)  # candidates whose columns would be stored if they always were
         self.run, self.expected_run = 0, EXPECTED_RUN  # terms since one was not likely, and their expected number
+        self.pause = self.wait = 0  # terms that are not observed since columns do not pay, in all and left
+        self.predicted: Indices | None = None  # the next terms, if they were predicted for the newest one
 
     @property
     def complete(self) -> bool:
@@ -78,24 +89,39 @@ class GramColumns:
         self.slot = np.arange(len(self.slot))
         self.owners = self.slot
 
-    def count(self, j: int, scores: Array | None) -> None:
-        """Count the terms that one pass would serve; `scores`, bigger is better, are needed where j is not stored."""
-        if self.cost.columns and not self.likely[j] and scores is not None:
-            if self.run:
-                self.expected_run = (self.expected_run + self.run) / 2
-            self.run = 0
-            self.likely[self._preferred(scores, ~self.likely)] = True
-            self.likely[j] = True
-        self.run += 1
+    def count(self, j: int, predict: Predict | None) -> None:
+        """Count the terms that one pass would serve; `predict` is needed where j is not stored."""
+        self.predicted = None
+        if not self.cost.columns or self.likely[j] or predict is None:
+            self.run += 1
+            return
+        if self.wait:
+            self.wait -= 1
+            return
+        if self.run:
+            self.expected_run = (self.expected_run + self.run) / 2
+        self.run = 0
+        if self.expected_run <= self.cost.passes and self.pause < MAX_PAUSE:  # at first after one term, then more
+            self.pause = self.wait = 2 * self.pause + 1
+            return
+        self.pause //= 2
+        self.predicted = predict(self._missing(j), self.cost.columns)
+        self.likely[self.predicted] = True
+        self.likely[j] = True
+        self.run = 1
 
-    def request(self, j: int, scores: Array, n_terms: int) -> Indices:
+    def request(self, j: int, predict: Predict, n_terms: int) -> Indices:
         """Candidates whose columns the pass for j, the term after `n_terms`, should compute: none if too few serve."""
         left = self.max_terms - n_terms
         if not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
             return self.slot[:0]
-        wanted = self.slot < 0
-        wanted[j] = False
-        return self._preferred(scores, wanted)
+        return predict(self._missing(j), self.cost.columns) if self.predicted is None else self.predicted
+
+    def _missing(self, j: int) -> NDArray[np.bool_]:
+        """Candidates other than j whose columns are not stored."""
+        missing = self.slot < 0
+        missing[j] = False
+        return missing
 
     def store(self, candidates: Indices, columns: Array) -> None:
         """Store columns, `(candidates, p)`, over the oldest ones."""
@@ -111,8 +137,53 @@ class GramColumns:
         put_at(self.values, rows, columns)
         self.likely[candidates] = True
 
-    def _preferred(self, scores: Array, wanted: NDArray[np.bool_]) -> Indices:
-        """The candidates with the best finite scores among those that are wanted."""
-        values = np.where(wanted, -to_host(scores), np.inf)
-        best, losses = smallest(values, self.cost.columns)
-        return best[losses < np.inf]
+
+def best_of(scores: NDArray[Any], wanted: NDArray[np.bool_], count: int) -> Indices:
+    """The candidates with the best finite scores among those that are wanted."""
+    best, losses = smallest(np.where(wanted, -scores, np.inf), count)
+    return best[losses < np.inf]
+
+
+class CandidateSample(NamedTuple):
+    """Some rows of the candidates, and of the intercept, scaled by the roots of their weights."""
+
+    G: NDArray[np.float32]  # (m, p)
+    ones: NDArray[np.float32]  # (m, 1), or (m, 0) without an intercept
+
+    def residuals(self, candidates: Indices, chosen: list[int], R: Floats, T: Floats) -> NDArray[np.float32]:
+        """`P g` of some candidates, for the model with `[1, G_S] = Z R` and `T = Z'G` of these candidates."""
+        model = np.hstack([self.ones, self.G[:, chosen]])
+        # by NumPy, not SciPy, which has threads of its own: those of both would wait for each other
+        Z = np.linalg.solve(R.T, model.T).T.astype(np.float32)
+        return self.G[:, candidates] - Z @ T.astype(np.float32)
+
+
+def simulate(V: NDArray[Any], c: Floats, s: Floats, alpha: float, first: int, n_steps: int) -> list[int]:
+    """Forward selection by the drop of the cost, Orr (7.7), with inner products from a sample of the rows.
+
+    Parameters
+    ----------
+    V : (m, r) `P g` of candidates on the sample; overwritten.
+    c, s : (q, r) and (r,) statistics of these candidates, of all rows.
+    alpha : the penalty.
+    first : the candidate that is taken first.
+    n_steps : how many to take.
+    """
+    threshold, taken, j = NOISE / np.sqrt(len(V)), [first], first
+    c, s = c.copy(), s.copy()
+    while len(taken) < n_steps:
+        lengths = np.sqrt(np.maximum(np.einsum("ij,ij->j", V, V), np.finfo(np.float32).tiny))
+        z = V[:, j] / lengths[j]
+        along = z @ V
+        correlation = along / lengths
+        correlation[np.abs(correlation) < threshold] = 0.0
+        den = alpha + s[j]
+        t = correlation * np.sqrt(s * (s[j] / den))
+        c -= (c[:, j] / np.sqrt(den))[:, None] * t
+        s = np.maximum(s - t * t, 0.0)
+        V -= z[:, None] * along
+        scores = np.einsum("ij,ij->j", c, c) / np.maximum(alpha + s, np.finfo(np.float64).tiny)
+        scores[taken] = -1.0
+        j = int(scores.argmax())
+        taken.append(j)
+    return taken

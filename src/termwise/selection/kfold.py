@@ -47,6 +47,7 @@ class KFoldRule(Rule):
     """Smallest K-fold squared error after adding the candidate; `folds` holds the fold of every row over all blocks."""
 
     name = "kfold"
+    follows_cost = True
     end = "no candidate is left whose weight is identified when any fold is left out"
 
     def __init__(self, folds: NDArray[np.integer], tile_rows: int = TILE_ROWS) -> None:

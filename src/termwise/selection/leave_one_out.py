@@ -83,6 +83,7 @@ class LooRule(Rule):
     """
 
     name = "loo"
+    follows_cost = True
     end = "no candidate is left that has a leave-one-out error and is not a combination of the chosen ones"
 
     def __init__(self, options: CascadeOptions | None = None) -> None:

@@ -31,6 +31,7 @@ class LooErrorRule(Rule):
     """
 
     name = "loo_error"
+    follows_cost = True
 
     @classmethod
     def build(cls, settings: Any, rows: Executor) -> Self:

@@ -61,6 +61,9 @@ class Rule(ABC):
         Why the path ended, if `choose` returned None.
     swap_needs_zero_alpha : bool
         Whether `refine="swap"` requires `alpha=0`, since scores with a penalty depend on the order of the terms.
+    follows_cost : bool
+        Whether it mostly chooses what lowers the cost most. The next terms are predicted so, to save passes over the
+        data; the choices do not depend on it.
 
     See Also
     --------
@@ -70,6 +73,7 @@ class Rule(ABC):
     name: ClassVar[str]
     end: ClassVar[str] = "no candidate is left that is not a combination of the chosen ones"
     swap_needs_zero_alpha: ClassVar[bool] = False
+    follows_cost: ClassVar[bool] = False
 
     @classmethod
     def build(cls, settings: Any, rows: Executor) -> Self:
@@ -195,6 +199,7 @@ class SseRule(ClosedForm):
     """
 
     name = "sse"
+    follows_cost = True
 
     def scores(self, state: State) -> Array:
         """`2 rv c / den - vv c^2 / den^2`."""
@@ -211,6 +216,7 @@ class CostRule(ClosedForm):
     """
 
     name = "cost"
+    follows_cost = True
 
     def __init__(self, minimum: float = -np.inf) -> None:
         self.minimum = minimum
@@ -224,6 +230,7 @@ class GcvRule(ClosedForm):
     """Smallest generalised cross-validation after adding the candidate."""
 
     name = "gcv"
+    follows_cost = True
     end = "no candidate is left that is not a combination of the chosen ones and leaves a degree of freedom"
 
     def scores(self, state: State) -> Array:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ from termwise._arrays import (
     zeros,
 )
 from termwise._fusion import fused
+from termwise._memory import budget
 from termwise._numerics import (
     CANCELLATION_SHARE,
     DEPENDENT_CANDIDATE,
@@ -80,7 +81,17 @@ from termwise.selection.blocks import (
     sum_places,
 )
 from termwise.selection.constraints import Constraints
-from termwise.selection.gram import GramColumns, GramCost
+from termwise.selection.gram import (
+    BUDGET_SHARE,
+    MIN_PREDICTED,
+    SAMPLE_ROWS,
+    SIMULATED,
+    CandidateSample,
+    GramColumns,
+    GramCost,
+    best_of,
+    simulate,
+)
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.rules import CostRule
 
@@ -165,8 +176,10 @@ class State:
     """
 
     prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
+    follows_cost = False  # whether the rule mostly chooses as "cost" does
     run_ahead: Any = None  # `run_ahead.RunAhead`, if a device takes terms ahead of the host
     _taken: TakenTerm | None = None  # the newest term, if a device took it
+    _sample: CandidateSample | None = None  # of the rows, by which likely terms are predicted
 
     def __init__(
         self,
@@ -407,14 +420,36 @@ class State:
         reads_columns = reader is not None and (self.prefetches or gram.complete)
         if reads_columns or (missing and gram.cost.columns):
             scores = put(CostRule().scores(self) if self.scores is None else self.scores, ~self.eligible, -np.inf)
-        gram.count(j, scores)
+        predict = None if scores is None else partial(self._predict_terms, j, to_host(scores))
+        gram.count(j, predict)
         if scores is not None and reader is not None:
             reader.suggest(smallest(to_host(-scores), PREFETCHED)[0])
         if missing and gram.whole_pays(n_terms):
             gram.set_whole(self.rows.reduce(RowBlock.gram))
         if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
             return None
-        return gram.owners[:0] if scores is None else gram.request(j, scores, n_terms)
+        return gram.owners[:0] if predict is None else gram.request(j, predict, n_terms)
+
+    def _predict_terms(self, j: int, scores: Floats, wanted: NDArray[np.bool_], count: int) -> Indices:
+        """Return the candidates that are likely to be chosen after j, of those that are wanted."""
+        sample = self._row_sample() if self.follows_cost and self.nbytes >= MIN_PREDICTED else None
+        if sample is None:
+            return best_of(scores, wanted, count)
+        places = np.union1d(best_of(scores, scores > -np.inf, SIMULATED), [j])
+        V = sample.residuals(places, self.chosen, self.R, self.T[:, places])
+        n_steps = min(len(places), 1 + count + int(np.count_nonzero(~wanted[places])))
+        taken = simulate(V, self.c[places].T, self.s[places], self.alpha, int(np.searchsorted(places, j)), n_steps)
+        found = places[taken]
+        return found[wanted[found]][:count]
+
+    def _row_sample(self) -> CandidateSample | None:
+        """Return some rows of the candidates, unless they would take too much memory."""
+        m, p = SAMPLE_ROWS, self.rows.n_candidates
+        if self._sample is None and 4 * m * p <= BUDGET_SHARE * budget():
+            G, ones = zip(*self.rows.map(RowBlock.sample, m / self.n_rows), strict=True)
+            first = np.concatenate(ones)[:, None][:, : self.intercept]
+            self._sample = CandidateSample(np.concatenate(G), first)
+        return self._sample
 
     def _keeps_digits(self, one: CandidateStats, square: float) -> bool:
         """Whether products of a new column of this squared length can be computed from `G'G` without losing digits.
