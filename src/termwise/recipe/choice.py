@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from termwise._arrays import column_order, comparable, evenly
+from termwise._threads import one_thread
 from termwise.basis import Basis, LevelMeans
-from termwise.design.computed import one_thread
 from termwise.fitted import Candidates, FittedTerms, FoldModels
 from termwise.linalg.losses import LINKS, Loss
 from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_corrected, is_close
@@ -181,14 +181,18 @@ def refine(
         if not is_close(bootstrap.sizes, settings):
             break
         search.folds.append(on_scale(repeats.draw(), search.link))
-        trials = search.repeat(contenders(bootstrap, options, settings), search.folds[-1:])
+        accurate = BootstrapChoices.draw(trials, order, options._replace(size="accurate"), settings)
+        trials = search.repeat(contenders([bootstrap, accurate], options, settings), search.folds[-1:])
     return trials
 
 
-def contenders(bootstrap: BootstrapChoices, options: RecipeOptions, settings: RecipeSettings) -> list[Trial]:
-    """Return the trials that most bootstrap samples choose, and those that have a weight in the stacked ensemble."""
-    trials = bootstrap.trials
-    kept = [trials[place] for place in bootstrap.most_chosen(settings.contender_share)]
+def contenders(bootstraps: Sequence[BootstrapChoices], options: RecipeOptions, settings: RecipeSettings) -> list[Trial]:
+    """Return the trials that most bootstrap samples choose, and those that have a weight in the stacked ensemble.
+
+    The most accurate ones are among them, from whose error that of smaller models may differ.
+    """
+    trials = bootstraps[0].trials
+    kept = [trials[place] for one in bootstraps for place in one.most_chosen(settings.contender_share)]
     if options.tries_ensembles():
         kept += ensemble_members(trials, settings)
         kept += ensemble_members(only_drawable(trials), settings) if options.size == "small" else []

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from termwise._arrays import comparable
 from termwise._memory import budget
-from termwise.basis import Basis, LevelMeans, SmoothBasis, UnionBasis
+from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.design.computed import ProductDesign
 from termwise.linalg.losses import Loss
@@ -27,6 +27,7 @@ from termwise.selection.nested import NestedModels, nested_paths
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+CACHED_BYTES = 1 << 22  # of a design matrix, up to which passes over it are fast
 KEPT_ENTRIES = 1 << 17  # of the centres of Gaussians, a megabyte, or rules that may be kept for a fold
 
 # -- paths without a fold ----------------------------------------------------------------------------------------------
@@ -178,8 +179,7 @@ def fit_fold(
         fitted.expect_missing(np.isnan(folds.X).any(axis=0))
     found, dictionary = [], training.to_continue()
     constraints = constraints_of(fitted, fitting.hierarchy)
-    # Products with the candidates take most of the time, half of it in float32; the weights are computed in float64.
-    quick = G.astype(np.float32) if isinstance(G, ProductDesign) else G
+    quick = training.in_float32()
     for target in values:
         longer: NestedModels | None = None
         models: NestedModels | GlmModels
@@ -222,6 +222,18 @@ class TrainingDesign(NamedTuple):
             return self
         table = X if self.table is None else self.table
         return self._replace(G=design_matrix(self.functions, table), table=table)
+
+    def in_float32(self) -> Any:
+        """Return the design matrix, many products of single functions in float32.
+
+        Passes over these take most of the time, and half of it in float32. Terms are selected in that precision; their
+        weights are computed in float64. Gaussians, which are nearly dependent, need all digits.
+        """
+        functions, G = self.functions, self.G
+        if G is None or not (isinstance(functions, AnovaBasis) and functions.order == 2):
+            return G
+        cached = not isinstance(G, ProductDesign) and G.nbytes <= CACHED_BYTES
+        return G if cached else G.astype(np.float32)
 
     def to_continue(self) -> Basis | Self:
         """Return what a longer path needs: Gaussians and rules, which take time to fit, without their design matrix.
