@@ -80,10 +80,10 @@ def gram_cost(G: Design, n: int, Y: Array, reader: BlockReader | None) -> GramCo
     """What columns of `G'G` cost, as measured on two cores and on GPUs.
 
     A pass over a matrix beyond the caches is bound by memory: a product with sixteen vectors takes the time of three
-    with one in float64 and four in float32, and the whole product that of p / 26, in the caches p / 18. Evaluating radial functions or
-    reading a file takes longer than the products: there 31 and 64 columns cost half a pass. On a device a pass is
-    launched as one graph, and the whole product, in float64, takes the time of p / 24 passes, where float64 is fast
-    that of p / 64, and of p / 40 in float32.
+    with one in float64 and four in float32, and the whole product that of p / 26, in the caches p / 18. Evaluating
+    radial functions or reading a file takes longer than the products: there 31 and 64 columns cost half a pass. On a
+    device a pass is launched as one graph, and the whole product, in float64, takes the time of p / 24 passes, where
+    float64 is fast that of p / 64, and of p / 40 in float32.
     """
     p = G.shape[1]
     fits, double = p <= min(n, MAX_GRAM_COLUMNS), G.dtype == np.float64
