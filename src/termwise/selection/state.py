@@ -412,8 +412,8 @@ class State:
     def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
         """Candidates whose columns of `G'G` the pass for candidate j should compute besides; None if it needs no pass.
 
-        A file caches columns in its next pass: those of the candidates with the best scores, by the rule or, where it
-        has none, by the reduction of the cost, which suits any rule.
+        A file caches columns in its next pass: those of the next terms as predicted, and of the candidates with the
+        best scores, by the rule or, where it has none, by the reduction of the cost, which suits any rule.
         """
         gram, reader, n_terms, scores = self.gram, self.rows.reader, len(self.chosen), None
         missing = gram.slot[j] < 0 or (reader is not None and not reader.holds(j))
@@ -422,8 +422,10 @@ class State:
             scores = put(CostRule().scores(self) if self.scores is None else self.scores, ~self.eligible, -np.inf)
         predict = None if scores is None else partial(self._predict_terms, j, to_host(scores))
         gram.count(j, predict)
-        if scores is not None and reader is not None:
-            reader.suggest(smallest(to_host(-scores), PREFETCHED)[0])
+        if predict is not None and reader is not None:  # half for the next terms, the others for rivals of these
+            every = np.ones(gram.slot.shape, dtype=bool)
+            likely, best = predict(every, len(reader.owners) // 2), best_of(to_host(scores), every, PREFETCHED)
+            reader.suggest(np.concatenate([likely, best[~np.isin(best, likely)]]))
         if missing and gram.whole_pays(n_terms):
             gram.set_whole(self.rows.reduce(RowBlock.gram))
         if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
