@@ -44,7 +44,6 @@ from termwise._arrays import (
     put,
     put_at,
     send,
-    smallest,
     take_off_matmul,
     to_host,
     zeros,
