@@ -28,7 +28,7 @@ Indices = NDArray[np.intp]
 EXPECTED_RUN = 8.0  # terms that one pass serves, before any is observed
 CAPACITY = 8  # passes whose columns are stored; then the oldest are overwritten
 BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns, or the sample of the rows, may take
-MAX_PAUSE = 16  # terms after which it is observed again whether columns pay
+MAX_PAUSE = 15  # terms after which it is observed again whether columns pay
 MIN_PREDICTED = 1 << 26  # bytes of G: passes over less take no longer than to predict the next terms
 SAMPLE_ROWS = 160  # by which they are predicted: more of them take more time than they save
 SIMULATED = 256  # candidates that may be among the next terms
@@ -69,7 +69,7 @@ class GramColumns:
         self.next_row = 0
         self.likely = np.zeros(p, dtype=bool)  # candidates whose columns would be stored if they always were
         self.run, self.expected_run = 0, EXPECTED_RUN  # terms since one was not likely, and their expected number
-        self.pause = self.wait = 0  # terms that are not observed since columns do not pay, in all and left
+        self.pause = self.wait = 0  # terms that are not observed since columns do not pay: the last time, and still
         self.predicted: Indices | None = None  # the next terms, if they were predicted for the newest one
 
     @property
@@ -99,12 +99,11 @@ class GramColumns:
             self.wait -= 1
             return
         if self.run:
-            self.expected_run = (self.expected_run + self.run) / 2
-        self.run = 0
-        if self.expected_run <= self.cost.passes and self.pause < MAX_PAUSE:  # at first after one term, then more
-            self.pause = self.wait = 2 * self.pause + 1
-            return
-        self.pause //= 2
+            self.expected_run, self.run = (self.expected_run + self.run) / 2, 0
+            pays = self.expected_run > self.cost.passes
+            self.pause = self.wait = 0 if pays else min(2 * self.pause + 1, MAX_PAUSE)
+            if not pays:
+                return
         self.predicted = predict(self._missing(j), self.cost.columns)
         self.likely[self.predicted] = True
         self.likely[j] = True
