@@ -211,3 +211,15 @@ def test_a_large_matrix_is_read_block_by_block(rng):
     paths = [forward_path(one, y, max_terms=4) for one in (G, wide)]
     assert paths[0].terms.tolist() == paths[1].terms.tolist()
     np.testing.assert_allclose(paths[0].column("loo"), paths[1].column("loo"), rtol=1e-5)
+
+
+def test_copies_are_not_predicted(rng):
+    """Exact copies of the columns, no penalty, and more columns than can be predicted."""
+    few = rng.normal(size=(35_000, 20))
+    G = np.repeat(few, 13, axis=1)
+    y = few @ rng.uniform(1, 2, size=20) + rng.normal(size=len(few))
+    path = forward_path(G, y, rule="cost", alpha=0, max_terms=30)
+    assert len(path) == 20
+    assert (
+        path.terms.tolist() == forward_path(G, y, rule="cost", alpha=0, max_terms=30, precompute=False).terms.tolist()
+    )

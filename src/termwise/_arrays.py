@@ -21,7 +21,7 @@ RowIndex = slice | Array
 
 BLOCK_ENTRIES = 1 << 19  # 4 MiB of float64: a block and its temporaries stay in a core's cache
 SQUARES_ROWS = 64  # of float32 whose squares are added up in float32
-LONG_ROW = 512  # entries
+LONG_ROW = 512  # entries of a row, from which calls for a few rows pay
 DEVICE_ENTRIES = 1 << 27  # 1 GiB: a device has no such cache, and every call costs microseconds
 FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities of GPUs for data centres
 _NAMESPACES: dict[type, Any] = {np.ndarray: np, np.memmap: np}
@@ -249,7 +249,8 @@ def column_squares(A: Array) -> Array:
     if isinstance(A, np.ndarray) and A.dtype == np.float64:
         return np.einsum("ij,ij->j", A, A)
     xp, of_torch = namespace(A), array_api_compat.is_torch_array(A)
-    if str(A.dtype).endswith("float32") and (A.is_contiguous() if of_torch else _has_long_rows(A)):
+    quick = A.is_contiguous() if of_torch else isinstance(A, np.ndarray) and A.shape[1] >= LONG_ROW
+    if quick and str(A.dtype).endswith("float32") and A.shape[0] >= SQUARES_ROWS:
         return _float32_squares(A)
     if of_torch:
         return xp.linalg.vector_norm(A, axis=0, dtype=xp.float64) ** 2  # without a copy in float64
@@ -258,11 +259,6 @@ def column_squares(A: Array) -> Array:
         X = as_float64(A[rows, :])
         total += np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else xp.sum(X * X, axis=0)
     return total
-
-
-def _has_long_rows(A: Array) -> bool:
-    """Whether an array of NumPy has rows that are long enough to make up for a call for some of them."""
-    return isinstance(A, np.ndarray) and A.shape[1] >= LONG_ROW
 
 
 def _float32_squares(A: Array) -> Array:
@@ -274,8 +270,9 @@ def _float32_squares(A: Array) -> Array:
             total += np.einsum("ij,ij->j", X, X)
         return total
     xp, (n, p) = namespace(A), A.shape
-    whole = n // SQUARES_ROWS * SQUARES_ROWS
-    parts = xp.linalg.vector_norm(xp.reshape(A[:whole, :], (-1, SQUARES_ROWS, p)), axis=1)
+    blocks = n // SQUARES_ROWS
+    whole = blocks * SQUARES_ROWS
+    parts = xp.linalg.vector_norm(xp.reshape(A[:whole, :], (blocks, SQUARES_ROWS, p)), axis=1)
     rest = xp.linalg.vector_norm(A[whole:, :], axis=0, dtype=xp.float64) ** 2
     return rest + xp.linalg.vector_norm(parts, axis=0, dtype=xp.float64) ** 2
 

@@ -37,7 +37,8 @@ from termwise._threads import block_rows, for_blocks
 
 EVERY = slice(None)
 FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
-MIN_BLOCKED = 1 << 23  # entries from which a pass is faster block by block
+MIN_BLOCKED = 1 << 23  # entries from which a pass is faster in blocks, ...
+CHUNKS = 16  # ... whose sums are added up in so many places, by as many threads at most
 GRAM_STRIPS = 4  # of columns of `G'G` on a device, which saves three eighths of the product ...
 MIN_STRIPED = 512  # ... from this many columns on
 
@@ -159,20 +160,22 @@ class Dense(Design):
         return total
 
     def squares_and_products(self, weights: Array | None, u: Array) -> tuple[Array, Array]:
-        """`sum w g^2` and `G' u` by one pass over a large array, block by block."""
+        """`sum w g^2` and `G' u` by one pass over a large array, in blocks of rows that stay in the caches."""
         G, (n, p) = self.G, self.shape
         if not isinstance(G, np.ndarray) or weights is not None or G.size < MIN_BLOCKED:
             return super().squares_and_products(weights, u)
-        step, u = min(block_rows(p), FLOAT32_SUM_ROWS), as_type(u, G.dtype)
-        sums = np.empty((-(-n // step), 1 + u.shape[1], p))
+        chunk, step, u = -(-n // CHUNKS), min(block_rows(p), FLOAT32_SUM_ROWS), as_type(u, G.dtype)
+        sums = np.zeros((CHUNKS, 1 + u.shape[1], p))
 
-        def evaluate(start: int) -> None:
-            X, part = G[start : start + step], sums[start // step]
-            part[0] = column_squares(X)
-            for j, v in enumerate(u[start : start + step].T, start=1):
-                part[j] = v @ X
+        def add_up(start: int) -> None:
+            part, stop = sums[start // chunk], min(start + chunk, n)
+            for first in range(start, stop, step):
+                rows = slice(first, min(first + step, stop))
+                part[0] += column_squares(G[rows])
+                for j, v in enumerate(u[rows].T, start=1):
+                    part[j] += v @ G[rows]
 
-        for_blocks(evaluate, range(0, n, step))
+        for_blocks(add_up, range(0, n, chunk))
         squares, *products = sums.sum(axis=0)
         return squares, np.stack(products, axis=1)
 

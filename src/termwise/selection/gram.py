@@ -5,7 +5,7 @@ the column `G'g_j`. Where it is not stored a pass over the data computes t itsel
 the candidates that the rule prefers now: the next terms are often among them. All of `G'G` is the case of a single
 pass that computes every column.
 
-The next terms are predicted by forward selection on a sample of the rows (`Forecast`): of correlated candidates with
+The next terms are predicted by forward selection on a sample of the rows (`simulate`): of correlated candidates with
 good scores only one is taken. Whether the columns pay depends on the data: of independent columns ten terms may follow
 from one pass, in a Gaussian dictionary a term changes all preferences. The number of terms per pass can be observed
 whether or not columns are computed, since it is known which ones would have been.
@@ -32,6 +32,7 @@ MAX_PAUSE = 15  # terms after which it is observed again whether columns pay
 MIN_PREDICTED = 1 << 26  # bytes of G: passes over less take no longer than to predict the next terms
 SAMPLE_ROWS = 160  # by which they are predicted: more of them take more time than they save
 SIMULATED = 256  # candidates that may be among the next terms
+SAMPLED_RESIDUAL = 1e-3  # of its square: a candidate with less left counts as dependent, as far as a sample can tell
 NOISE = 4.0  # correlations in the sample below so many standard deviations of independent columns count as zero
 
 Predict = Callable[[NDArray[np.bool_], int], Indices]  # so many of the candidates of a mask, the most likely first
@@ -166,10 +167,10 @@ def simulate(V: NDArray[Any], c: Floats, s: Floats, alpha: float, first: int, n_
     c, s : (q, r) and (r,) statistics of these candidates, of all rows.
     alpha : the penalty.
     first : the candidate that is taken first.
-    n_steps : how many to take.
+    n_steps : how many to take; fewer if the others depend on these.
     """
     threshold, taken, j = NOISE / np.sqrt(len(V)), [first], first
-    c, s = c.copy(), s.copy()
+    c, s, least = c.copy(), s.copy(), SAMPLED_RESIDUAL * s
     while len(taken) < n_steps:
         lengths = np.sqrt(np.maximum(np.einsum("ij,ij->j", V, V), np.finfo(np.float32).tiny))
         z = V[:, j] / lengths[j]
@@ -181,8 +182,10 @@ def simulate(V: NDArray[Any], c: Floats, s: Floats, alpha: float, first: int, n_
         c -= (c[:, j] / np.sqrt(den))[:, None] * t
         s = np.maximum(s - t * t, 0.0)
         V -= z[:, None] * along
-        scores = np.einsum("ij,ij->j", c, c) / np.maximum(alpha + s, np.finfo(np.float64).tiny)
-        scores[taken] = -1.0
-        j = int(scores.argmax())
+        s[taken] = 0.0
+        left = s > least
+        if not left.any():
+            break
+        j = int(np.where(left, np.einsum("ij,ij->j", c, c) / np.where(left, alpha + s, 1.0), -1.0).argmax())
         taken.append(j)
     return taken
