@@ -107,7 +107,7 @@ def test_trials_chosen_most_often_are_repeated(rng):
     (most,) = bootstrap.most_chosen(1e-3)
     counts = np.bincount([place for place, _ in bootstrap.chosen])
     assert counts[most] == counts.max()
-    kept = contenders([bootstrap], options, settings)
+    kept = contenders(trials, np.arange(50), options, settings)
     assert all(any(trials[place] is one for one in kept) for place in bootstrap.most_chosen(0.9))
     assert all(one is not trials[0] for one in kept)
 

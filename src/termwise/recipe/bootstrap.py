@@ -45,15 +45,26 @@ class BootstrapChoices:
 
     @classmethod
     def draw(
-        cls, trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+        cls,
+        trials: list[Trial],
+        order: NDArray[np.intp],
+        options: RecipeOptions,
+        settings: RecipeSettings,
+        resolution: float = 0.0,
     ) -> Self:
-        """Repeat the choice; rows are drawn in the given order, which does not depend on that of the data."""
+        """Repeat the choice; rows are drawn in the given order, which does not depend on that of the data.
+
+        Errors that differ by less than the `resolution`, a share of the smallest one, count as equal: then the first
+        trial is chosen, whatever the rounding.
+        """
         share, n = trials[0].share, len(trials[0].share)
         draws = np.empty((settings.n_bootstrap, n), dtype=np.intp)
         draws[:, order] = np.random.RandomState(0).multinomial(n, np.full(n, 1 / n), size=settings.n_bootstrap)
         weights = draws * share
         weights /= weights.sum(axis=1, keepdims=True)
         curves, chosen = [trial.losses @ weights.T for trial in trials], []
+        if step := resolution * min(float(trial.errors.min()) for trial in trials):
+            curves = [np.round(curve / step) * step for curve in curves]
         for b, weight in enumerate(weights):
             i, k = choose_trial(trials, [curve[:, b] for curve in curves], weight, options, settings)
             chosen.append((i, min(k, len(curves[i]) - 1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -177,22 +177,24 @@ def refine(
     trials = search.lengthen(trials, lambda some: choose_among(some, growing, settings))
     while len(search.folds) < repeats.most:
         trials = eliminate(trials, settings.elimination_se)
-        bootstrap = BootstrapChoices.draw(trials, order, options, settings)
-        if not is_close(bootstrap.sizes, settings):
+        if not is_close(BootstrapChoices.draw(trials, order, options, settings).sizes, settings):
             break
         search.folds.append(on_scale(repeats.draw(), search.link))
-        accurate = BootstrapChoices.draw(trials, order, options._replace(size="accurate"), settings)
-        trials = search.repeat(contenders([bootstrap, accurate], options, settings), search.folds[-1:])
+        trials = search.repeat(contenders(trials, order, options, settings), search.folds[-1:])
     return trials
 
 
-def contenders(bootstraps: Sequence[BootstrapChoices], options: RecipeOptions, settings: RecipeSettings) -> list[Trial]:
+def contenders(
+    trials: list[Trial], order: NDArray[np.intp], options: RecipeOptions, settings: RecipeSettings
+) -> list[Trial]:
     """Return the trials that most bootstrap samples choose, and those that have a weight in the stacked ensemble.
 
     The most accurate ones are among them, from whose error that of smaller models may differ.
     """
-    trials = bootstraps[0].trials
-    kept = [trials[place] for one in bootstraps for place in one.most_chosen(settings.contender_share)]
+    kept, resolution = [], settings.contender_resolution
+    for size in (options.size, "accurate"):
+        bootstrap = BootstrapChoices.draw(trials, order, options._replace(size=size), settings, resolution)
+        kept += [trials[place] for place in bootstrap.most_chosen(settings.contender_share)]
     if options.tries_ensembles():
         kept += ensemble_members(trials, settings)
         kept += ensemble_members(only_drawable(trials), settings) if options.size == "small" else []
