@@ -435,11 +435,11 @@ def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | No
     W -= T @ (T.T / 2)
     by_a, by_v = a / d * np.einsum("ij,ij->", Z, W @ Z), v * np.trace(W)
     W *= smooth
-    along = W.sum(axis=0)
-    by_r2 = 2 * r2 * (np.einsum("ij,ij->j", Z, W @ Z) - along @ (Z * Z))
+    sums = W.sum(axis=0)
+    by_r2 = 2 * r2 * (np.einsum("ij,ij->j", Z, W @ Z) - sums @ (Z * Z))
     centred = logs[:d] - logs[:d].mean()
     value += centred @ centred / (2 * PRIOR_DEVIATION**2)
-    return value, np.append(by_r2 + centred / PRIOR_DEVIATION**2, [along.sum(), by_a, by_v])
+    return value, np.append(by_r2 + centred / PRIOR_DEVIATION**2, [sums.sum(), by_a, by_v])
 
 
 def invert_triangle(L: Floats, out: Floats) -> None:

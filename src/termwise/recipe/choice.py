@@ -192,7 +192,7 @@ def contenders(
     The most accurate ones are among them, from whose error that of smaller models may differ.
     """
     kept, resolution = [], settings.contender_resolution
-    for size in (options.size, "accurate"):
+    for size in dict.fromkeys((options.size, "accurate")):
         bootstrap = BootstrapChoices.draw(trials, order, options._replace(size=size), settings, resolution)
         kept += [trials[place] for place in bootstrap.most_chosen(settings.contender_share)]
     if options.tries_ensembles():

@@ -96,8 +96,8 @@ class Dictionary:
 
     def stored_columns(self, basis: Any, d: int, n: int) -> int:
         """Bound the number of columns that are stored for n samples: of many products only their factors are."""
-        products, singles = (self.max_candidates(basis, d, products) for products in (True, False))
-        return min(products, max(FEW_PRODUCTS * (1 + singles), SMALL_MATRIX // n))
+        every, singles = (self.max_candidates(basis, d, products) for products in (True, False))
+        return min(every, max(FEW_PRODUCTS * (1 + singles), SMALL_MATRIX // n))
 
 
 def build_dictionaries(inputs: Inputs, which: str, settings: RecipeSettings) -> dict[str, Basis]:
