@@ -948,36 +948,43 @@ def ridge_columns(basis, X, counts):
     return standardised(basis.transform(X), counts)
 
 
-def boosted_thresholds(X, Y, count, least, n_trees=30, rate=0.3, depth=3, distance=0.02):
-    """Thresholds of each input at which boosted trees, grown by trying every split, remove most of the squared error.
+def boosted_splits(X, Y, least, n_trees, rate, depth=3):
+    """Splits of boosted trees, grown by trying every one: input, threshold, error removed, and rows on either side.
 
     A missing value is above every threshold.
     """
     filled = np.where(np.isnan(X), np.inf, X)
     residuals = (Y - Y.mean(axis=0)) / Y.std(axis=0)
-    places = [shape_knots(x[~np.isnan(x)], len(x), least) for x in X.T]
-    removed = {(j, t): 0.0 for j, own in enumerate(places) for t in own}
+    places = [(j, t) for j, x in enumerate(X.T) for t in shape_knots(x[~np.isnan(x)], len(x), least)]
+    splits = []
 
     def squares(rows):
         return np.sum((residuals[rows] - residuals[rows].mean(axis=0)) ** 2)
 
     def leaves(rows, level):
-        found = {}
-        for j, t in removed if level < depth else ():
+        found = []
+        for j, t in places if level < depth else ():
             low, high = rows[filled[rows, j] <= t], rows[filled[rows, j] > t]
             if min(len(low), len(high)) >= least:
-                found[j, t] = squares(rows) - squares(low) - squares(high), low, high
+                found.append((j, t, squares(rows) - squares(low) - squares(high), low, high))
         if not found:
             return [rows]
-        best = max(found, key=lambda place: found[place][0])
-        gain, low, high = found[best]
-        removed[best] += gain
+        splits.append(max(found, key=lambda split: split[2]))
+        *_, low, high = splits[-1]
         return leaves(low, level + 1) + leaves(high, level + 1)
 
     for _ in range(n_trees):
         for rows in leaves(np.arange(len(X)), 0):
             residuals[rows] -= rate * residuals[rows].mean(axis=0)
-    chosen = [[] for _ in places]
+    return splits
+
+
+def boosted_thresholds(X, Y, count, least, n_trees=30, rate=0.3, distance=0.02):
+    """Thresholds of each input at which boosted trees remove most of the squared error."""
+    filled, removed = np.where(np.isnan(X), np.inf, X), {}
+    for j, t, gain, *_ in boosted_splits(X, Y, least, n_trees, rate):
+        removed[j, t] = removed.get((j, t), 0.0) + gain
+    chosen = [[] for _ in X.T]
     for j, t in sorted(removed, key=removed.get, reverse=True):
         far = all(
             abs(np.sum(filled[:, j] <= t) - np.sum(filled[:, j] <= other)) >= distance * len(X) for other in chosen[j]

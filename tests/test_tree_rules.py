@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from oracles import boosted_splits
 
 from termwise import (
     AnovaBasis,
@@ -93,6 +94,20 @@ def test_the_first_split_is_the_best_of_all(rng):
     found = X[:, basis.inputs_[0, 0]] <= basis.thresholds_[0, 0]
     error = sum(np.sum((y[side] - y[side].mean()) ** 2) for side in (found, ~found))
     assert error <= 1.05 * min(errors)  # thresholds are between at most 64 bins
+
+
+def test_rules_are_those_of_trees_grown_by_trying_every_split(rng):
+    """Numbers with few values, and indicators, of which a histogram counts the rarer value alone."""
+    shares = np.array([0.1, 0.4, 0.6, 0.95])
+    X = np.column_stack([rng.integers(0, 6, (150, 3)), rng.uniform(size=(150, 4)) < shares, np.ones(150)]).astype(float)
+    y = X[:, 0] + 3.0 * X[:, 4] * (X[:, 1] > 2) - 2.0 * X[:, 3] + 0.3 * rng.normal(size=150)
+    basis = RuleBasis(n_trees=6, max_conditions=3, min_count=5).fit(X, y)
+    expected = np.zeros((150, 0))
+    for *_, low, high in boosted_splits(X, y[:, None], 5, n_trees=6, rate=0.1):
+        expected = np.column_stack([expected, np.isin(np.arange(150), low), np.isin(np.arange(150), high)])
+    found = basis.transform(X)
+    each, every = (np.unique(np.abs(G - G[0]), axis=1) for G in (found, expected))  # up to complements
+    np.testing.assert_array_equal(each, every)
 
 
 def test_the_conjunction_behind_the_targets_is_found(rng):

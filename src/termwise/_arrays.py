@@ -447,7 +447,12 @@ def comparable(X: NDArray[Any]) -> NDArray[Any]:
 
 def column_ranks(X: NDArray[Any]) -> NDArray[np.intp]:
     """Return the rank of every entry among the distinct entries of its column."""
-    return np.column_stack([np.unique(x, return_inverse=True)[1].ravel() for x in comparable(X).T])
+    X = comparable(X)
+    low, high = X.min(axis=0), X.max(axis=0)
+    ranks = ((high == X) & (high > low)).astype(np.intp)  # of indicators, which need not be sorted
+    for j in np.flatnonzero(np.any((low != X) & (high != X), axis=0)):
+        ranks[:, j] = np.unique(X[:, j], return_inverse=True)[1].ravel()
+    return ranks
 
 
 def column_order(X: NDArray[Any]) -> NDArray[np.intp]:

@@ -239,12 +239,12 @@ class AnovaBasis(Basis):
         """Set the centres and widths of the bumps, from the different samples."""
         unit, factor = self._resolve_width()
         midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
-        centers = np.quantile(distinct, midpoints, axis=0, method="nearest").T
+        centers, complete = np.full((len(binary), n_centers), np.nan), np.flatnonzero(~binary & ~self.missing_)
+        centers[complete] = np.quantile(distinct[:, complete], midpoints, axis=0, method="nearest").T
         for j in np.flatnonzero(self.missing_ & ~binary):
             x = distinct[:, j]
             centers[j] = np.quantile(x[~np.isnan(x)], midpoints, method="nearest")
         centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
-        centers[binary] = np.nan
         self.centers_ = np.sort(centers, axis=1)  # NaN comes last
         counts = np.sum(~np.isnan(self.centers_), axis=1)
         scale = np.where(counts > 0 if unit == "std" else counts == 1, deviations, np.nan)

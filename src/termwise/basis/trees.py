@@ -79,41 +79,90 @@ class BinnedInputs:
     def boost(self) -> Iterator[list[Split]]:
         """Yield trees, each a list of the splits of its levels.
 
-        Every tree is fitted to the residuals of those before it (Friedman 2001), from histograms of the inputs, in a
-        few milliseconds: splitting a node with n samples and sums of residuals S into l and n - l samples removes
+        Every tree is fitted to the residuals of those before it (Friedman 2001), from histograms of the inputs, in
+        about a millisecond: splitting a node with n samples and sums of residuals S into l and n - l samples removes
         `s^2 / l + (S - s)^2 / (n - l) - S^2 / n`.
         """
-        (n, d), settings, most = self.bins.shape, self.settings, self.settings.max_places
-        size, least = most + 2, max(1.0, settings.min_count)
+        n, settings, cells = len(self.bins), self.settings, Cells.from_bins(self.bins, list(map(len, self.places)))
+        least, whole, leaves = max(1.0, settings.min_count), settings.max_places + 2, 2**settings.depth
         residuals, samples = self.Y.copy(), np.arange(n)
         rounding = SPLIT_ROUNDING * float(np.sum(residuals**2))
-        allowed = np.arange(most) < np.array(list(map(len, self.places)))[:, None]
-        cells = self.bins + size * np.arange(d)
+        if not len(cells.inputs):
+            return  # no input has a threshold
         for _ in range(settings.n_trees):
-            node, repeated = np.zeros(n, dtype=np.intp), [np.repeat(r, d) for r in residuals.T]
-            levels = []
+            node, levels = np.zeros(n, dtype=np.intp), []
             for level in range(settings.depth):
-                shape, cell = (2**level, d, size), (cells + d * size * node[:, None]).ravel()
-                counts = np.bincount(cell, minlength=2**level * d * size).reshape(shape).cumsum(axis=2)
-                left, total = counts[..., :most], counts[..., -1:]
+                nodes = cells.of_nodes(node, 2**level)
+                left, total = cells.sums_below(nodes)
                 removed = np.zeros(left.shape)
                 with np.errstate(divide="ignore", invalid="ignore"):  # empty nodes have no split
-                    for r in repeated:
-                        sums = np.bincount(cell, r, minlength=counts.size).reshape(shape).cumsum(axis=2)
-                        s, S = sums[..., :most], sums[..., -1:]
+                    for r in residuals.T:
+                        s, S = cells.sums_below(nodes, r)
                         removed += s**2 / left + (S - s) ** 2 / (total - left) - S**2 / total
-                removed[~(allowed & (left >= least) & (total - left >= least))] = 0.0
-                each = removed.reshape(2**level, -1)
-                best = (each >= EQUAL_GAINS * each.max(axis=1, keepdims=True)).argmax(axis=1)
-                gains = each[np.arange(2**level), best]
-                split = Split(best // most, best % most, np.where(gains > rounding, gains, 0.0))
+                removed[~((left >= least) & (total - left >= least))] = 0.0
+                best = (removed >= EQUAL_GAINS * removed.max(axis=1, keepdims=True)).argmax(axis=1)
+                gains = removed[np.arange(2**level), best]
+                split = Split(cells.inputs[best], cells.places[best], np.where(gains > rounding, gains, 0.0))
                 levels.append(split)
-                threshold = np.where(split.gains > 0, split.places, size)  # else the node stays whole
+                threshold = np.where(split.gains > 0, split.places, whole)  # else the node stays whole
                 node = 2 * node + (self.bins[samples, split.inputs[node]] > threshold[node])
-            leaves = 2**settings.depth
             totals = np.stack([np.bincount(node, r, minlength=leaves) for r in residuals.T])
             residuals -= settings.learning_rate * (totals / np.maximum(np.bincount(node, minlength=leaves), 1)).T[node]
             yield levels
+
+
+class Nodes(NamedTuple):
+    """The nodes of one level of a tree."""
+
+    node: Indices  # (n,), of every sample
+    n_nodes: int
+    numbers: Indices  # (m,), cells of the samples that `Cells` counts, those of each node after those of the last
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Histograms of all inputs side by side, a cell for every bin.
+
+    The most frequent bin of an input is what the others leave of a node. Only samples in the other bins are counted, a
+    small part of those of indicators.
+    """
+
+    rows: Indices  # (m,), samples that are not in the most frequent bin of an input
+    numbers: Indices  # (m,), their cells
+    starts: Indices  # (d,), the first cell of each input
+    frequent: Indices  # (d,), the cell of its most frequent bin
+    n_cells: int
+    inputs: Indices  # (p,), the input of every possible threshold
+    places: Indices  # (p,), its number among those of the input
+
+    @classmethod
+    def from_bins(cls, bins: Indices, n_places: list[int]) -> Cells:
+        """Number the cells of bins, (n, d), for so many thresholds of each input; missing values have the last cell."""
+        sizes = np.array(n_places) + 2
+        starts = np.cumsum(sizes) - sizes
+        cells = starts + np.minimum(bins, sizes - 1)
+        frequent = np.array([np.bincount(column).argmax() for column in cells.T])
+        rows, columns = np.nonzero(cells != frequent)
+        inputs = np.repeat(np.arange(len(sizes)), n_places)
+        places = np.arange(len(inputs)) - np.repeat(np.cumsum(n_places) - n_places, n_places)
+        return cls(rows, cells[rows, columns], starts, frequent, int(sizes.sum()), inputs, places)
+
+    def of_nodes(self, node: Indices, n_nodes: int) -> Nodes:
+        """Number the cells of every node of a level, given the nodes of the samples."""
+        return Nodes(node, n_nodes, self.numbers + self.n_cells * node[self.rows])
+
+    def sums_below(self, nodes: Nodes, values: Floats | None = None) -> tuple[Floats, Floats]:
+        """Sum the values of the samples of each node below every threshold, (nodes, p), and of all, (nodes, 1).
+
+        Without values, count the samples.
+        """
+        node, n_nodes, numbers = nodes
+        own = None if values is None else values[self.rows]
+        sums = np.bincount(numbers, own, minlength=n_nodes * self.n_cells).reshape(n_nodes, self.n_cells)
+        sums, total = sums.astype(np.float64, copy=False), np.bincount(node, values, minlength=n_nodes)[:, None]
+        sums[:, self.frequent] = total - np.add.reduceat(sums, self.starts, axis=1)
+        below = np.cumsum(sums, axis=1)  # every input adds the total of the node
+        return below[:, self.starts[self.inputs] + self.places] - self.inputs * total, total
 
 
 def tree_knots(X: Floats, Y: Floats, n_knots: int, min_count: float) -> list[Floats]:

@@ -40,7 +40,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import column_order, comparable, has_missing
+from termwise._arrays import column_order, column_ranks, comparable, has_missing
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
@@ -146,15 +146,24 @@ def default_reference(labels: bool, loss: Loss | None, settings: RecipeSettings)
         early_stopping=False,
         random_state=0,
     )
-    return make_pipeline(OrderedColumns(), trees)
+    return make_pipeline(OrderedColumns(settings.boosting_leaf_rows), trees)
 
 
 class OrderedColumns(TransformerMixin, BaseEstimator):
-    """Sort the columns: of splits that are equally good, trees take the one of the first column."""
+    """Sort the columns: of splits that are equally good, trees take the one of the first column.
+
+    Columns of which fewer than `min_count` entries differ from the most frequent one are left out, unless all are: no
+    leaf can have so few samples.
+    """
+
+    def __init__(self, min_count: int = 1) -> None:
+        self.min_count = min_count
 
     def fit(self, X: Floats, y: Any = None) -> Self:
         """Store an order that depends on the entries of the columns alone."""
-        self.order_ = column_order(X)
+        order = column_order(X)
+        counts = np.array([len(X) - np.bincount(ranks).max() for ranks in column_ranks(X)[:, order].T])
+        self.order_ = order[counts >= self.min_count] if counts.max() >= self.min_count else order
         return self
 
     def transform(self, X: Floats) -> Floats:
