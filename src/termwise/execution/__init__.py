@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,7 @@ from termwise._checks import (
     usual_targets,
     warn_unresolved,
 )
+from termwise._threads import one_thread
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.execution.cluster import TIMEOUT
@@ -45,6 +47,9 @@ from termwise.selection.engine import Callback, Settings, grow_path
 from termwise.selection.path import SelectionPath
 from termwise.selection.rules import Rule
 
+# Entries of G up to which BLAS has one thread: more are no faster, and wait for each other for milliseconds where other
+# processes use the processors.
+ONE_THREAD_ENTRIES = 1 << 18
 MAX_RESERVE = 128  # columns of Z that memory is allocated for at first
 
 
@@ -196,7 +201,8 @@ def select_terms(
 ) -> SelectionPath:
     """Grow a path on validated data in this process."""
     G = sp.csc_array(G) if sp.issparse(G) else G  # rules read single columns
-    with current_device(Y):
+    small = G.shape[0] * G.shape[1] <= ONE_THREAD_ENTRIES and not is_foreign(Y)
+    with current_device(Y), one_thread() if small else nullcontext():
         rows = local_blocks(G, Y, sample_weight, settings.block_rows, _reserve(settings))
         return grow_path(rows, settings, one_output, callback)
 
