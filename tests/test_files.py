@@ -159,6 +159,22 @@ def test_passes_are_few(table, tmp_path, small_blocks):
     assert passes["loo", True] <= 6
 
 
+def test_a_pass_that_verifies_serves_the_term_too(rng, tmp_path, monkeypatch):
+    """Correlated columns, few of which fit into memory: one pass for an unexpected term and its rivals, not three."""
+    monkeypatch.setattr(termwise.design.files, "BLOCK_BYTES", 1 << 18)
+    passes = 0
+    for _ in range(3):
+        common, own = np.repeat(rng.normal(size=(1000, 15)), 20, axis=1), rng.normal(size=(1000, 300))
+        G = np.sqrt(0.9) * common + np.sqrt(0.1) * own
+        y = G[:, ::30].sum(axis=1) + rng.normal(size=1000)
+        data = open_rows(write(tmp_path / "rows.npy", G))
+        with memory_budget(3_000_000):
+            path = forward_path(data, y, max_terms=30)
+        assert path.terms.tolist() == forward_path(G, y, max_terms=30).terms.tolist()
+        passes += data.passes
+    assert passes <= 66
+
+
 def test_columns_are_cached_within_the_budget(table, tmp_path, small_blocks):
     G, y = table
     data = open_rows(write(tmp_path / "rows.npy", G))

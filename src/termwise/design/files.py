@@ -411,8 +411,14 @@ class BlockReader:
         free = np.flatnonzero(~np.isin(self.owners, candidates))[: len(new)]
         self.owners[free], self.filled[free] = new, False
 
-    def suggest(self, candidates: Indices) -> None:
-        """Cache these columns once another pass begins; until then those cached now are kept."""
+    def suggest(self, candidates: Indices, more: bool = False) -> None:
+        """Cache these columns once another pass begins; until then those cached now are kept.
+
+        If there are `more`, what was suggested before comes after them.
+        """
+        if more and self._suggested is not None:
+            rest = self._suggested[~np.isin(self._suggested, candidates)]
+            candidates = np.concatenate([candidates, rest])
         self._suggested = candidates
 
     def holds(self, j: int) -> bool:

@@ -380,6 +380,10 @@ class RowBlock:
         """`G'G` of the scaled columns."""
         return self.G.gram(self.weights)
 
+    def gram_columns(self, candidates: Indices) -> Array:
+        """Some columns of `G'G`, as rows."""
+        return self.products(self.columns(candidates)).T
+
     def power_sums(self, power: int, means: Array) -> Array:
         """`sum (g - mean)^power` of every scaled column; fourth powers may be an upper bound."""
         return self.G.power_sums(power, self.weights, means)

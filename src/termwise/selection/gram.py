@@ -105,7 +105,7 @@ class GramColumns:
             self.pause = self.wait = 0 if pays else min(2 * self.pause + 1, MAX_PAUSE)
             if not pays:
                 return
-        self.predicted = predict(self._missing(j), self.cost.columns)
+        self.predicted = predict(self.missing(j), self.cost.columns)
         self.likely[self.predicted] = True
         self.likely[j] = True
         self.run = 1
@@ -115,9 +115,9 @@ class GramColumns:
         left = self.max_terms - n_terms
         if not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
             return self.slot[:0]
-        return predict(self._missing(j), self.cost.columns) if self.predicted is None else self.predicted
+        return predict(self.missing(j), self.cost.columns) if self.predicted is None else self.predicted
 
-    def _missing(self, j: int) -> NDArray[np.bool_]:
+    def missing(self, j: int) -> NDArray[np.bool_]:
         """Candidates other than j whose columns are not stored."""
         missing = self.slot < 0
         missing[j] = False

@@ -49,6 +49,7 @@ from termwise._numerics import (
     LOO_DEVIATION_ROUNDING,
     TIE_TOLERANCE,
 )
+from termwise.design.files import BlockReader
 from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, sum_places
 from termwise.selection.directions import DirectionCache, direction_products, directions_of
 from termwise.selection.leverage_bound import LeverageBound
@@ -104,6 +105,8 @@ class LooRule(Rule):
         bounds, self.ahead = self.ahead, None
         if bounds is None or bounds.state is not state:
             bounds = LooBounds(state, extra, size + 1)  # one more, to see whether its bound exceeds the incumbent
+        if state.rows.reader is not None:
+            bounds.read_columns(state.rows.reader, size)
         assert self.cache is not None
         numbers, errors, lower, best = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.inf
         while True:
@@ -214,6 +217,18 @@ class LooBounds:
             return stats, self.floor + values
         found, self.found = to_host(self.found), None
         return self.state.set_candidates(found[0], found[2:]), self.floor + found[1]
+
+    def read_columns(self, reader: BlockReader, count: int) -> None:
+        """Cache the columns of the candidates with the smallest bounds, `count` of which are verified next.
+
+        If a file must be read for these, the same pass serves the other stages of the cascade, and the term itself.
+        """
+        places, values = smallest(self.values, min(len(reader.owners), len(self.values)))
+        places = places[values < np.inf]
+        if all(reader.holds(j) for j in places[:count].tolist()):
+            reader.suggest(places, more=True)
+        else:
+            self.state.read_ahead(places)
 
     def tighten(self, best: float, threshold: int) -> None:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""

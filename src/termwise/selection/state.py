@@ -443,6 +443,20 @@ class State:
         found = places[taken]
         return found[wanted[found]][:count]
 
+    def read_ahead(self, candidates: Indices) -> None:
+        """Cache columns of a file; the pass also computes columns of `G'G`, those of the first and of likely terms."""
+        gram, reader, j = self.gram, self.rows.reader, int(candidates[0])
+        assert reader is not None
+        reader.suggest(candidates, more=True)
+        if not gram.cost.columns or gram.complete or gram.slot[j] >= 0:
+            return  # the pass that is to come caches the columns
+        scores = put(CostRule().scores(self), ~self.eligible, -np.inf)
+        likely = self._predict_terms(j, to_host(scores), gram.missing(j), gram.cost.columns - 1)
+        fetched = np.concatenate([candidates[:1], likely])
+        reader.suggest(fetched, more=True)
+        gram.store(fetched, self.rows.reduce(RowBlock.gram_columns, fetched))
+        self.rows.passes += 1
+
     def _row_sample(self) -> CandidateSample | None:
         """Return some rows of the candidates, unless they would take too much memory."""
         m, p = SAMPLE_ROWS, self.rows.n_candidates
