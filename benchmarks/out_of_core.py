@@ -3,6 +3,9 @@
 The rows are made here, written to a file and deleted afterwards. Every case runs in a process of its own whose address
 space is limited; `ratio` is its time over that of reading as many bytes, at the speed that the same reader reached
 right before, without doing anything with them.
+
+The case `regimes` has independent and correlated columns (`_regimes`) and counts the passes over the file that a term
+takes, with a memory budget of an eighth and of half of its size.
 """
 
 from __future__ import annotations
@@ -20,11 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _regimes import CORRELATIONS, draw
 from _timing import emit, machine
 
-from termwise import forward_path, open_rows
+from termwise import forward_path, memory_budget, open_rows
 
 SIGNAL = 20  # columns the target depends on
+CASES = ("npy", "parquet", "regimes")
+BUDGETS = (0.125, 0.5)  # of the size of the file
 
 
 def blocks(rows: int, columns: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -101,6 +107,24 @@ def measure(path: Path, shape: tuple[int, int], limit_gb: float, terms: int) -> 
                  limit_gb=limit_gb, **json.loads(done.stdout))  # fmt: skip
 
 
+def count_passes(folder: Path, n: int, p: int, terms: int) -> None:
+    """Count the passes over a file of columns of every structure."""
+    path = folder / "rows.npy"
+    for regime in CORRELATIONS:
+        G, y = draw(regime, n, p, terms)
+        np.save(path, G.astype(np.float64))
+        for rule in ("loo", "cost"):
+            for share in BUDGETS:
+                data = open_rows(path)
+                with memory_budget(share * 8 * n * p):
+                    started = time.perf_counter()
+                    found = forward_path(data, y.astype(np.float64), rule=rule, max_terms=terms)
+                    seconds = time.perf_counter() - started
+                emit(benchmark="out_of_core", case="regimes", regime=regime, method=f"termwise {rule}", n=n, p=p,
+                     terms=len(found), budget=share, passes=data.passes, passes_per_term=data.passes / len(found),
+                     seconds=round(seconds, 2))  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=1, help="has no effect: each case runs once")
@@ -108,6 +132,7 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=30, help="size of the file")
     parser.add_argument("--limit", type=float, default=4, help="GiB of address space for every case")
     parser.add_argument("--folder", default=".", help="where the file is written, and deleted")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES, metavar="CASE")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -119,11 +144,16 @@ def main() -> None:
     gigabytes = 0.02 if options.small else min(options.gigabytes, free / 2)
     columns = 50 if options.small else 1000
     for suffix, write, size in ((".npy", write_npy, gigabytes), (".parquet", write_parquet, min(2.0, gigabytes))):
+        if suffix[1:] not in options.cases:
+            continue
         rows = int(size * 1e9 / 8 / columns)
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             path = Path(folder) / f"rows{suffix}"
             write(path, rows, columns)
             measure(path, (rows, columns), options.limit, 20)
+    if "regimes" in options.cases:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            count_passes(Path(folder), *((2_000, 500, 20) if options.small else (20_000, 5_000, 50)))
 
 
 if __name__ == "__main__":
