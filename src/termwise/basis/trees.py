@@ -159,7 +159,8 @@ class Cells:
         node, n_nodes, numbers = nodes
         own = None if values is None else values[self.rows]
         sums = np.bincount(numbers, own, minlength=n_nodes * self.n_cells).reshape(n_nodes, self.n_cells)
-        sums, total = sums.astype(np.float64, copy=False), np.bincount(node, values, minlength=n_nodes)[:, None]
+        sums = sums.astype(np.float64, copy=False)
+        total = np.bincount(node, values, minlength=n_nodes).astype(np.float64)[:, None]
         sums[:, self.frequent] = total - np.add.reduceat(sums, self.starts, axis=1)
         below = np.cumsum(sums, axis=1)  # every input adds the total of the node
         return below[:, self.starts[self.inputs] + self.places] - self.inputs * total, total
