@@ -456,11 +456,15 @@ def column_ranks(X: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def column_order(X: NDArray[Any]) -> NDArray[np.intp]:
-    """Return an order of different columns that depends neither on their order and units nor on that of the rows.
+    """Return an order of different columns that depends neither on their order and units nor on that of the rows."""
+    return order_by_ranks(column_ranks(X))
+
+
+def order_by_ranks(ranks: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return that order, given the ranks of the entries of the columns.
 
     The keys are sums of products of ranks. Integers have no rounding; where a sum overflows, it does so in any order.
     """
-    ranks = column_ranks(X)
     total = ranks.sum(axis=1, keepdims=True)
     return np.lexsort([(ranks**2 * total).sum(axis=0), (ranks * total).sum(axis=0)])
 

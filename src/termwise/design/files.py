@@ -411,12 +411,12 @@ class BlockReader:
         free = np.flatnonzero(~np.isin(self.owners, candidates))[: len(new)]
         self.owners[free], self.filled[free] = new, False
 
-    def suggest(self, candidates: Indices, more: bool = False) -> None:
+    def suggest(self, candidates: Indices, keep: bool = False) -> None:
         """Cache these columns once another pass begins; until then those cached now are kept.
 
-        If there are `more`, what was suggested before comes after them.
+        With `keep`, what was suggested before comes after them, else it is dropped.
         """
-        if more and self._suggested is not None:
+        if keep and self._suggested is not None:
             rest = self._suggested[~np.isin(self._suggested, candidates)]
             candidates = np.concatenate([candidates, rest])
         self._suggested = candidates

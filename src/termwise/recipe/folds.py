@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from termwise._arrays import column_order, column_ranks, comparable, different_rows
+from termwise._arrays import column_ranks, comparable, different_rows, order_by_ranks
 from termwise.recipe.dictionaries import Samples
 from termwise.recipe.settings import RecipeSettings
 
@@ -58,7 +58,7 @@ def symmetric_order(X: Floats) -> NDArray[np.intp]:
     with the same ranks in different columns are sorted by these columns, in an order that depends on their entries.
     """
     ranks = column_ranks(X)
-    return np.lexsort([*ranks[:, column_order(X)].T, *np.sort(ranks, axis=1).T[::-1]])
+    return np.lexsort([*ranks[:, order_by_ranks(ranks)].T, *np.sort(ranks, axis=1).T[::-1]])
 
 
 def given_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> NDArray[np.intp]:

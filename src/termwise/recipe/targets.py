@@ -40,7 +40,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from termwise._arrays import column_order, column_ranks, comparable, has_missing
+from termwise._arrays import column_order, column_ranks, comparable, has_missing, order_by_ranks
 from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
@@ -161,9 +161,9 @@ class OrderedColumns(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Floats, y: Any = None) -> Self:
         """Store an order that depends on the entries of the columns alone."""
-        order = column_order(X)
-        counts = np.array([len(X) - np.bincount(ranks).max() for ranks in column_ranks(X)[:, order].T])
-        self.order_ = order[counts >= self.min_count] if counts.max() >= self.min_count else order
+        ranks = column_ranks(X)
+        order, counts = order_by_ranks(ranks), np.array([len(X) - np.bincount(own).max() for own in ranks.T])
+        self.order_ = order[counts[order] >= self.min_count] if counts.max() >= self.min_count else order
         return self
 
     def transform(self, X: Floats) -> Floats:

@@ -225,10 +225,9 @@ class LooBounds:
         """
         places, values = smallest(self.values, min(len(reader.owners), len(self.values)))
         places = places[values < np.inf]
-        if all(reader.holds(j) for j in places[:count].tolist()):
-            reader.suggest(places, more=True)
-        else:
-            self.state.read_ahead(places)
+        reader.suggest(places, keep=True)
+        if not all(reader.holds(j) for j in places[:count].tolist()):
+            self.state.read_ahead(int(places[0]))
 
     def tighten(self, best: float, threshold: int) -> None:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""

@@ -418,13 +418,13 @@ class State:
         missing = gram.slot[j] < 0 or (reader is not None and not reader.holds(j))
         reads_columns = reader is not None and (self.prefetches or gram.complete)
         if reads_columns or (missing and gram.cost.columns):
-            scores = put(CostRule().scores(self) if self.scores is None else self.scores, ~self.eligible, -np.inf)
-        predict = None if scores is None else partial(self._predict_terms, j, to_host(scores))
+            scores = self._current_scores()
+        predict = None if scores is None else partial(self._predict_terms, j, scores)
         gram.count(j, predict)
-        if predict is not None and reader is not None:  # half for the next terms, the others for rivals of these
+        if scores is not None and reader is not None:  # half for the next terms, the others for rivals of these
             every = np.ones(gram.slot.shape, dtype=bool)
-            likely, best = predict(every, len(reader.owners) // 2), best_of(to_host(scores), every, PREFETCHED)
-            reader.suggest(np.concatenate([likely, best[~np.isin(best, likely)]]))
+            reader.suggest(best_of(scores, every, PREFETCHED))
+            reader.suggest(self._predict_terms(j, scores, every, len(reader.owners) // 2), keep=True)
         if missing and gram.whole_pays(n_terms):
             gram.set_whole(self.rows.reduce(RowBlock.gram))
         if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
@@ -443,19 +443,25 @@ class State:
         found = places[taken]
         return found[wanted[found]][:count]
 
-    def read_ahead(self, candidates: Indices) -> None:
-        """Cache columns of a file; the pass also computes columns of `G'G`, those of the first and of likely terms."""
-        gram, reader, j = self.gram, self.rows.reader, int(candidates[0])
+    def read_ahead(self, j: int) -> None:
+        """Compute columns of `G'G`, of candidate j and of likely terms after it, in a pass that a file needs anyway.
+
+        The pass caches the columns that were suggested. Where that of `G'G` is stored, or none are, it is yet to come.
+        """
+        gram, reader = self.gram, self.rows.reader
         assert reader is not None
-        reader.suggest(candidates, more=True)
         if not gram.cost.columns or gram.complete or gram.slot[j] >= 0:
-            return  # the pass that is to come caches the columns
-        scores = put(CostRule().scores(self), ~self.eligible, -np.inf)
-        likely = self._predict_terms(j, to_host(scores), gram.missing(j), gram.cost.columns - 1)
-        fetched = np.concatenate([candidates[:1], likely])
-        reader.suggest(fetched, more=True)
+            return
+        likely = self._predict_terms(j, self._current_scores(), gram.missing(j), gram.cost.columns - 1)
+        fetched = np.append(j, likely)
+        reader.suggest(fetched, keep=True)
         gram.store(fetched, self.rows.reduce(RowBlock.gram_columns, fetched))
         self.rows.passes += 1
+
+    def _current_scores(self) -> Floats:
+        """Scores by the rule or, where it has none, by the reduction of the cost; minus infinity for excluded ones."""
+        scores = CostRule().scores(self) if self.scores is None else self.scores
+        return to_host(put(scores, ~self.eligible, -np.inf))
 
     def _row_sample(self) -> CandidateSample | None:
         """Return some rows of the candidates, unless they would take too much memory."""
