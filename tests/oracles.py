@@ -562,13 +562,17 @@ def pooled_out_of_fold(members, X, Y, counts, fold, alpha, most):
     return scores
 
 
+WRONG_LABELS = 0.1  # samples of each class that calibration takes to be wrongly labelled, one in Platt (2000)
+
+
 def log_losses(scores, y, counts):
     """Negative log-likelihood of labels in {-1, 1} (m, n) after Platt's calibration, a share of that of the rates."""
     from scipy.optimize import minimize
 
     positive = y > 0
     n_class = np.where(positive, counts[positive].sum(), counts[~positive].sum())
-    smoothed = np.where(positive, (n_class + 1) / (n_class + 2), 1 / (n_class + 2))
+    wrong = WRONG_LABELS / (n_class + 2 * WRONG_LABELS)
+    smoothed = np.where(positive, 1 - wrong, wrong)
     rate = np.average(positive, weights=counts)
     base = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
     found = []

@@ -1441,9 +1441,10 @@ def test_probabilities_are_calibrated_on_out_of_fold_scores(classes, rng):
         np.testing.assert_allclose(scores[folds.fold == k], folds.outputs(X)[k][folds.fold == k], atol=1e-10)
     scores = scores if classes > 2 else np.column_stack([-scores, scores])
     size = counts @ (labels[:, None] == np.arange(classes))
-    others = np.where(labels[:, None] == np.arange(classes), 0.0, size + 1)
-    others /= (size[labels] + 2)[:, None] * others.sum(axis=1, keepdims=True)
-    smoothed = others + (labels[:, None] == np.arange(classes)) * ((size + 1) / (size + 2))
+    wrong = oracles.WRONG_LABELS / (size + 2 * oracles.WRONG_LABELS)
+    others = np.where(labels[:, None] == np.arange(classes), 0.0, size + oracles.WRONG_LABELS)
+    others *= (wrong[labels] / others.sum(axis=1))[:, None]
+    smoothed = others + (labels[:, None] == np.arange(classes)) * (1 - wrong)
 
     def negative_log_likelihood(slope, shift):
         logits = slope * (scores + (shift if classes > 2 else np.append(-shift, shift)))

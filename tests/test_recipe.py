@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from oracles import product_columns
+from oracles import predict, product_columns, weights
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestClassifier
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_flagship import FixedPredictions, with_settings
@@ -283,6 +284,74 @@ def test_weights_of_classes(rng):
         TermwiseClassifier(dictionary="linear", class_weight=weight).fit(X, y) for weight in (None, "balanced")
     )
     assert balanced.predict(X).sum() > plain.predict(X).sum()
+
+
+# -- penalties ---------------------------------------------------------------------------------------------------------
+
+
+def many_weak_columns(seed, n, d):
+    """Correlated columns, of which twenty act with equal weights, and the logarithm of the odds of a class."""
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(n, d // 10))
+    X = np.repeat(factors, 10, axis=1) + rng.normal(size=(n, 10 * (d // 10)))
+    odds = X[:, :20].sum(axis=1) / X[:, :20].sum(axis=1).std()
+    return X, odds, rng
+
+
+@pytest.mark.parametrize("labels", [True, False], ids=["classes", "targets"])
+def test_wide_tables_have_a_large_penalty(labels):
+    """Few terms with the weights of maximum likelihood, or of least squares, would be far worse than shrunken ones."""
+    errors = []
+    for seed in range(3):
+        X, odds, rng = many_weak_columns(seed, 560, 300)
+        y = rng.uniform(size=560) < 1 / (1 + np.exp(-5 * odds)) if labels else odds + rng.normal(size=560)
+        train, test = slice(60), slice(60, None)
+        model = (TermwiseClassifier if labels else TermwiseRegressor)("accurate").fit(X[train], y[train])
+        assert any(title.startswith("linear, penalty") for title in model.trials_)
+        assert model.choice_.alpha == model.alpha_
+        if labels:
+            tuned = GridSearchCV(
+                LogisticRegression(max_iter=1000), {"C": np.logspace(-4, 0, 5)}, scoring="neg_log_loss"
+            )
+            both = model, tuned.fit(X[train], y[train])
+            errors.append([log_loss(y[test], one.predict_proba(X[test])) for one in both])
+        else:
+            both = model, LassoCV().fit(X[train], y[train])
+            errors.append([np.mean((one.predict(X[test]) - odds[test]) ** 2) for one in both])
+    ours, theirs = np.mean(errors, axis=0)
+    assert ours < 1.15 * theirs
+
+
+def test_weights_of_a_penalised_choice_are_those_of_the_definition():
+    X, odds, rng = many_weak_columns(0, 60, 300)
+    y = odds + 0.5 * rng.normal(size=60)
+    model = TermwiseRegressor("accurate", dictionary="linear", target="data").fit(X, y)
+    assert model.alpha_ >= 60 / 8
+    G = StandardScaler().fit_transform(X)[:, model.support_]
+    expected = predict(G, weights(G, y, model.alpha_))[:, 0]
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-8)
+
+
+def test_nonlinear_models_of_wide_tables_must_be_clearly_better(rng):
+    X = rng.normal(size=(60, 80))
+    line, bend = X[:, 0] + 0.3 * rng.normal(size=60), np.abs(X[:, 0]) + 0.1 * rng.normal(size=60)
+    assert set(TermwiseRegressor().fit(X, line).get_feature_names_out()) <= {f"x{j}" for j in range(80)}
+    assert "bump" in " ".join(TermwiseRegressor().fit(X, bend).get_feature_names_out())
+
+
+def test_few_inputs_keep_the_penalty_of_least_squares(rng):
+    X = rng.normal(size=(60, 5))
+    model = TermwiseRegressor().fit(X, X @ np.arange(5.0) + rng.normal(size=60))
+    assert not any("penalty" in title for title in model.trials_)
+
+
+def test_classes_that_are_almost_separated_have_a_small_penalty(rng):
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + X[:, 1] > 0
+    model = TermwiseClassifier("accurate", dictionary="linear", target="data").fit(X, y)
+    assert model.alpha_ < 1
+    assert model.trials_[f"linear, penalty {model.alpha_:g}"].min() < model.trials_["linear"].min()
+    assert model.cv_log_loss_ < 0.1
 
 
 # -- folds -------------------------------------------------------------------------------------------------------------

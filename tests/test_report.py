@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import numpy as np
+import oracles
 import pandas as pd
 import pytest
 from sklearn.base import clone
@@ -209,7 +210,8 @@ def test_reliability_is_that_of_out_of_fold_probabilities(with_folds):
     for k in range(5):  # calibrated on the other folds, where labels are smoothed: Platt (2000)
         S, labels = scores[record.fold != k], y[record.fold != k]
         other = np.where(labels == "yes", "no", "yes")
-        share = 1 / (np.where(labels == "yes", np.sum(labels == "yes"), np.sum(labels == "no")) + 2)
+        size = np.where(labels == "yes", np.sum(labels == "yes"), np.sum(labels == "no"))
+        share = oracles.WRONG_LABELS / (size + 2 * oracles.WRONG_LABELS)
         logistic = LogisticRegression(C=1e6)
         logistic.fit(np.vstack([S, S]), np.append(labels, other), np.append(1 - share, share))
         probabilities[record.fold == k] = logistic.predict_proba(scores[record.fold == k])[:, 1]

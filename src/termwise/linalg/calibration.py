@@ -19,6 +19,10 @@ LOG_SLOPE = (-12.0, 8.0)  # range for scores with standard deviation one; at the
 NEWTON_STEPS = 2  # from where L-BFGS ends, at about eight digits
 TABLE_STEPS = 12  # of the approximate calibration of many models, each of which is at most by a factor of
 TABLE_FACTOR = 3.0
+# Samples of each class that count as wrongly labelled. Platt (2000) has one, which is too many where classes are well
+# separated: on ten development tables of benchmarks/tables.py, two splits of up to 300 rows, the log loss with 1, 0.3,
+# 0.1 and 0.03 of them was 1.017, 1.002, 1 and 1.002 in the geometric mean; on iris alone 1.23, 1.03, 1 and 1.01.
+PSEUDO_COUNT = 0.1
 
 
 def class_scores(scores: NDArray[Any]) -> NDArray[Any]:
@@ -27,9 +31,9 @@ def class_scores(scores: NDArray[Any]) -> NDArray[Any]:
 
 
 def smoothed_labels(truth: NDArray[np.bool_], counts: Floats) -> tuple[Floats, Floats]:
-    """Return the smoothed labels, (n, q), and class frequencies, (q,), of Platt (2000)."""
-    frequencies = (counts + 1) / (counts + 1).sum()
-    own = truth @ ((counts + 1) / (counts + 2))
+    """Return the smoothed labels, (n, q), and class frequencies, (q,), as in Platt (2000) with a smaller count."""
+    frequencies = (counts + PSEUDO_COUNT) / (counts + PSEUDO_COUNT).sum()
+    own = truth @ ((counts + PSEUDO_COUNT) / (counts + 2 * PSEUDO_COUNT))
     others = np.where(truth, 0.0, frequencies)
     return truth * own[:, None] + others * ((1 - own) / others.sum(axis=1))[:, None], frequencies
 
@@ -38,9 +42,9 @@ def calibrate(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats)
     """Return slope and shift for which the softmax of `slope (scores + shift)` are probabilities of the classes.
 
     They minimise the cross-entropy with smoothed labels (Platt 2000): a sample of class c has the target
-    `(n_c + 1) / (n_c + 2)` for its class, and the others share the rest by their frequencies, so that scores which
-    separate the classes have a finite slope. With a slope near zero the probabilities are the class frequencies; this
-    is the result if the log loss of the labels would otherwise exceed theirs.
+    `(n_c + e) / (n_c + 2 e)` for its class, e a tenth, and the others share the rest by their frequencies, so that
+    scores which separate the classes have a finite slope. With a slope near zero the probabilities are the class
+    frequencies; this is the result if the log loss of the labels would otherwise exceed theirs.
 
     Parameters
     ----------
@@ -150,7 +154,7 @@ def calibrated_losses(scores: NDArray[Any], labels: NDArray[Any], sample_weight:
     """Negative log-likelihood of every sample, (K, n), under each of K models after calibration, approximately.
 
     For tables of many models, for which `calibrate` would take too long: steps of Newton's method for the slope, and
-    for the shift of each class by the logarithm of its frequency over its mean probability.
+    for the shift of each class by the logarithm of its frequency over its mean probability; of two classes for both.
 
     Parameters
     ----------
@@ -187,7 +191,7 @@ def calibrated_logistic_losses(scores: NDArray[Any], labels: NDArray[Any], sampl
     """`calibrated_losses` of two classes, whose scores, (K, n), are the same but for the sign: one logit is enough."""
     truth, share = class_scores(labels) > 0, sample_weight / sample_weight.sum()
     targets, _ = smoothed_labels(truth, sample_weight @ truth)
-    (other, own), difference = share @ targets, share * (targets[:, 1] - targets[:, 0])
+    other, own = share @ targets
     losses = np.empty(scores.shape)
     for some in row_blocks(*scores.shape):
         S = scores[some]
@@ -195,15 +199,17 @@ def calibrated_logistic_losses(scores: NDArray[Any], labels: NDArray[Any], sampl
         S = S - (S @ share)[:, None]
         unit = np.sqrt((S * S) @ share)
         S = S / np.where(unit > CONSTANT_TOLERANCE * largest, unit, np.inf)[:, None]
-        expected = S @ difference
         slope, shift = np.ones(len(S)), np.full(len(S), np.log(own / other))
-        for _ in range(TABLE_STEPS):
+        for _ in range(TABLE_STEPS):  # Newton's method in both, the equations solved by Cramer's rule
             p = expit(2 * slope[:, None] * S + shift[:, None])
-            frequency, mean = p @ share, (2 * p - 1) * S
-            curvature = np.maximum((S * S - mean * mean) @ share, np.finfo(np.float64).tiny)
-            step = slope - (mean @ share - expected) / curvature
-            slope = np.clip(step, slope / TABLE_FACTOR, slope * TABLE_FACTOR)
-            shift = shift + np.log(own / other) - np.log(frequency / (1 - frequency))
+            excess, w = share * p - share * targets[:, 1], share * p * (1 - p)
+            gradient, offset = 2 * np.sum(excess * S, axis=1), excess.sum(axis=1)
+            wS = w * S
+            a, b, c = 4 * np.sum(wS * S, axis=1), 2 * wS.sum(axis=1), w.sum(axis=1)
+            determinant = np.maximum(a * c - b * b, np.finfo(np.float64).tiny)
+            step = slope - (c * gradient - b * offset) / determinant
+            slope_before, slope = slope, np.clip(step, slope / TABLE_FACTOR, slope * TABLE_FACTOR)
+            shift = shift - (offset + b * (slope - slope_before)) / np.maximum(c, np.finfo(np.float64).tiny)
         logits = 2 * np.clip(slope, *np.exp(LOG_SLOPE))[:, None] * S + shift[:, None]
         losses[some] = np.logaddexp(0.0, -labels * logits)
     return losses

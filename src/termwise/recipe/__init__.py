@@ -101,7 +101,8 @@ default="auto"
         targets.
     trials_ : dict of str to ndarray
         Cross-validated mean squared error with 0, 1, 2, ... terms, as a share of the variance, for each dictionary and
-        target: "pairs", "pairs, ridge", "pairs and smooth, pooled"; with ", log" those of logarithms of the target.
+        target: "pairs", "pairs, ridge", "pairs and smooth, pooled"; with ", log" those of logarithms of the target,
+        with ", penalty 64" those of another penalty, see Notes.
     cv_error_ : float
         Error of the whole procedure for new samples, as a share of the variance: cross-validated, and corrected for the
         choice of the best of many models by bootstrapping the out-of-fold errors.
@@ -147,6 +148,11 @@ default="auto"
     two inputs without main effects may be missed. Screening is repeated on the training folds. "auto" leaves out
     "pairs" for 64 to 100 inputs, "smooth" for more than 3,000 and "relevant" for more than 100. If the only question is
     which columns matter, `dictionary="linear"` is fastest.
+
+    *Penalties.* Terms for the data have a penalty of 1e-6, or 1 with other losses. Linear models of many inputs, one
+    for ten samples or more, are also tried with large penalties, which suit many weak columns, and models of other
+    losses with larger or smaller ones. With at least as many inputs as samples, the largest penalty within a standard
+    error of the best is taken, and nonlinear models must be better than linear ones by a standard error.
 
     *Duplicates.* Samples with equal inputs are in the same fold. Only if there are fewer than 50 distinct inputs are
     samples with different targets assigned to folds independently.

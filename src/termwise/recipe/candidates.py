@@ -50,12 +50,12 @@ def fit_candidates(
         G = design if every else all_rows(fitted, X, used, design)
     else:
         weight, limits = sample_weight[some], constraints_of(fitted, choice.hierarchy)
-        max_terms = choice.path_settings.max_terms or len(some)
+        max_terms, alpha = choice.path_settings.max_terms or len(some), choice.alpha
         models: NestedModels | GlmModels
         if choice.loss is None:
-            (models,) = nested_paths(design, [Y[some]], weight, settings.alpha, max_terms, **limits)
+            (models,) = nested_paths(design, [Y[some]], weight, alpha, max_terms, **limits)
         else:
-            models = glm_path(design, Y[some], weight, choice.loss, choice.loss_alpha, max_terms, **limits)
+            models = glm_path(design, Y[some], weight, choice.loss, alpha, max_terms, **limits)
         fitted = fitted.take(np.sort(models.terms))
         G = fitted.transform(X)
     if choice.target == "data":

@@ -19,11 +19,12 @@ from termwise.recipe.bootstrap import BootstrapChoices, ProcedureError, choose_c
 from termwise.recipe.cross_validation import Fitting
 from termwise.recipe.dictionaries import DICTIONARIES, Inputs, Samples, build_dictionaries, distinct_candidates
 from termwise.recipe.folds import Folds, assign_folds, merge_duplicates
-from termwise.recipe.search import Search, lowest_error, try_first
+from termwise.recipe.penalties import penalty_of
+from termwise.recipe.search import Search, try_first
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import SIZES, RecipeOptions, choose_among
 from termwise.recipe.targets import REFERENCES, Member, default_reference
-from termwise.recipe.trials import Trial, eliminate, ensemble_members, only_drawable, stack
+from termwise.recipe.trials import Trial, eliminate, ensemble_members, lowest_error, only_drawable, stack
 from termwise.selection.engine import Settings
 
 Floats = NDArray[np.float64]
@@ -44,7 +45,7 @@ class RecipeChoice:
     reference: Any  # the other model that terms may be selected for, not fitted
     labels: bool
     loss: Loss | None  # of the chosen model; None: the squared error
-    loss_alpha: float  # its penalty
+    alpha: float  # penalty of its weights
     link: str  # "log": terms add up to logarithms of the targets
     shifts: list[Floats]  # of that link: what is added to the intercept at every size
     hierarchy: bool
@@ -93,11 +94,11 @@ def choose_model(
     reference = options.target
     if isinstance(reference, str):
         reference = default_reference(options.labels, options.loss, settings)
-    fitting = Fitting(settings.alpha, options.loss, settings.loss_alpha, options.hierarchy)
+    fitting = Fitting(settings.alpha, options.hierarchy)
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,
-                     fitting, groups, reference, link)
+                     fitting, groups, reference, link, options.loss)
         for link in links
     }  # fmt: skip
     first, length = list[Trial](), first_length(samples, options, settings)
@@ -229,15 +230,15 @@ def final_choice(
     calibration = best.calibration(length) if options.labels else []
     if 0 < n_terms < len(calibration):
         calibration[n_terms] = bootstrap.calibration(best, n_terms)  # that of the best of many models is too steep
-    groups = search.groups
+    groups, alpha = search.groups, penalty_of(best.objective, best.loss, settings)
     assert groups is not None
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors,
                         bases={name: search.bases[name] for name in best.dictionaries}, groups=groups,
                         reference=search.reference, labels=options.labels, loss=best.loss,
-                        loss_alpha=settings.loss_alpha, link=best.link,
+                        alpha=alpha, link=best.link,
                         shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],
                         hierarchy=options.hierarchy, alternatives=alternatives, n_candidates=n_candidates,
-                        path_settings=Settings("cost", settings.alpha, max_terms=length),
+                        path_settings=Settings("cost", alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
                         folds=fold_models(best, n_terms, inflation).with_scales(search.folds[0].X))  # fmt: skip
 

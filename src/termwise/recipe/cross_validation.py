@@ -43,7 +43,14 @@ def n_parallel_folds(n: int, p: int, settings: RecipeSettings) -> int:
     return int(np.clip(budget() // (settings.ridge_copies * 8 * n * p), 1, cpu_count()))
 
 
-Values = str | Floats | Reference  # "data", "ridge", or what was computed before
+class Penalised(NamedTuple):
+    """The data themselves: the loss that models of them minimise, and its penalty."""
+
+    loss: Loss | None  # None: the squared error
+    alpha: float  # of the weights of standardised columns
+
+
+Values = str | Floats | Reference | Penalised  # "data", "ridge", or what was computed before
 Target = Values | Callable[[], Reference]  # another model may be trained when its fold is fitted
 
 
@@ -56,7 +63,7 @@ class FoldPath:
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
     dictionary: Basis | TrainingDesign | None = None  # to continue from, see `TrainingDesign.to_continue`
-    target: Values | None = None  # what the terms were selected for: "data" with a loss, (n_train, q), or another model
+    target: Values | None = None  # what the terms were selected for: values, (n_train, q), data or another model
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
@@ -97,8 +104,6 @@ class Fitting(NamedTuple):
     """How the models of a path are fitted."""
 
     alpha: float  # penalty of least squares
-    loss: Loss | None = None  # of models for the data themselves; None: the squared error
-    loss_alpha: float = 1.0  # penalty of that loss
     hierarchy: bool = False  # whether products require terms of each of their inputs
 
 
@@ -156,7 +161,7 @@ def fit_fold(
 
     The basis is fitted to the training samples, unless it was before.
     """
-    alpha, loss = fitting.alpha, fitting.loss
+    alpha = fitting.alpha
     values: list[Values] = [target() if callable(target) else target for target in targets]
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
@@ -164,8 +169,8 @@ def fit_fold(
         none, columns, found = np.empty((len(X), 0)), np.empty((len(test), 0)), []
         (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
         for target in values:
-            if isinstance(target, str) and target == "data" and loss is not None:
-                null = glm_path(none, Y, sample_weight, loss, fitting.loss_alpha, 0)
+            if isinstance(target, Penalised) and target.loss is not None:
+                null = glm_path(none, Y, sample_weight, target.loss, target.alpha, 0)
                 found.append(FoldPath(null, train, columns, None, None, target))
             else:
                 found.append(FoldPath(mean, train, columns, None, None, Y))
@@ -183,15 +188,16 @@ def fit_fold(
     for target in values:
         longer: NestedModels | None = None
         models: NestedModels | GlmModels
-        if isinstance(target, str) and target == "data" and loss is not None:
-            models = glm_path(G, Y, sample_weight, loss, fitting.loss_alpha, max_terms, **constraints)
+        if isinstance(target, Penalised) and target.loss is not None:
+            models = glm_path(G, Y, sample_weight, target.loss, target.alpha, max_terms, **constraints)
         else:
             if isinstance(target, str):
                 target = Y if target == "data" else training.ridge(Y, sample_weight).signal
             if isinstance(target, Reference):
                 longer = target.models(fitted, X, sample_weight, alpha, max_terms, before, constraints)
             else:
-                (longer,) = nested_paths(quick, [target], sample_weight, alpha, max_terms, before, **constraints)
+                signal, own = (Y, target.alpha) if isinstance(target, Penalised) else (target, alpha)
+                (longer,) = nested_paths(quick, [signal], sample_weight, own, max_terms, before, **constraints)
             models = longer.first_rows(len(X))
         terms = fitted.take(models.terms)
         n_candidates = training.functions.n_functions

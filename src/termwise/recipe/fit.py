@@ -250,7 +250,6 @@ def fit_choice(
         constraints = Constraints.from_inputs(limits.get("inputs"), limits.get("signs"), G.shape[1])
         path_settings = replace(path_settings, constraints=constraints)
     if choice.loss is not None:
-        path_settings = replace(path_settings, alpha=choice.loss_alpha)
         path: SelectionPath = select_glm_terms(
             design.G, Y[used], design.weights, choice.loss, path_settings, candidates.one_output, None, callback
         )

@@ -17,6 +17,7 @@ from termwise.linalg.losses import Loss
 from termwise.recipe.cross_validation import (
     CrossValidatedPath,
     Fitting,
+    Penalised,
     Target,
     Try,
     cross_validate,
@@ -25,10 +26,11 @@ from termwise.recipe.cross_validation import (
 )
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.folds import Folds
+from termwise.recipe.penalties import penalty_of, try_penalties
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import REFERENCES, Reference, with_more_trees
-from termwise.recipe.trials import Trial, eliminate
+from termwise.recipe.trials import Objective, Trial, eliminate, lowest_error
 
 Numbers = Sequence[int]
 
@@ -48,6 +50,7 @@ class Search:
     groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
     reference: Any = None  # another model, not fitted; the default one may get more trees
     link: str = "identity"  # "log": the targets of the folds are logarithms
+    loss: Loss | None = None  # of models for the data themselves; None: the squared error
     fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
     training: Any = field(default_factory=Lock)  # held while another model is trained
     lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
@@ -118,7 +121,7 @@ class Search:
         for _ in range(settings.boosting_doublings):
             if any(self.fold_reference(folds, number).halfway is None for number in numbers):
                 return  # a model that is given stays as it is
-            half, whole = (self.reference_error(self.fitting.loss, numbers, halfway) for halfway in (True, False))
+            half, whole = (self.reference_error(self.loss, numbers, halfway) for halfway in (True, False))
             if whole > (1 - settings.boosting_gain) * half:
                 return
             self.reference = with_more_trees(self.reference, 2)
@@ -142,45 +145,52 @@ class Search:
         some = trial.on_rows(np.isin(folds.fold, numbers))
         return float((some.loss_of(predictions[None]) @ some.share)[0])
 
-    def targets_of(self, name: str, targets: Sequence[str]) -> list[str]:
+    def objectives_of(self, name: str, targets: Sequence[str]) -> list[Objective]:
         """Return the targets that are tried with a dictionary: where there are many, only those that suit it."""
         dictionary, alone = DICTIONARIES[name], len(self.bases) == 1
         reproduces = dictionary.reproduces and dictionary.replaced_by not in self.bases
         suits = {True: reproduces or alone, False: dictionary.fits or alone}
-        return [target for target in targets if suits[target in REFERENCES]]
+        return [Objective(target) for target in targets if suits[target in REFERENCES]]
 
     # -- trials --------------------------------------------------------------------------------------------------------
 
     def try_dictionaries(
         self,
-        wanted: Mapping[str, Sequence[str]],
+        wanted: Mapping[str, Sequence[Objective]],
         lengths: Mapping[str, int],
         folds: Folds,
         numbers: Numbers | None = None,
     ) -> Iterator[list[Trial]]:
-        """Cross-validate dictionaries for the targets of each, in some folds; yield the trials of each dictionary.
+        """Cross-validate dictionaries for what is wanted of each, in some folds; yield the trials of each dictionary.
 
         Paths of a dictionary have at most as many terms as its length.
         """
         numbers = np.unique(folds.fold).tolist() if numbers is None else numbers
         tries = []
-        for name, targets in wanted.items():
-            some: dict[int, list[Target]] = {}
-            for number in numbers:
-                train = partial(self.fold_reference, folds, number)
-                some[number] = [train if target in REFERENCES else target for target in targets]
+        for name, objectives in wanted.items():
+            some = {number: [self.target_of(one, folds, number) for one in objectives] for number in numbers}
             tries.append(Try(self.bases[name], folds, min(lengths[name], self.max_terms), some))
         found = cross_validate(tries, self.fitting, self.n_threads)
-        for name, targets in wanted.items():
+        for name, objectives in wanted.items():
             (paths,) = islice(found, 1)
             self.after_step()
             yield [
                 Trial(name, target, [path], folds.Y, folds.sample_weight, self.labels,
-                      loss=self.fitting.loss if target == "data" else None, link=self.link)
-                for target, path in zip(targets, paths, strict=True)
+                      loss=self.loss if target == "data" else None, alpha=alpha, link=self.link)
+                for (target, alpha), path in zip(objectives, paths, strict=True)
             ]  # fmt: skip
 
-    def race(self, wanted: Mapping[str, Sequence[str]], max_terms: int, rivals: Sequence[Trial] = ()) -> list[Trial]:
+    def target_of(self, objective: Objective, folds: Folds, number: int) -> Target:
+        """Return what terms are selected for without a fold; another model is trained when it is needed."""
+        if objective.target in REFERENCES:
+            return partial(self.fold_reference, folds, number)
+        if objective.target == "data":
+            return Penalised(self.loss, penalty_of(objective, self.loss, self.settings))
+        return objective.target
+
+    def race(
+        self, wanted: Mapping[str, Sequence[Objective]], max_terms: int, rivals: Sequence[Trial] = ()
+    ) -> list[Trial]:
         """Cross-validate dictionaries for the first time; those that are clearly worse in the first folds are dropped.
 
         Paths that have their smallest error early are not continued to `max_terms`. Trials are compared with each other
@@ -207,7 +217,7 @@ class Search:
         for length in sorted({len(trial.losses) - 1 for trial in going}):
             some = [trial for trial in going if len(trial.losses) - 1 == length]
             names = dict.fromkeys(trial.name for trial in some)
-            wanted = {name: [trial.target for trial in some if trial.name == name] for name in names}
+            wanted = {name: [trial.objective for trial in some if trial.name == name] for name in names}
             later = self.try_dictionaries(wanted, dict.fromkeys(wanted, length), folds, rest)
             for trial, other in zip(some, chain.from_iterable(later), strict=True):
                 paths = trial.repeats[0].paths + other.repeats[0].paths
@@ -228,9 +238,9 @@ class Search:
         """Average trials with more repeats of cross-validation, on these folds."""
         if not folds:
             return trials
-        wanted, lengths = dict[str, list[str]](), dict[str, int]()
+        wanted, lengths = dict[str, list[Objective]](), dict[str, int]()
         for trial in trials:
-            wanted.setdefault(trial.name, []).append(trial.target)
+            wanted.setdefault(trial.name, []).append(trial.objective)
             lengths[trial.name] = max(lengths.get(trial.name, 0), len(trial.losses) - 1)
         before = [trial for name in wanted for trial in trials if trial.name == name]
         repeats = [list(chain.from_iterable(self.try_dictionaries(wanted, lengths, one))) for one in folds]
@@ -270,11 +280,6 @@ class Search:
             trials = kept + self.reported(longer)
 
 
-def lowest_error(trials: Sequence[Trial]) -> float:
-    """Return the smallest cross-validated error of trials, infinite for none."""
-    return min((float(trial.errors.min()) for trial in trials), default=np.inf)
-
-
 def try_first(
     search: Search, options: RecipeOptions, targets: list[str], length: int, rivals: Sequence[Trial] = ()
 ) -> list[Trial]:
@@ -285,7 +290,7 @@ def try_first(
     """
 
     def trials_of(names: list[str], some: list[str], before: Sequence[Trial] = ()) -> list[Trial]:
-        wanted = {name: search.targets_of(name, some) for name in names}
+        wanted = {name: search.objectives_of(name, some) for name in names}
         wanted = {name: own for name, own in wanted.items() if own}
         return search.race(wanted, length, [*rivals, *before]) if wanted else []
 
@@ -303,6 +308,7 @@ def try_first(
         targets = [target for target in targets if target != "data"]
     else:
         found = trials_of(others, plain)
+    found = try_penalties(search, found, length)
     n, q = search.folds[0].Y.shape
     enough = n >= search.settings.rough_rows and q <= search.settings.max_boosted_outputs
     references = [target for target in targets if target in REFERENCES]

@@ -41,9 +41,18 @@ class RecipeSettings:
 
     # -- length of the paths -------------------------------------------------------------------------------------------
     alpha: float = 1e-6  # ridge penalty during selection: stabilises near-duplicate candidates, hardly shrinks
-    loss_alpha: float = (
-        1.0  # penalty of losses other than the squared one, on standardised columns: C = 1 of scikit-learn
-    )
+    # Penalty of losses other than the squared one, on standardised columns: C = 1 of scikit-learn. The linear and the
+    # most accurate dictionary are also tried with multiples of it by powers of the factor, while each of these saves
+    # `min_gain` of the error: on nine development tables of classes, 400 training rows, the log loss was 1.3 % smaller.
+    loss_alpha: float = 1.0
+    penalty_factor: float = 8.0
+    max_penalty_steps: int = 3
+    # Linear models of many inputs are tried with penalties of n / 8, n and 8 n, from one input for so many rows on.
+    # With as many inputs as rows, a nonlinear model must be better by so many standard errors, and the largest penalty
+    # may be as much worse than the best: on five simulated wide tables of classes and eight of a regression, four
+    # draws each, the errors were 0.98 and 0.95 of those with the best penalty.
+    rows_per_penalised_input: float = 10.0
+    wide_se: float = 1.0
     first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
     min_first_terms: int = 10  # their minimum length
     rows_per_first_term: int = 8  # rows for each of the first terms; of more classes than this, rows of each class,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,13 @@ from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import REFERENCES, Member, stacking_weights
 
 Floats = NDArray[np.float64]
+
+
+class Objective(NamedTuple):
+    """What terms are selected for."""
+
+    target: str  # "data", "ridge", "boosting" or "estimator"
+    alpha: float | None = None  # penalty of the weights of standardised columns; None: that of the recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,7 @@ class Trial:
     labels: bool = False
     members: tuple[Member, ...] = ()  # of an ensemble
     loss: Loss | None = None  # of the models; None: the squared error
+    alpha: float | None = None  # penalty of the weights of standardised columns; None: that of the recipe
     link: str = "identity"  # "log": Y are logarithms of the targets, on whose scale the losses are
     calibrations: dict[int, tuple[float, Floats]] = field(default_factory=dict, init=False)  # computed so far
 
@@ -143,9 +152,15 @@ class Trial:
         return bool(more[k] > max_se * error[k] + EXACT_FIT_ERROR)
 
     @property
+    def objective(self) -> Objective:
+        """What its terms are selected for."""
+        return Objective(self.target, self.alpha)
+
+    @property
     def title(self) -> str:
         """Its key in `trials_`."""
         parts = [self.name, *([] if self.target == "data" else [self.target]), *(["log"] * (self.link == "log"))]
+        parts += [] if self.alpha is None else [f"penalty {self.alpha:g}"]
         return ", ".join(parts)
 
     @property
@@ -156,7 +171,8 @@ class Trial:
 
 def stackable(trials: list[Trial]) -> list[Trial]:
     """Return the trials whose predictions are on one scale, that of the targets."""
-    return [one for one in trials if one.loss is None and not (one.labels and one.target in REFERENCES)]
+    own_scale = [one for one in trials if one.loss is None and one.alpha is None]
+    return [one for one in own_scale if not (one.labels and one.target in REFERENCES)]
 
 
 def residuals_of(trials: list[Trial]) -> tuple[list[int], Floats]:
@@ -223,3 +239,8 @@ def eliminate(trials: list[Trial], max_se: float, simpler_se: float = np.inf) ->
         if not any(trial.is_worse(rival, limit) for rival, limit in rivals):
             kept.append(trial)
     return kept
+
+
+def lowest_error(trials: Sequence[Trial]) -> float:
+    """Return the smallest cross-validated error of trials, infinite for none."""
+    return min((float(trial.errors.min()) for trial in trials), default=np.inf)
