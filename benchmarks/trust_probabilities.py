@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from termwise import TermwiseClassifier
 
 N_TEST = 2000
-N_SEEDS = 1
+N_SEEDS = 4
 NOISE_SHARE = 0.25
 N_PATHWAYS = 2  # blocks with informative columns
 SOURCES = {"breast_cancer": ready.load_breast_cancer, "digits": ready.load_digits, "wine": ready.load_wine}

@@ -339,6 +339,16 @@ def test_nonlinear_models_of_wide_tables_must_be_clearly_better(rng):
     assert "bump" in " ".join(TermwiseRegressor().fit(X, bend).get_feature_names_out())
 
 
+def test_nonlinear_models_of_classes_must_be_clearly_better(rng):
+    X = rng.normal(size=(250, 5))
+    odds = 2 * X[:, 0] - X[:, 1]
+    for seed in range(3):  # whatever the folds
+        line = TermwiseClassifier(random_state=seed).fit(X, odds + rng.logistic(size=250) > 0)
+        assert set(line.get_feature_names_out()) <= {f"x{j}" for j in range(5)}
+    bend = TermwiseClassifier().fit(X, np.abs(X[:, 0]) + 0.3 * rng.normal(size=250) > 0.7)
+    assert bend.dictionary_ != "linear"
+
+
 def test_few_inputs_keep_the_penalty_of_least_squares(rng):
     X = rng.normal(size=(60, 5))
     model = TermwiseRegressor().fit(X, X @ np.arange(5.0) + rng.normal(size=60))

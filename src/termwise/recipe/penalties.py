@@ -32,6 +32,12 @@ def most_accurate_of(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: float(trial.errors.min()))
 
 
+def is_wide(search: Search) -> bool:
+    """Whether there are at least as many inputs as samples."""
+    n, d = search.folds[0].X.shape
+    return bool(d >= n)
+
+
 def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate other penalties, with paths of up to `max_terms` terms; return the trials that go on.
 
@@ -40,9 +46,7 @@ def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[T
     """
     n, d = search.folds[0].X.shape
     of_data, found = [one for one in trials if one.target == "data"], list[Trial]()
-    if d >= n:
-        return clearly_nonlinear(search, penalise_linear(search, trials, max_terms))
-    if search.loss is None:
+    if search.loss is None or is_wide(search):
         many = d >= n / search.settings.rows_per_penalised_input
         return penalise_linear(search, trials, max_terms) if many else trials
     for start in of_data:
@@ -84,19 +88,19 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
     the largest penalty within one standard error of the best that goes on alone: errors of penalties then hardly differ
     by more than chance, and a penalty that is too small is worse than one that is too large.
     """
-    settings, (n, d) = search.settings, search.folds[0].X.shape
+    settings, wide = search.settings, is_wide(search)
     before = [one for one in trials if (one.name, one.target) == ("linear", "data")]
     if not before:
         return trials
     alphas = float(search.folds[0].sample_weight.sum()) * settings.penalty_factor ** np.array([-1.0, 0.0, 1.0])
-    rivals = [one for one in trials if one.name == "linear"] if d >= n else trials
+    rivals = [one for one in trials if one.name == "linear"] if wide else trials
     tried = search.race({"linear": [Objective("data", alpha) for alpha in alphas.tolist()]}, max_terms, rivals)
-    if d < n:
+    if not wide:
         best = [most_accurate_of(tried)] if tried and is_better(tried, before[0], settings.min_gain) else []
         search.lost.extend(one for one in tried if one not in best)
         return trials + best
     of_data, best_linear = before + tried, most_accurate_of(rivals + tried)
-    close = [one for one in of_data if not one.is_worse(best_linear, settings.wide_se)]
+    close = [one for one in of_data if not one.is_worse(best_linear, settings.linear_se)]
     kept = max(close, key=lambda one: one.alpha or 0.0) if close else most_accurate_of(of_data)
     search.lost.extend(one for one in of_data if one is not kept)
     return [one for one in trials if one not in before] + [kept]
@@ -105,14 +109,15 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
     """Drop nonlinear models that are not clearly better than the best linear one.
 
-    With more inputs than samples, the best of so many functions is the best by chance. They must be better by
-    `wide_se` standard errors, and by the share `min_gain`: a linear term alone is in every dictionary.
+    Of few samples, or of labels, which say little, the best of so many functions is the best by chance, and another one
+    with other folds. They must be better by `linear_se` standard errors, and by the share `min_gain`: a linear term
+    alone is in every dictionary.
     """
     linear, settings = [one for one in trials if one.name == "linear"], search.settings
     if not linear:
         return trials
     best, kept = most_accurate_of(linear), list[Trial]()
     for trial in trials:
-        better = is_better([trial], best, settings.min_gain) and best.is_worse(trial, settings.wide_se)
+        better = is_better([trial], best, settings.min_gain) and best.is_worse(trial, settings.linear_se)
         (kept if better or trial.name == "linear" else search.lost).append(trial)
     return kept
