@@ -32,23 +32,17 @@ def most_accurate_of(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: float(trial.errors.min()))
 
 
-def is_wide(search: Search) -> bool:
-    """Whether there are at least as many inputs as samples."""
-    n, d = search.folds[0].X.shape
-    return bool(d >= n)
-
-
 def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate other penalties, with paths of up to `max_terms` terms; return the trials that go on.
 
-    With at least as many inputs as samples, those of linear models. With fewer, those of the linear and of the most
-    accurate dictionary for a loss other than the squared error, and of linear models of many inputs for that one.
+    Large ones for linear models of many inputs; for a loss other than the squared error, with fewer inputs than
+    samples, larger or smaller ones for the linear and for the most accurate dictionary.
     """
-    n, d = search.folds[0].X.shape
-    of_data, found = [one for one in trials if one.target == "data"], list[Trial]()
-    if search.loss is None or is_wide(search):
+    (n, d), found = search.folds[0].X.shape, list[Trial]()
+    if search.loss is None or d >= n:
         many = d >= n / search.settings.rows_per_penalised_input
         return penalise_linear(search, trials, max_terms) if many else trials
+    of_data = [one for one in trials if one.target == "data"]
     for start in of_data:
         if start.name == "linear" or start is most_accurate_of(of_data):
             found += better_penalty(search, start, trials + found, max_terms)
@@ -84,34 +78,34 @@ def is_better(trials: Sequence[Trial], other: Trial, min_gain: float) -> bool:
 def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate linear models of the data with large penalties, multiples of the weight of the samples.
 
-    The best one goes on if it saves the share `min_gain` of the error. With at least as many inputs as samples, it is
-    the largest penalty within one standard error of the best that goes on alone: errors of penalties then hardly differ
-    by more than chance, and a penalty that is too small is worse than one that is too large.
+    The best one goes on if it saves the share `min_gain` of the error. Of labels, it is the largest penalty within
+    `linear_se` standard errors of the best that goes on, alone: their errors hardly differ by more than chance, and
+    with a penalty that is too small probabilities are too extreme.
     """
-    settings, wide = search.settings, is_wide(search)
-    before = [one for one in trials if (one.name, one.target) == ("linear", "data")]
+    settings, linear = search.settings, [one for one in trials if one.name == "linear"]
+    before = [one for one in linear if one.target == "data"]
     if not before:
         return trials
     alphas = float(search.folds[0].sample_weight.sum()) * settings.penalty_factor ** np.array([-1.0, 0.0, 1.0])
-    rivals = [one for one in trials if one.name == "linear"] if wide else trials
+    rivals = linear if search.labels else trials
     tried = search.race({"linear": [Objective("data", alpha) for alpha in alphas.tolist()]}, max_terms, rivals)
-    if not wide:
-        best = [most_accurate_of(tried)] if tried and is_better(tried, before[0], settings.min_gain) else []
-        search.lost.extend(one for one in tried if one not in best)
-        return trials + best
-    of_data, best_linear = before + tried, most_accurate_of(rivals + tried)
-    close = [one for one in of_data if not one.is_worse(best_linear, settings.linear_se)]
-    kept = max(close, key=lambda one: one.alpha or 0.0) if close else most_accurate_of(of_data)
-    search.lost.extend(one for one in of_data if one is not kept)
-    return [one for one in trials if one not in before] + [kept]
+    if search.labels:
+        best, of_data = most_accurate_of(linear + tried), before + tried
+        close = [one for one in of_data if not one.is_worse(best, settings.linear_se)]
+        kept = [max(close, key=lambda one: one.alpha or 0.0) if close else most_accurate_of(of_data)]
+        search.lost.extend(one for one in of_data if one not in kept)
+        return [one for one in trials if one not in before] + kept
+    kept = [most_accurate_of(tried)] if is_better(tried, before[0], settings.min_gain) else []
+    search.lost.extend(one for one in tried if one not in kept)
+    return trials + kept
 
 
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
     """Drop nonlinear models that are not clearly better than the best linear one.
 
-    Of few samples, or of labels, which say little, the best of so many functions is the best by chance, and another one
-    with other folds. They must be better by `linear_se` standard errors, and by the share `min_gain`: a linear term
-    alone is in every dictionary.
+    Labels say little: the best of so many functions of few samples is the best by chance, and another one with other
+    folds. They must be better by `linear_se` standard errors, and by the share `min_gain`: a linear term alone is in
+    every dictionary.
     """
     linear, settings = [one for one in trials if one.name == "linear"], search.settings
     if not linear:

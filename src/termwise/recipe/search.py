@@ -26,7 +26,7 @@ from termwise.recipe.cross_validation import (
 )
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.folds import Folds
-from termwise.recipe.penalties import clearly_nonlinear, is_wide, penalty_of, try_penalties
+from termwise.recipe.penalties import clearly_nonlinear, penalty_of, try_penalties
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import REFERENCES, Reference, with_more_trees
@@ -315,4 +315,4 @@ def try_first(
     if enough and found and (rough or references) and search.favours_boosting(found):
         found += trials_of(rough, targets, found)
         found += trials_of(others, references, found)
-    return clearly_nonlinear(search, found) if search.labels or is_wide(search) else found
+    return clearly_nonlinear(search, found) if search.labels else found
