@@ -116,7 +116,7 @@ def test_trials_chosen_most_often_are_repeated(rng):
 def test_trials_that_are_rarely_chosen_are_not_repeated():
     rng = np.random.default_rng(2)  # sizes in bootstrap samples differ, so that cross-validation is repeated
     X = rng.normal(size=(120, 3))
-    y = X[:, 0] + 0.3 * X[:, 1] * X[:, 2] + rng.normal(size=120)
+    y = X[:, 0] + 0.7 * X[:, 1] * X[:, 2] + rng.normal(size=120)
     lines = []
     for share in (1.0, 0.5):
         Regressor = with_settings(TermwiseRegressor, contender_share=share)

@@ -151,8 +151,9 @@ default="auto"
 
     *Penalties.* Terms for the data have a penalty of 1e-6, or 1 with other losses. Linear models of many inputs, one
     for ten samples or more, are also tried with large penalties, which suit many weak columns, and models of other
-    losses with larger or smaller ones. Nonlinear models of classes must be better than linear ones by a standard error,
-    and with at least as many inputs as samples the largest penalty within a standard error of the best is taken.
+    losses with larger or smaller ones. Nonlinear models must be better than linear ones by half a standard error, of
+    classes by one; with many inputs this holds for classes only, and with at least as many inputs as samples the
+    largest penalty within a standard error of the best is taken for them.
 
     *Duplicates.* Samples with equal inputs are in the same fold. Only if there are fewer than 50 distinct inputs are
     samples with different targets assigned to folds independently.

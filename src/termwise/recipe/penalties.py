@@ -32,6 +32,12 @@ def most_accurate_of(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: float(trial.errors.min()))
 
 
+def has_many_inputs(search: Search) -> bool:
+    """Whether there are so many inputs for the samples that linear models want a large penalty."""
+    n, d = search.folds[0].X.shape
+    return bool(d >= n / search.settings.rows_per_penalised_input)
+
+
 def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate other penalties, with paths of up to `max_terms` terms; return the trials that go on.
 
@@ -40,8 +46,7 @@ def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[T
     """
     (n, d), found = search.folds[0].X.shape, list[Trial]()
     if search.loss is None or d >= n:
-        many = d >= n / search.settings.rows_per_penalised_input
-        return penalise_linear(search, trials, max_terms) if many else trials
+        return penalise_linear(search, trials, max_terms) if has_many_inputs(search) else trials
     of_data = [one for one in trials if one.target == "data"]
     for start in of_data:
         if start.name == "linear" or start is most_accurate_of(of_data):
@@ -79,7 +84,7 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
     """Cross-validate linear models of the data with large penalties, multiples of the weight of the samples.
 
     The best one goes on if it saves the share `min_gain` of the error. Of labels, it is the largest penalty within
-    `linear_se` standard errors of the best that goes on, alone: their errors hardly differ by more than chance, and
+    `label_se` standard errors of the best that goes on, alone: their errors hardly differ by more than chance, and
     with a penalty that is too small probabilities are too extreme.
     """
     settings, linear = search.settings, [one for one in trials if one.name == "linear"]
@@ -91,7 +96,7 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
     tried = search.race({"linear": [Objective("data", alpha) for alpha in alphas.tolist()]}, max_terms, rivals)
     if search.labels:
         best, of_data = most_accurate_of(linear + tried), before + tried
-        close = [one for one in of_data if not one.is_worse(best, settings.linear_se)]
+        close = [one for one in of_data if not one.is_worse(best, settings.label_se)]
         kept = [max(close, key=lambda one: one.alpha or 0.0) if close else most_accurate_of(of_data)]
         search.lost.extend(one for one in of_data if one not in kept)
         return [one for one in trials if one not in before] + kept
@@ -103,15 +108,17 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
     """Drop nonlinear models that are not clearly better than the best linear one.
 
-    Labels say little: the best of so many functions of few samples is the best by chance, and another one with other
-    folds. They must be better by `linear_se` standard errors, and by the share `min_gain`: a linear term alone is in
-    every dictionary.
+    Of many functions that are about as good, another one is the best with other folds. A nonlinear model must be better
+    by `linear_se` or, of labels, which say less, `label_se` standard errors, and by the share `min_gain`: a linear term
+    alone is in every dictionary. Numbers with many inputs are left to cross-validation, since linear models of these
+    are poor for other reasons.
     """
     linear, settings = [one for one in trials if one.name == "linear"], search.settings
-    if not linear:
+    if not linear or (has_many_inputs(search) and not search.labels):
         return trials
+    max_se = settings.label_se if search.labels else settings.linear_se
     best, kept = most_accurate_of(linear), list[Trial]()
     for trial in trials:
-        better = is_better([trial], best, settings.min_gain) and best.is_worse(trial, settings.linear_se)
+        better = is_better([trial], best, settings.min_gain) and best.is_worse(trial, max_se)
         (kept if better or trial.name == "linear" else search.lost).append(trial)
     return kept

@@ -315,4 +315,4 @@ def try_first(
     if enough and found and (rough or references) and search.favours_boosting(found):
         found += trials_of(rough, targets, found)
         found += trials_of(others, references, found)
-    return clearly_nonlinear(search, found) if search.labels else found
+    return clearly_nonlinear(search, found)
