@@ -327,6 +327,7 @@ def test_weights_of_a_penalised_choice_are_those_of_the_definition():
     y = odds + 0.5 * rng.normal(size=60)
     model = TermwiseRegressor("accurate", dictionary="linear", target="data").fit(X, y)
     assert model.alpha_ >= 60 / 8
+    assert f"dictionary: linear, penalty {model.alpha_:g}" in model.summary()
     G = StandardScaler().fit_transform(X)[:, model.support_]
     expected = predict(G, weights(G, y, model.alpha_))[:, 0]
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-8)

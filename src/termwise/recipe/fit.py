@@ -337,7 +337,8 @@ def describe_choice(estimator: Any) -> list[str]:
     for part in [part for part in parts_of(basis) if isinstance(part, ScreenedPairs)]:
         inputs = f"{len(part.screened_)} inputs of {part.n_features_in_:,}"
         target = f" of the {inputs} that explain the targets best{target}"
-    lines = [f"dictionary: {choice.dictionary}{target}"]
+    penalty = f"penalty {choice.alpha:g}"
+    lines = [f"dictionary: {choice.dictionary}{target}" + f", {penalty}" * choice.title.endswith(penalty)]
     if choice.link == "log":
         lines.append("link: the terms add up to the logarithm of the target; noise and error estimates below are its")
     lines.append(describe_error(estimator))
