@@ -83,7 +83,7 @@ def is_better(trials: Sequence[Trial], other: Trial, min_gain: float) -> bool:
 def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate linear models of the data with large penalties, multiples of the weight of the samples.
 
-    The best one goes on if it saves the share `min_gain` of the error. Of labels, it is the largest penalty within
+    They go on if the best saves the share `min_gain` of the error. Of labels, it is the largest penalty within
     `label_se` standard errors of the best that goes on, alone: their errors hardly differ by more than chance, and
     with a penalty that is too small probabilities are too extreme.
     """
@@ -100,9 +100,9 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
         kept = [max(close, key=lambda one: one.alpha or 0.0) if close else most_accurate_of(of_data)]
         search.lost.extend(one for one in of_data if one not in kept)
         return [one for one in trials if one not in before] + kept
-    kept = [most_accurate_of(tried)] if is_better(tried, before[0], settings.min_gain) else []
-    search.lost.extend(one for one in tried if one not in kept)
-    return trials + kept
+    pays = is_better(tried, before[0], settings.min_gain)
+    search.lost.extend([] if pays else tried)
+    return trials + (tried if pays else [])  # all of them, so that the choice between them is corrected for
 
 
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
