@@ -12,14 +12,14 @@ import pytest
 from oracles import predict, product_columns, weights
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestClassifier
-from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_flagship import FixedPredictions, with_settings
 
-from termwise import AnovaBasis, RuleBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis
+from termwise import AnovaBasis, ForwardRegressor, RuleBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis
 from termwise.recipe import RecipeSettings
 from termwise.recipe.bootstrap import BootstrapChoices
 from termwise.recipe.choice import contenders
@@ -300,7 +300,7 @@ def many_weak_columns(seed, n, d):
 
 @pytest.mark.parametrize("labels", [True, False], ids=["classes", "targets"])
 def test_wide_tables_have_a_large_penalty(labels):
-    """Few terms with the weights of maximum likelihood, or of least squares, would be far worse than shrunken ones."""
+    """Few terms with the weights of maximum likelihood, or of least squares, are worse than shrunken ones."""
     errors = []
     for seed in range(3):
         X, odds, rng = many_weak_columns(seed, 560, 300)
@@ -310,16 +310,15 @@ def test_wide_tables_have_a_large_penalty(labels):
         assert any(title.startswith("linear, penalty") for title in model.trials_)
         assert model.choice_.alpha == model.alpha_
         if labels:
-            tuned = GridSearchCV(
-                LogisticRegression(max_iter=1000), {"C": np.logspace(-4, 0, 5)}, scoring="neg_log_loss"
-            )
+            grid = {"C": np.logspace(-4, 0, 5)}
+            tuned = GridSearchCV(LogisticRegression(max_iter=1000), grid, scoring="neg_log_loss")
             both = model, tuned.fit(X[train], y[train])
             errors.append([log_loss(y[test], one.predict_proba(X[test])) for one in both])
         else:
-            both = model, LassoCV().fit(X[train], y[train])
+            both = model, ForwardRegressor().fit(X[train], y[train])
             errors.append([np.mean((one.predict(X[test]) - odds[test]) ** 2) for one in both])
     ours, theirs = np.mean(errors, axis=0)
-    assert ours < 1.15 * theirs
+    assert ours < (1.15 if labels else 0.9) * theirs
 
 
 def test_weights_of_a_penalised_choice_are_those_of_the_definition():
