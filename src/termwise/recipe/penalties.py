@@ -14,7 +14,7 @@ import numpy as np
 
 from termwise.linalg.losses import Loss
 from termwise.recipe.settings import RecipeSettings
-from termwise.recipe.trials import Objective, Trial, lowest_error
+from termwise.recipe.trials import Objective, Trial, lowest_error, most_accurate_of
 
 if TYPE_CHECKING:
     from termwise.recipe.search import Search
@@ -25,11 +25,6 @@ def penalty_of(objective: Objective, loss: Loss | None, settings: RecipeSettings
     if objective.alpha is not None:
         return objective.alpha
     return settings.alpha if loss is None else settings.loss_alpha
-
-
-def most_accurate_of(trials: Sequence[Trial]) -> Trial:
-    """Return the trial with the smallest error."""
-    return min(trials, key=lambda trial: float(trial.errors.min()))
 
 
 def has_many_inputs(search: Search) -> bool:

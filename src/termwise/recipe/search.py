@@ -30,7 +30,7 @@ from termwise.recipe.penalties import clearly_nonlinear, penalty_of, try_penalti
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import REFERENCES, Reference, with_more_trees
-from termwise.recipe.trials import Objective, Trial, eliminate, lowest_error
+from termwise.recipe.trials import Objective, Trial, eliminate, lowest_error, most_accurate_of
 
 Numbers = Sequence[int]
 
@@ -108,7 +108,7 @@ class Search:
         """
         rivals = [one.on_rows(np.isin(self.folds[0].fold, numbers)) for one in trials]
         error = self.reference_error(rivals[0].loss, numbers)
-        best = min(rivals, key=lambda one: float(one.errors.min()))
+        best = most_accurate_of(rivals)
         linear = any(one.name == "linear" and not one.is_worse(best, self.settings.simpler_se) for one in rivals)
         return error / max(float(best.errors.min()), np.finfo(np.float64).tiny), linear
 
@@ -303,7 +303,7 @@ def try_first(
     if options.labels and options.loss is not None and {"data", "ridge"} <= set(plain):
         # Paths of maximum likelihood take most of the time: the dictionary is chosen by ridge regression.
         found = trials_of(others, ["ridge"])
-        best = min(found, key=lambda trial: float(trial.errors.min())).name
+        best = most_accurate_of(found).name
         found += trials_of([name for name in others if name in ("linear", best)], ["data"], found)
         targets = [target for target in targets if target != "data"]
     else:

@@ -231,7 +231,7 @@ def eliminate(trials: list[Trial], max_se: float, simpler_se: float = np.inf) ->
 
     Beside a trial of a dictionary that it contains, a dictionary may be worse by at most `simpler_se` standard errors.
     """
-    best = min(trials, key=lambda trial: float(trial.errors.min()))
+    best = most_accurate_of(trials)
     kept = []
     for trial in trials:
         contained = {name for name, dictionary in DICTIONARIES.items() if trial.name in dictionary.contained_in}
@@ -239,6 +239,11 @@ def eliminate(trials: list[Trial], max_se: float, simpler_se: float = np.inf) ->
         if not any(trial.is_worse(rival, limit) for rival, limit in rivals):
             kept.append(trial)
     return kept
+
+
+def most_accurate_of(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with the smallest cross-validated error."""
+    return min(trials, key=lambda trial: float(trial.errors.min()))
 
 
 def lowest_error(trials: Sequence[Trial]) -> float:
