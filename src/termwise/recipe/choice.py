@@ -45,7 +45,6 @@ class RecipeChoice:
     reference: Any  # the other model that terms may be selected for, not fitted
     labels: bool
     loss: Loss | None  # of the chosen model; None: the squared error
-    alpha: float  # penalty of its weights
     link: str  # "log": terms add up to logarithms of the targets
     shifts: list[Floats]  # of that link: what is added to the intercept at every size
     hierarchy: bool
@@ -55,6 +54,11 @@ class RecipeChoice:
     procedure: ProcedureError
     calibration: list[tuple[float, Floats]]  # of labels: slope and shift of the probabilities at every size
     folds: FoldModels | None  # of the first cross-validation, on the encoded inputs; None after the fit
+
+    @property
+    def alpha(self) -> float:
+        """Penalty of the weights."""
+        return float(self.path_settings.alpha)
 
 
 @one_thread()  # for each fold; with so few samples, threads of BLAS would wait for each other
@@ -235,7 +239,7 @@ def final_choice(
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors,
                         bases={name: search.bases[name] for name in best.dictionaries}, groups=groups,
                         reference=search.reference, labels=options.labels, loss=best.loss,
-                        alpha=alpha, link=best.link,
+                        link=best.link,
                         shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],
                         hierarchy=options.hierarchy, alternatives=alternatives, n_candidates=n_candidates,
                         path_settings=Settings("cost", alpha, max_terms=length),

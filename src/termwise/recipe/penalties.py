@@ -1,8 +1,9 @@
-"""Penalties of losses other than the squared error: which are cross-validated, and which models are kept.
+"""Penalties of models of the data, and the preference for linear models: which trials are added, and which are dropped.
 
-The penalty of the recipe, one on standardised columns, suits most tables. Classes that are almost separated want a
-smaller one. Where many weak columns act together, forward selection with a large penalty adds many terms with small
-weights, as boosting and the lasso do, and is far more accurate than few terms with the weights of maximum likelihood.
+The penalties of the recipe hardly shrink the weights, which suits most tables. Classes that are almost separated want a
+smaller one than that of their likelihood. Where many weak columns act together, forward selection with a large penalty
+adds many terms with small weights, as boosting and the lasso do, and is far more accurate than few terms with the
+weights of least squares or maximum likelihood.
 """
 
 from __future__ import annotations

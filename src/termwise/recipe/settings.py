@@ -41,6 +41,20 @@ class RecipeSettings:
 
     # -- length of the paths -------------------------------------------------------------------------------------------
     alpha: float = 1e-6  # ridge penalty during selection: stabilises near-duplicate candidates, hardly shrinks
+    first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
+    min_first_terms: int = 10  # their minimum length
+    rows_per_first_term: int = 8  # rows for each of the first terms; of more classes than this, rows of each class,
+    many_classes: int = 30  # since a term has a weight for each of them, which its own rows determine
+    rows_per_term: int = 3  # rows for each term at any length, short of interpolation
+    growth_share: float = 0.7  # a chosen size above this share of the path doubles the path: errors rise and fall
+    close_error: float = 1.25  # errors up to this multiple of the smallest: paths that grow with that of the best model
+    elimination_se: float = 3.0  # standard errors of the paired difference from which a trial is dropped
+    race_folds: int = 2  # folds after which clearly worse trials are dropped, which saves most of their time,
+    race_rows: int = 300  # from this many rows on: in smaller folds the differences are a matter of chance
+    simpler_se: float = 2.0  # there a dictionary may be worse by this than one that it contains
+    extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
+
+    # -- penalties, and the preference for linear models ---------------------------------------------------------------
     # Penalty of losses other than the squared one, on standardised columns: C = 1 of scikit-learn. The linear and the
     # most accurate dictionary are also tried with multiples of it by powers of the factor, while each of these saves
     # `min_gain` of the error: on nine development tables of classes, 400 training rows, the log loss was 1.3 % smaller.
@@ -58,18 +72,6 @@ class RecipeSettings:
     # inputs as rows, the largest penalty may be as much worse than the best: on five simulated wide tables, four draws
     # each, the log loss was 0.98 of that with the best.
     label_se: float = 1.0
-    first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
-    min_first_terms: int = 10  # their minimum length
-    rows_per_first_term: int = 8  # rows for each of the first terms; of more classes than this, rows of each class,
-    many_classes: int = 30  # since a term has a weight for each of them, which its own rows determine
-    rows_per_term: int = 3  # rows for each term at any length, short of interpolation
-    growth_share: float = 0.7  # a chosen size above this share of the path doubles the path: errors rise and fall
-    close_error: float = 1.25  # errors up to this multiple of the smallest: paths that grow with that of the best model
-    elimination_se: float = 3.0  # standard errors of the paired difference from which a trial is dropped
-    race_folds: int = 2  # folds after which clearly worse trials are dropped, which saves most of their time,
-    race_rows: int = 300  # from this many rows on: in smaller folds the differences are a matter of chance
-    simpler_se: float = 2.0  # there a dictionary may be worse by this than one that it contains
-    extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
 
     # -- choice of the size --------------------------------------------------------------------------------------------
     # "small": standard errors above the minimum, between none and the one-standard-error rule. On 24 tables of 250 to
