@@ -35,6 +35,7 @@ from termwise import (
     report,
 )
 from termwise.basis import TableEncoder
+from termwise.recipe.settings import RecipeSettings
 
 
 @pytest.fixture
@@ -225,6 +226,17 @@ def test_summary_says_what_larger_sizes_gain(rng):
     assert not [line for line in model.at(1).summary().splitlines() if line.startswith("size ")]
     model.size = "small"
     assert "size small" not in model.summary()
+
+
+def test_the_readable_alternative_has_few_terms(rng):
+    class Brief(TermwiseRegressor):
+        recipe_settings = RecipeSettings(readable_terms=3)
+
+    X = rng.normal(size=(80, 6))
+    model = Brief(dictionary="linear", target="data").fit(X, X @ [3.0, 2.5, 2.0, 1.5, 1.0, 0.5])
+    assert model.n_terms_ == 6
+    assert model.choice_.alternatives["readable"][0] == 3
+    assert "size readable" not in model.summary()
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------

@@ -174,6 +174,34 @@ def test_effects_add_up_to_the_prediction_minus_its_mean(kind, table, rng):
     np.testing.assert_allclose(total, model.predict(rows) - display.offset, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_levels", [30, 150])
+def test_levels_encoded_by_means_of_the_targets_are_categories(n_levels, rng):
+    n = 600
+    levels = np.concatenate([np.arange(n_levels), rng.integers(n_levels, size=n - n_levels)])
+    names = np.array([f"town {k:03d}" for k in range(n_levels)])
+    X = pd.DataFrame({"town": names[levels], "x": rng.uniform(size=n), "kind": rng.choice(["a", "b"], size=n)})
+    X.loc[levels == 3, "town"] = None
+    y = rng.normal(size=n_levels)[levels] * (1 + X["x"]) + (X["kind"] == "a") + 0.1 * rng.normal(size=n)
+    model = TermwiseRegressor(dictionary="pairs", target="data").fit(X, y)
+    display = ShapeDisplay.from_estimator(model, X)
+    towns = next(effect for effect in display.effects if effect.inputs == ("town",))
+    assert len(towns.values[0]) == min(n_levels, 100)
+    assert set(towns.values[0]) <= {*names, "missing"}
+    assert (np.diff(towns.effect) >= 0).all()
+    assert towns.band is not None
+    drawn = np.isin(X["town"].fillna("missing"), list(towns.values[0]))
+    assert towns.density.sum() == pytest.approx(drawn.mean())
+    row = pd.DataFrame({"town": [names[5]], "x": [X["x"].max()], "kind": ["a"]})
+    total = display.offset
+    for effect in display.effects:
+        here = [int(np.flatnonzero(v == row[name][0])[0]) for name, v in zip(effect.inputs, effect.values, strict=True)]
+        total += effect.effect[tuple(here)]
+    assert total == pytest.approx(model.predict(row)[0], rel=1e-6)
+    labels = [tick.get_text() for tick in display.axes_[0].get_xticklabels()]
+    assert len(labels) <= 20
+    assert ShapeDisplay.from_estimator(model).effects  # without samples, spread over the levels
+
+
 @pytest.mark.parametrize("kind", with_a_basis)
 def test_without_samples_values_are_spread_evenly(kind, table):
     model, X = BUILT[kind](*table)

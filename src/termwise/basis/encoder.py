@@ -353,7 +353,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def blocks(self, input_features: ArrayLike | None = None) -> list[tuple[str, list[Any] | None]]:
         """Return the name and the categories of each block of encoded columns, None for a single column of numbers.
 
-        All indicators of a category are one block; `missing(column)` and each part of a date are blocks of their own.
+        All indicators of a category are one block; `missing(column)` and each part of a date are blocks of their own. A
+        category with more than `max_levels` is a block of one column, the position in its categories.
 
         Parameters
         ----------
@@ -363,7 +364,9 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "categories_")
         found: list[tuple[str, list[Any] | None]] = []
         for one, name in zip(self.encodings_, super().get_feature_names_out(input_features), strict=True):
-            if one.kind == "category" and one.codes[:1] not in ((VALUE,), (LEVEL,)):
+            if one.codes[:1] == (LEVEL,):
+                found.append((str(name), [*one.categories, *(("missing",) if one.missing else ())]))
+            elif one.kind == "category" and one.codes[:1] != (VALUE,):
                 words = {OTHER: "other", MISSING: "missing"}
                 found.append((str(name), [words.get(code) or one.categories[code] for code in one.codes]))
             else:

@@ -13,12 +13,13 @@ from sklearn.utils.validation import validate_data
 
 from termwise._arrays import densify, is_foreign, to_host
 from termwise._checks import check_table
-from termwise.basis import AnovaBasis, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
+from termwise.basis import AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, TableEncoder, UnionBasis
 from termwise.basis.base import inputs_of_columns
-from termwise.explain.inputs import Blocks, spread_rows
+from termwise.explain.inputs import Block, encoded_blocks, spread_rows
 from termwise.explain.purification import Key, Part, Purification
 from termwise.explain.resolve import SCALERS, Floats, ResolvedModel, steps_of
 
+SEPARABLE = (AnovaBasis, LevelMeans, RuleBasis, SmoothBasis, UnionBasis)  # bases whose functions have known inputs
 MAX_JOINT = 3  # inputs of a term that can be split into main effects, pairs and a rest
 
 
@@ -31,9 +32,9 @@ class AdditiveDecomposition:
 
     resolved: ResolvedModel
     n_encoders: int
-    basis: AnovaBasis | RuleBasis | SmoothBasis | UnionBasis | None  # of the chosen terms; None if they are columns
+    basis: Any  # of `SEPARABLE`, of the chosen terms; None if they are columns
     columns: list[tuple[int, ...]]  # encoded columns that each term depends on
-    blocks: Blocks
+    blocks: list[Block]
 
     @classmethod
     def from_model(cls, resolved: ResolvedModel) -> Self:
@@ -41,7 +42,7 @@ class AdditiveDecomposition:
         if not len(resolved.chosen):
             raise ValueError("estimator must have terms to draw, got none: the model is the mean.")
         steps, basis = list(resolved.steps), None
-        if steps and isinstance(steps[-1], AnovaBasis | RuleBasis | SmoothBasis | UnionBasis):
+        if steps and isinstance(steps[-1], SEPARABLE):
             basis = steps.pop().take(resolved.chosen)
         n_encoders = len(steps)
         while n_encoders and isinstance(steps[n_encoders - 1], SCALERS):
@@ -86,7 +87,7 @@ class AdditiveDecomposition:
 
     def groups(self) -> dict[Key, NDArray[np.intp]]:
         """Positions of the terms of each set of inputs; all columns of a category are one input."""
-        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
+        sizes = [block.n_columns for block in self.blocks]
         owner = np.repeat(np.arange(len(sizes)), sizes)  # input of each column
         groups: dict[Key, list[int]] = {}
         for term, columns in enumerate(self.columns):
@@ -100,8 +101,8 @@ class AdditiveDecomposition:
         """
         encoder = self.resolved.steps[0] if self.n_encoders == 1 else None
         if not isinstance(encoder, TableEncoder):
-            return list(range(len(self.blocks))), [name for name, _ in self.blocks]
-        sizes = [1 if categories is None else len(categories) for _, categories in self.blocks]
+            return list(range(len(self.blocks))), [block.name for block in self.blocks]
+        sizes = [block.n_columns for block in self.blocks]
         firsts = np.cumsum([0, *sizes[:-1]])
         model = self.resolved.model
         names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
@@ -112,9 +113,9 @@ class AdditiveDecomposition:
         ends = np.full((2, 1), np.nan)
         if self.basis is not None:
             basis = self.basis
-            while isinstance(basis, UnionBasis):  # its bases are fitted to the same inputs
-                basis = basis.bases_[0]
-            ends = basis.ranges_
+            while isinstance(basis, LevelMeans | UnionBasis):  # bases of a union are fitted to the same inputs
+                basis = basis.basis_ if isinstance(basis, LevelMeans) else basis.bases_[0]
+            ends = basis.ranges_[:, : self.basis.n_features_in_]
             with warnings.catch_warnings():  # values without an inverse are NaN, checked below
                 warnings.simplefilter("ignore")
                 for scaler in reversed(self.resolved.steps[self.n_encoders : -1]):
@@ -134,7 +135,7 @@ def columns_of(basis: Any, columns: NDArray[np.intp]) -> list[tuple[int, ...]]:
     if isinstance(basis, UnionBasis):
         every = [inputs for part in basis.bases_ for inputs in columns_of(part, columns)]
         return [every[place] for place in basis.places_]
-    if not isinstance(basis, AnovaBasis | RuleBasis | SmoothBasis):
+    if not isinstance(basis, SEPARABLE):
         raise ValueError(joint_inputs(basis))
     return inputs_of_columns(basis, np.arange(basis.n_functions))
 
@@ -148,16 +149,20 @@ def joint_inputs(basis: Any) -> str:
     )
 
 
-def name_inputs(resolved: ResolvedModel, n_encoders: int) -> Blocks:
-    """Names of the encoded inputs, and the categories of those that have some."""
+def name_inputs(resolved: ResolvedModel, n_encoders: int) -> list[Block]:
+    """Names of the encoded inputs, and the categories of those that have some; without an encoder their numbers."""
     model, steps = resolved.model, resolved.steps
     names: ArrayLike = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
     for k, step in enumerate(steps[:n_encoders]):
         if k == n_encoders - 1 and isinstance(step, TableEncoder):
-            return step.blocks(names)
+            return encoded_blocks(step, names)
         nameless = not hasattr(step, "get_feature_names_out")
         names = [f"x{j}" for j in range(steps[k + 1].n_features_in_)] if nameless else step.get_feature_names_out(names)
-    return [(str(name), None) for name in np.asarray(names, dtype=object)]
+    blocks = [Block(str(name)) for name in np.asarray(names, dtype=object)]
+    if steps and isinstance(steps[-1], LevelMeans):
+        for j, effects in zip(steps[-1].columns_, steps[-1].effects_, strict=True):
+            blocks[j] = Block(blocks[j].name, list(range(len(effects))), numbered=True)
+    return blocks
 
 
 def fold_models(resolved: ResolvedModel, start: int) -> list[ResolvedModel]:

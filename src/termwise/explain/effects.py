@@ -23,7 +23,7 @@ from termwise.explain.groups import (
     term_groups,
     variance_shares,
 )
-from termwise.explain.inputs import TOTAL_ROWS, Input, density, inputs_of, total_effects
+from termwise.explain.inputs import TOTAL_ROWS, Input, density, encoded_blocks, inputs_of, total_effects
 from termwise.explain.purification import Purification, jackknife_band
 from termwise.explain.resolve import Floats, Metadata, ResolvedModel, round_significant, to_plain
 
@@ -45,7 +45,8 @@ class Effect:
     inputs : tuple of str
         Names of the one or two inputs.
     values : tuple of ndarrays
-        Grid of each input: ascending numbers, or categories.
+        Grid of each input: ascending numbers, or categories; of a category encoded by means of the targets the 100
+        most frequent levels, in a main effect by ascending effect.
     effect : ndarray of shape (m,) or (m1, m2)
         Contribution to the prediction on the grid.
     strength : float
@@ -108,11 +109,18 @@ class Explanation(NamedTuple):
 def describe(
     members: list[Input], heights: Floats, strengths: Floats, band: Floats | None, observed: bool
 ) -> list[Effect]:
-    """The effect of one input or two on each output; `observed` says whether the rows of the inputs are samples."""
+    """The effect of one input or two on each output; `observed` says whether the rows of the inputs are samples.
+
+    Numbered categories are many: in a main effect they are in the order of the effect on the first output.
+    """
     shape = heights.shape[:-1]
     values = tuple(one.grid(size)[0] for one, size in zip(members, shape, strict=True))
     deciles = tuple(one.deciles if observed else np.empty(0) for one in members)
     shares = density(members, shape) if observed else None
+    if len(members) == 1 and members[0].numbered:
+        order = np.argsort(heights[:, 0], kind="stable")
+        values, heights = (values[0][order],), heights[order]
+        shares, band = (None if one is None else one[order] for one in (shares, band))
     names = tuple(one.name for one in members)
     return [
         Effect(names, values, heights[..., j], float(strength), deciles, shares, None if band is None else band[:, j])
@@ -189,7 +197,7 @@ def partial_dependence(resolved: ResolvedModel, X: Any) -> Explanation | None:
     X = X if is_frame(X) else densify(X)
     encoder = first if isinstance(first, TableEncoder) else TableEncoder().fit(X)
     U, start = np.asarray(encoder.transform(X), dtype=np.float64), int(encoder is first)
-    inputs = inputs_of(encoder.blocks(), U)
+    inputs = inputs_of(encoded_blocks(encoder), U)
     curves, *of_folds = (
         {k: partial_curve(one_model, start, one, U, PARTIAL_GRID) for k, one in enumerate(inputs)}
         for one_model in [resolved, *fold_models(resolved, start)]

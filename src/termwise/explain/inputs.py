@@ -5,20 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
+from termwise.basis import TableEncoder
 from termwise.explain.resolve import Floats
-
-Blocks = list[tuple[str, list[Any] | None]]  # names of inputs, and their categories if they have some
 
 DECILES = np.arange(0.1, 0.95, 0.1)
 SPREAD_ROWS = 1000  # combinations of values that stand for the samples where there are none
 MIN_FUNCTIONS, MAX_FUNCTIONS = 4, 10  # splines of an input: the fourth root of the number of rows, within these
 TOTAL_ROWS = 5000  # rows at which the total effect of an input is evaluated
+MAX_LEVELS = 100  # levels of a category that have an indicator of their own and are drawn, the most frequent ones
+
+
+class Block(NamedTuple):
+    """The encoded columns of an input: numbers, an indicator for each category, or numbers of the categories."""
+
+    name: str
+    categories: list[Any] | None = None
+    numbered: bool = False  # whether one column holds the number of the category, for `LevelMeans`
+
+    @property
+    def n_columns(self) -> int:
+        """Number of encoded columns."""
+        return 1 if self.categories is None or self.numbered else len(self.categories)
+
+
+def encoded_blocks(encoder: TableEncoder, names: Any = None) -> list[Block]:
+    """The inputs that the columns of an encoder belong to."""
+    found, start, numbered = list[Block](), 0, set(encoder.level_columns().tolist())
+    for name, categories in encoder.blocks(names):
+        found.append(Block(name, categories, start in numbered))
+        start += found[-1].n_columns
+    return found
 
 
 @dataclass(frozen=True)
@@ -29,11 +51,17 @@ class Input:
     categories: list[Any] | None
     columns: NDArray[np.intp]
     rows: Floats  # (n, number of columns), the values as encoded columns
+    numbered: bool = False  # whether the column holds numbers of categories
 
     def grid(self, size: int) -> tuple[NDArray[Any], Floats]:
-        """Values of the input, (m,), and the encoded columns of these: evenly over the rows, or all categories."""
+        """Values of the input, (m,), and the encoded columns of these: evenly over the rows, or all categories.
+
+        Of numbered categories the most frequent ones.
+        """
         if self.categories is not None:
             values = np.fromiter(self.categories, dtype=object, count=len(self.categories))
+            if self.numbered:
+                return values[self._levels], self._levels[:, None].astype(np.float64)
             return values, np.eye(len(values))
         low, high = self.ends
         values = np.linspace(low, high, size)
@@ -52,6 +80,19 @@ class Input:
         """Values of the rows in which the input is not missing."""
         return self.rows[~np.isnan(self.rows)]
 
+    @cached_property
+    def _levels(self) -> NDArray[np.intp]:
+        """Numbers of the most frequent categories, ascending."""
+        assert self.categories is not None
+        known = self._present[(self._present >= 0) & (self._present < len(self.categories))].astype(np.intp)
+        counts = np.bincount(known, minlength=len(self.categories))
+        return np.sort(np.argsort(-counts, kind="stable")[:MAX_LEVELS])
+
+    def _place(self, codes: Floats) -> NDArray[np.intp]:
+        """Place of numbers of categories among the most frequent ones; -1 for others."""
+        places = np.minimum(np.searchsorted(self._levels, codes), len(self._levels) - 1)
+        return np.where(self._levels[places] == codes, places, -1)
+
     @property
     def deciles(self) -> Floats:
         """Deciles of numbers; empty for categories."""
@@ -59,6 +100,8 @@ class Input:
 
     def nearest(self, size: int) -> NDArray[np.intp]:
         """Place on the grid that is nearest to each row; -1 for an unknown category and a missing number."""
+        if self.numbered:
+            return self._place(self.rows[:, 0])
         if self.categories is not None:
             return np.where(self.rows.any(axis=1), self.rows.argmax(axis=1), -1)
         low, high = self.ends
@@ -79,8 +122,10 @@ class Input:
 
         Indicators of categories; of numbers B-splines, cubic with knots at quantiles, or piecewise linear between all
         values if these are few, which is an indicator of each on the rows. They add up to one, and are zero where the
-        input is missing.
+        input is missing. Numbered categories that are not among the most frequent ones share an indicator.
         """
+        if self.numbered:
+            return (self._place(codes[:, 0])[:, None] == np.arange(-1, len(self._levels))).astype(np.float64)
         if self.categories is not None:
             return codes
         knots, degree = self._knots
@@ -97,12 +142,12 @@ class Input:
         return self.functions(self.rows)
 
 
-def inputs_of(blocks: Blocks, U: Floats) -> list[Input]:
+def inputs_of(blocks: list[Block], U: Floats) -> list[Input]:
     """The inputs that encoded columns belong to."""
     found, start = [], 0
-    for name, categories in blocks:
-        columns = start + np.arange(1 if categories is None else len(categories))
-        found.append(Input(name, categories, columns, U[:, columns]))
+    for block in blocks:
+        columns = start + np.arange(block.n_columns)
+        found.append(Input(block.name, block.categories, columns, U[:, columns], block.numbered))
         start += len(columns)
     return found
 
@@ -115,7 +160,7 @@ def density(inputs: list[Input], shape: tuple[int, ...]) -> Floats:
     return counts.reshape(shape) / len(inputs[0].rows)
 
 
-def spread_rows(blocks: Blocks, ends: Floats) -> Floats:
+def spread_rows(blocks: list[Block], ends: Floats) -> Floats:
     """Rows of encoded columns that cover the ranges of all inputs evenly and independently (Latin hypercube).
 
     They stand for the samples of a model that is drawn without any. The rows of `ends` are the lowest and the highest
@@ -123,14 +168,18 @@ def spread_rows(blocks: Blocks, ends: Floats) -> Floats:
     """
     rng, even = np.random.default_rng(0), (np.arange(SPREAD_ROWS) + 0.5) / SPREAD_ROWS
     U, start = np.zeros((SPREAD_ROWS, ends.shape[1])), 0
-    for _, categories in blocks:
+    for block in blocks:
         places = rng.permutation(even)
-        if categories is None:
+        if block.categories is None:
             low, high = ends[:, start]
             U[:, start] = low + (high - low) * (places - even[0]) / (even[-1] - even[0])
         else:
-            U[np.arange(SPREAD_ROWS), start + (places * len(categories)).astype(np.intp)] = 1.0
-        start += 1 if categories is None else len(categories)
+            numbers = (places * len(block.categories)).astype(np.intp)
+            if block.numbered:
+                U[:, start] = numbers
+            else:
+                U[np.arange(SPREAD_ROWS), start + numbers] = 1.0
+        start += block.n_columns
     return U
 
 

@@ -15,7 +15,7 @@ from termwise.explain.purification import Purification
 from termwise.explain.resolve import Floats, ResolvedModel
 
 MAX_PANELS = 6  # the effects with the largest share of the variance
-MAX_CATEGORIES = 12  # of an input, as bars
+MAX_CATEGORIES = 12  # of an input, as bars; of numbered ones spread over their order
 MAX_SIZES = 100  # of a path
 PICTURE_ROWS = 200  # samples over which effects are pure and centred
 CURVE_GRID, SURFACE_GRID = 24, 10  # values of an input, alone and in a pair
@@ -70,10 +70,14 @@ def curve(members: list[Input], heights: Floats) -> str:
 
 
 def bars(members: list[Input], heights: Floats) -> str:
-    """Draw the main effect of the first categories of an input."""
-    names = [str(one) for one in members[0].categories or []][:MAX_CATEGORIES]
+    """Draw the main effect of the first categories of an input; of numbered ones some, by effect."""
+    places = np.arange(len(heights))
+    if members[0].numbered:
+        places = np.argsort(heights, kind="stable")[evenly(len(heights), MAX_CATEGORIES)]
+    places = places[:MAX_CATEGORIES]
+    names, heights = [str(one) for one in members[0].grid(len(heights))[0][places]], heights[places]
     step, drawn = (RIGHT - LEFT) / len(names), []
-    for j, height in enumerate(heights[: len(names)]):
+    for j, height in enumerate(heights):
         (_, y), (_, zero) = place(0, height), place(0, 0)
         drawn.append(
             f'<rect x="{LEFT + (j + 0.15) * step:.1f}" y="{min(y, zero):.1f}" width="{0.7 * step:.1f}" '

@@ -18,6 +18,7 @@ from termwise.explain.resolve import resolve
 EFFECT_LEVELS = 20  # of filled contours
 DIVERGING = "PuOr"  # orange below zero, purple above, as in the HTML report
 LIGHT = "0.85"  # grey of what no sample supports
+MAX_LABELS = 20  # names of categories along an axis
 DENSITY_HEIGHT = 0.12  # of the highest bar of the histogram below a curve, as a share of the axes
 
 
@@ -153,7 +154,7 @@ class ShapeDisplay:
         which = check_output(output, len(decomposition.resolved.intercept))
         found = exact_effects(decomposition, X, grid, grid)
         effects = sorted(found.effects[which], key=lambda effect: -effect.strength)
-        names = [name for name, _ in decomposition.blocks]
+        names = [block.name for block in decomposition.blocks]
         drawn = effects if inputs is None else select_effects(effects, names, inputs)
         display = cls(
             drawn,
@@ -214,7 +215,7 @@ def draw_main_effect(axes: Any, effect: Effect, limit: float, label: str) -> Non
         axes.bar(range(len(values)), heights, yerr=effect.band, color=colours, width=0.6, error_kw={"ecolor": "0.3"})
         label_categories(axes.xaxis, values)
         if sum(len(str(value)) for value in values) > 25:  # long names would overlap
-            axes.tick_params(axis="x", rotation=30)
+            axes.tick_params(axis="x", rotation=30 if len(values) <= MAX_LABELS else 90)
     else:
         if effect.band is not None:
             axes.fill_between(values, heights - effect.band, heights + effect.band, color=SKY, alpha=0.25, linewidth=0)
@@ -259,5 +260,6 @@ def draw_interaction(axes: Any, effect: Effect, label: str) -> None:
 
 
 def label_categories(axis: Any, categories: NDArray[Any]) -> None:
-    """Write the categories along an axis."""
-    axis.set_ticks(range(len(categories)), [escape(str(category)) for category in categories])
+    """Write the categories along an axis; of many, every second, third, ..."""
+    places = range(0, len(categories), -(-len(categories) // MAX_LABELS))
+    axis.set_ticks(places, [escape(str(categories[k])) for k in places])

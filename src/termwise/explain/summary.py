@@ -55,8 +55,8 @@ def effect_lines(groups: Sequence[EffectGroup], max_effects: int) -> list[str]:
 def larger_sizes(model: Any) -> list[Metadata]:
     """Return sizes of an automatic estimator with more terms and a smaller cross-validated error than its own.
 
-    They are the `alternatives` of its `choice_`. Errors are those of single models, not corrected for the choice, like
-    those of `trials_`.
+    They are the `alternatives` of its `choice_`, of a named size those that follow it: "readable" has the limits of
+    "small" and more. Errors are those of single models, not corrected for the choice, like those of `trials_`.
 
     Returns
     -------
@@ -66,13 +66,15 @@ def larger_sizes(model: Any) -> list[Metadata]:
     choice = getattr(model, "choice_", None)
     if choice is None or model.n_terms_ != choice.n_terms:  # truncated
         return []
+    names = list(choice.alternatives)  # in ascending order
+    later = names[names.index(model.size) + 1 :] if model.size in names else names
     own = choice.trials[choice.title]
     own_error = float(own[min(choice.n_terms, len(own) - 1)])
     return [
         {"size": name, "n_terms": int(n_terms), "error": round_significant(error, 4),
          "own_error": round_significant(own_error, 4)}
         for name, (n_terms, error) in sorted(choice.alternatives.items(), key=lambda item: item[1])
-        if name != model.size and n_terms > model.n_terms_ and error < own_error
+        if name in later and n_terms > model.n_terms_ and error < own_error
     ]  # fmt: skip
 
 

@@ -139,8 +139,8 @@ def choose_trial(
     "accurate" is the model with the smallest error. "small" is the model with the fewest terms whose error is within
     `small_se` standard errors of that minimum and loses at most the share `small_loss` of the explained variance, or
     one with `small_extra_terms` more if its error is smaller; drawable models are preferred unless the best model is
-    better by more than `drawable_se` standard errors. "readable" is the same of sizes with at most `readable_effects`
-    sets of inputs. With a number the error at that size decides.
+    better by more than `drawable_se` standard errors. "readable" is the same of sizes with at most `readable_terms`
+    terms of `readable_effects` sets of inputs. With a number the error at that size decides.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def choose_trial(
     size, n = options.size, float(trials[0].sample_weight.sum())
     curves, positions = [curve.round(ERROR_DIGITS) for curve in curves], list(range(len(trials)))
     if size == "readable":
-        sizes = [trial.readable_size(settings.readable_effects) for trial in trials]
+        sizes = [min(trial.readable_size(settings.readable_effects), settings.readable_terms) for trial in trials]
         curves = [curve[: k + 1] for k, curve in zip(sizes, curves, strict=True)]
     if not isinstance(size, str):
         at_size = [curve[min(size, len(curve) - 1)] for curve in curves]

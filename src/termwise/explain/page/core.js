@@ -140,13 +140,18 @@ function frame(holder, options) {
   const X = scale(...x, left, right, { log: xLog, least: xLeast, count: Math.max(2, Math.floor((right - left) / 75)) });
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   const yPlaces = yNames ? yNames.map((_, k) => k) : Y.ticks, xPlaces = xNames ? xNames.map((_, k) => k) : X.ticks;
+  const everyRow = yNames ? Math.ceil(yNames.length * 13 / (bottom - top)) : 1;
   yPlaces.forEach((t, k) => {
     if (grid) svg.append(shape("line", { class: "grid", x1: left, x2: right, y1: Y(t), y2: Y(t) }));
+    if (k % everyRow) return;
     svg.append(shape("text", { x: left - 7, y: Y(t) + 4, "text-anchor": "end" }, texts[k]));
   });
   svg.append(shape("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
-  const room = xNames ? Math.max(2, Math.floor((right - left) / xNames.length / 7)) : 12;
-  xPlaces.forEach((t, k) => svg.append(shape("text", { x: X(t), y: bottom + 17, "text-anchor": "middle" },
+  // Of many names only some, which have room for about eight letters.
+  const isCrowded = xNames && xNames.length * 24 > right - left;
+  const every = isCrowded ? Math.ceil(xNames.length * 64 / (right - left)) : 1;
+  const room = xNames ? Math.max(2, Math.floor(every * (right - left) / xNames.length / 7)) : 12;
+  xPlaces.forEach((t, k) => k % every || svg.append(shape("text", { x: X(t), y: bottom + 17, "text-anchor": "middle" },
     xNames ? shorten(xNames[k], room) : format(t))));
   const below = { class: "title", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" };
   if (xTitle) svg.append(shape("text", below, shorten(xTitle, Math.floor((right - left) / 6.5))));
