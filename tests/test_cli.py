@@ -503,9 +503,9 @@ def test_invalid_paths(folder, tmp_path, model, monkeypatch):
     assert "got a folder" in words(invoke("fit", folder, "-t", "y"))
     assert "does not exist" in words(invoke("fit", folder / "nowhere.csv", "-t", "y"))
     assert "has no column nowhere" in words(invoke("fit", folder / "table.csv", "-t", "y", "--category", "nowhere"))
-    assert "is not a model file: give the file that" in words(
-        invoke("predict", folder / "nowhere.json", folder / "table.csv")
-    )
+    for path, problem in ((folder / "nowhere.json", "does not exist"), (folder, "is a folder")):
+        printed = words(invoke("predict", path, folder / "table.csv"))
+        assert f"{problem}: give the model file that `termwise fit -o` wrote." in printed
     assert "could not be read" in words(invoke("predict", folder / "table.csv", folder / "table.csv"))
     result = invoke("fit", folder / "table.csv", "-t", "y", "-o", tmp_path / "no" / "m.json")
     assert "must be in a folder that exists" in words(result)
@@ -580,6 +580,12 @@ def test_predict_classes(folder, classifier):
     assert list(table.columns) == ["prediction", "probability of high", "probability of low"]
     assert np.allclose(table.iloc[:, 1:].sum(axis=1), 1)
     assert "agree with the table" in printed.stderr
+
+
+def test_other_labels_are_not_compared_with_the_classes(folder, classifier, tmp_path):
+    pd.read_csv(folder / "table.csv").assign(label="unknown").to_csv(tmp_path / "new.csv", index=False)
+    printed = words(invoke("predict", classifier, tmp_path / "new.csv"))
+    assert "not compared with the table, whose label has none of the classes of the fit" in printed
 
 
 @pytest.fixture(scope="module")

@@ -118,6 +118,7 @@ def test_the_deprecated_tcr_effective_is_tcr(rng):
     assert path.terms.tolist() == expected.terms.tolist()
     with pytest.warns(FutureWarning, match="use 'tcr'"):
         assert path.choose("tcr_effective") == expected.choose("tcr")
-    with pytest.warns(FutureWarning, match="use 'tcr'"):
+    with pytest.warns(FutureWarning, match="use 'tcr'") as warned:
         model = ForwardRegressor(criterion="tcr_effective").fit(G, y)
+    assert len(warned) == 1
     assert model.n_terms_ == ForwardRegressor().fit(G, y).n_terms_

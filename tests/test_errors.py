@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import array_api_strict as strict
 import dask.array as da
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import ShuffleSplit
@@ -29,6 +30,7 @@ from termwise import (
     OnlineRidge,
     RadialBasis,
     RuleBasis,
+    TermwiseRegressor,
     UnionBasis,
     datasets,
     forward_path,
@@ -63,6 +65,9 @@ CASES = [
     ("foreign and infinite", lambda: ForwardRegressor().fit(strict.asarray(X * np.inf), y), ValueError,
      r"X must be finite, got NaN or infinity: impute or drop the rows in question\."),
     # bases
+    ("directions in a list", lambda: TermwiseRegressor(monotone=[1, 0, 0]).fit(X, y), TypeError,
+     r"monotone must map inputs, by name or number, to 1 or -1, got \[1, 0, 0\]: give a dict with the inputs "
+     r"whose effects have a direction\."),
     ("no direction", lambda: AnovaBasis(monotone={1: 0}).fit(X), ValueError,
      r"monotone must map inputs, by name or number, to 1 or -1, got 1: 0 for 3 inputs: 1 is for effects that must not "
      r"decrease\."),
@@ -160,7 +165,12 @@ CASES = [
     ("no columns", lambda: BasisRidge().fit(np.empty((12, 0)), y), ValueError, r"0 feature\(s\)"),
     ("one sample", lambda: BasisRidge().fit(X[:1], y[:1]), ValueError, r"1 sample\(s\).* minimum of 2 is required"),
     ("lengths", lambda: BasisRidge().fit(X, y[:5]), ValueError, r"inconsistent numbers of samples: \[12, 5\]"),
-    ("words", lambda: BasisRidge().fit(X.astype(str).tolist() and [["a"]] * 12, y), ValueError, r"could not convert"),
+    ("strings", lambda: BasisRidge().fit([["a"]] * 12, y), ValueError,
+     r"X must hold numbers, got 'a': give a data frame, whose categories TableEncoder encodes\."),
+    ("strings as targets", lambda: BasisRidge().fit(X, ["a", "b"] * 6), ValueError,
+     r"y must hold numbers, got 'a': use a classifier for classes, such as TermwiseClassifier\."),
+    ("lazy frame", lambda: BasisRidge().fit(pl.DataFrame(X).lazy(), y), TypeError,
+     r"X must be an array or a frame, got a LazyFrame: call its method collect\."),
     ("complex", lambda: BasisRidge().fit(X + 1j, y), ValueError, r"Complex data not supported"),
     ("columns at prediction", lambda: BasisRidge().fit(X, y).predict(X[:, :2]), ValueError,
      r"X has 2 features, but BasisRidge is expecting 3 features"),
@@ -380,6 +390,10 @@ CASES = [
     ("verbosity", lambda: ForwardRegressor(verbose=-1).fit(X, y), ValueError, r"verbose must be a whole number >= 0"),
     ("one class", lambda: ForwardClassifier().fit(X, np.ones(12)), ValueError,
      r"y must have at least two classes, got one class 1\.0: give samples of another\."),
+    ("one class of positive weight", lambda: ForwardClassifier().fit(X, y > 1, sample_weight=(y > 1) + 0.0), ValueError,
+     r"y must have samples of positive weight of at least two classes, got one class True: give samples of another\."),
+    ("folds that are used up", lambda: TermwiseRegressor(cv=ShuffleSplit(2).split(X)).fit(X, y), TypeError,
+     r"cv must be a number, a splitter or a list of splits, got a generator, which a fit would use up: "),
     ("dates", lambda: ForwardRegressor().fit(X, np.arange(12).astype("datetime64[D]")), TypeError,
      r"y must hold numbers, got dates or times, which have no scale of their own: give days or hours since a date"),
     ("a list of dates", lambda: BasisRidge().fit(X, [datetime.date(2026, 1, 1 + i) for i in range(12)]),
@@ -412,6 +426,9 @@ CASES = [
      r"predict_interval requires a model of the mean, got loss='quantile': fit quantile=\(0\.05, 0\.95\), whose "),
     ("jackknife+ of a loss", lambda: ForwardRegressor(loss="huber").fit(X, y).predict_interval(X, method="jackknife+"),
      ValueError, r"method must be 'cv\+' with loss='huber', got 'jackknife\+', the closed form of least squares: fit "),
+    ("jackknife+ of a loss, automatic", lambda: TermwiseRegressor(loss="poisson", dictionary="linear").fit(X, y**2)
+     .predict_interval(X, method="jackknife+"), ValueError,
+     r"method must be 'cv\+' with loss='poisson', got 'jackknife\+', the closed form of least squares: 'auto' is "),
     ("exposure of the squared loss", lambda: ForwardRegressor().fit(X, y, exposure=np.ones(12)), ValueError,
      r"exposure must be None with loss='squared', got an array: it multiplies means, which loss='poisson' and "),
     ("exposure of other rows", lambda: ForwardRegressor(loss="poisson").fit(X, y**2, exposure=np.ones(5)), ValueError,

@@ -132,6 +132,7 @@ def test_nothing_is_selected_from_noise(rng):
     assert model.n_terms_ == 0  # fewer candidates than the 1 / fdr discoveries that are needed
     assert np.isnan(model.fdr_estimate_)
     assert model.predict(np.zeros((2, 15))).shape == (2,)
+    assert "no terms selected by knockoffs, which need at least 20 clear ones" in model.summary()
 
 
 def test_classifier_basis_and_several_outputs(rng):

@@ -171,6 +171,13 @@ def test_boosting_that_is_given_may_be_a_pipeline_of_any_kind(early, threshold):
         assert model.score(*threshold) > 0.8
 
 
+def test_boosting_of_counts_that_are_all_zero_in_a_fold(rng):
+    X, y = rng.normal(size=(100, 2)), np.zeros(100)
+    y[0] = 1.0
+    target = HistGradientBoostingRegressor(loss="poisson", max_iter=5)
+    assert TermwiseRegressor(1, dictionary="linear", target=target).fit(X, y).n_terms_ == 1
+
+
 @pytest.mark.parametrize("rough", [False, True])
 @pytest.mark.parametrize("given", [False, True])
 def test_trees_are_doubled_while_they_lower_the_error(rough, given, rng):

@@ -129,7 +129,9 @@ def check_table(X: Any) -> Any:
 
 
 def check_container(name: str, values: Any) -> Any:
-    """Raise for a dict and for masked entries; return a masked array without any as an ordinary one."""
+    """Raise for a dict, a lazy frame and masked entries; return a masked array without any as an ordinary one."""
+    if hasattr(values, "collect") and not hasattr(values, "shape"):
+        raise TypeError(f"{name} must be an array or a frame, got a {type(values).__name__}: call its method collect.")
     if isinstance(values, Mapping) and not sp.issparse(values):  # those by keys are both
         raise TypeError(
             f"{name} must be an array or a frame, got a {type(values).__name__}: make it one with pandas.DataFrame."
@@ -156,7 +158,9 @@ def check_names(names: Iterable[Any]) -> None:
 
 
 def check_numeric(X: Any) -> None:
-    """Raise if columns of a data frame hold something else than numbers; strings of digits are numbers."""
+    """Raise if a table holds something else than numbers; strings of digits are numbers."""
+    if isinstance(X, np.ndarray):
+        check_no_strings("X", X, "give a data frame, whose categories TableEncoder encodes")
     for name in X.columns if is_frame(X) else ():
         column = X[name]
         if NUMERIC_DTYPE.match(str(column.dtype)):
@@ -262,6 +266,18 @@ def check_foreign(name: str, X: Any, min_samples: int = 1) -> Any:
     return X
 
 
+def check_no_strings(name: str, values: NDArray[Any], remedy: str) -> None:
+    """Raise for strings that are not numbers."""
+    if values.dtype.kind not in "OSU":
+        return
+    for one in values.flat:
+        if isinstance(one, str | bytes):
+            try:
+                float(one)
+            except ValueError:
+                raise ValueError(f"{name} must hold numbers, got {str(one)!r}: {remedy}.") from None
+
+
 def check_targets(y: Any) -> NDArray[np.float64]:
     """Return finite targets of shape (n,) or (n, q) in float64, as a NumPy array whatever their library."""
     if is_foreign(y):
@@ -281,6 +297,7 @@ def check_targets(y: Any) -> NDArray[np.float64]:
         )
     if len(shape) > 2:
         raise ValueError(f"y must have shape (n,) or (n, q), got {shape}: one column per output.")
+    check_no_strings("y", values, "use a classifier for classes, such as TermwiseClassifier")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     check_magnitudes("y", y, tiny=False)
     return y

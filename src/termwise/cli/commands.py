@@ -50,7 +50,8 @@ class SavedModel:
 
     def __init__(self, path: Path) -> None:
         if path.is_dir() or not path.exists():
-            raise ValueError(f"{path} is not a model file: give the file that `termwise fit -o` wrote.")
+            problem = "is a folder" if path.is_dir() else "does not exist"
+            raise ValueError(f"{path} {problem}: give the model file that `termwise fit -o` wrote.")
         self.predictor = tw.load_predictor(path)
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
@@ -161,6 +162,8 @@ class SavedModel:
             present &= ~np.isnan(predicted)
         y, predicted = column.values[present], predicted[present]
         if self.predictor.task == "classification":
+            if len(y) and not set(map(str, y)) & set(map(str, self.predictor.classes or ())):
+                return f"; not compared with the table, whose {self.target} has none of the classes of the fit"
             return f"; {np.mean(y == predicted):.1%} agree with the table" if len(y) else ""
         return f"; R2 {r2_score(y, predicted):.3f} against the table" if len(y) > 1 else ""
 

@@ -360,9 +360,10 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
             )
         if method == "jackknife+" and (loss != "squared" or terms.link != "identity"):
             what = f"link={terms.link!r}" if loss == "squared" else f"loss={loss!r}"
+            selects = "selection_cv" in self.get_params(deep=False)
+            remedy = "fit with selection_cv=10" if selects else "'auto' is 'cv+' here"
             raise ValueError(
-                f"method must be 'cv+' with {what}, got 'jackknife+', the closed form of least squares: fit "
-                "with selection_cv=10."
+                f"method must be 'cv+' with {what}, got 'jackknife+', the closed form of least squares: {remedy}."
             )
         if method == "jackknife+" or (method == "auto" and not self.selects_terms):
             terms.loo_residuals()  # raises before a Dask graph is built

@@ -86,7 +86,7 @@ def fit_forward(
         settings = replace(settings, rule="loo" if loss == "squared" else "cost")
     if isinstance(settings.alpha, str) and settings.alpha == "auto":
         settings = replace(settings, alpha=SQUARED_ALPHA if loss == "squared" else GLM_ALPHA)
-    check_criterion(estimator.criterion, WHOLE_SELECTION)
+    settings = replace(settings, criterion=check_criterion(settings.criterion, WHOLE_SELECTION))
     if estimator.criterion == "fdr":
         check_knockoffs(estimator, X, y, sample_weight)
     check_cross_validation(estimator, X, y, sample_weight)
@@ -594,6 +594,8 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         if isinstance(self.path_, GlmPath):
             return [f"loss {self.loss_}: {self.deviance_explained_:.1%} of the deviance explained"]
         if self.criterion == "fdr":
+            if not self.n_terms_:  # (1 + number of knockoffs) / number of terms must be at most fdr
+                return [f"no terms selected by knockoffs, which need at least {int(np.ceil(1 / self.fdr))} clear ones"]
             return [f"terms selected by knockoffs: estimated false discovery proportion {self.fdr_estimate_:.3g}"]
         return [] if self.refine is None else [f"terms exchanged for better ones: {self.n_swaps_}"]
 

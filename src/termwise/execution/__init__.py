@@ -44,7 +44,7 @@ from termwise.execution.cluster import TIMEOUT
 from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, split_chunks
 from termwise.execution.local import local_blocks
 from termwise.selection.engine import Callback, Settings, grow_path
-from termwise.selection.path import SelectionPath
+from termwise.selection.path import SelectionPath, check_criterion
 from termwise.selection.rules import Rule
 
 # Entries of G up to which BLAS has one thread: more are no faster, and wait for each other for milliseconds where other
@@ -168,7 +168,7 @@ def forward_path(
         alpha=alpha,
         penalty=penalty,
         max_terms=max_terms,
-        criterion=criterion,
+        criterion=check_criterion(criterion),
         patience=patience,
         max_seconds=max_seconds,
         timeout=timeout,

@@ -79,7 +79,7 @@ default="auto"
         Inputs, by name or number, whose effect must not decrease, +1, or not increase, -1. See `AnovaBasis`.
     hierarchy : bool, default=False
         Whether a product of two inputs requires terms of each of them alone.
-    cv : int, splitter of scikit-learn or iterable of splits, default=None
+    cv : int, splitter of scikit-learn or list of splits, default=None
         Folds of the cross-validation: their number, 5 by default, repeated for few samples, or a splitter with every
         sample in one test set, such as `GroupKFold`.
     random_state : int, RandomState instance or None, default=0
@@ -92,8 +92,8 @@ default="auto"
     dictionary_ : str
         The chosen dictionary; for an ensemble those of its members, such as "pairs and smooth", without dictionaries
         that are contained in another one.
-    target_ : {"data", "ridge", "pooled"}
-        The chosen target.
+    target_ : {"data", "ridge", "boosting", "estimator", "pooled"}
+        The chosen target; "estimator" is that given as `target`.
     link_ : {"identity", "log"}
         What the terms add up to: predictions, or their logarithms.
     pool_ : list of named tuples
@@ -116,7 +116,7 @@ default="auto"
         The categories of each categorical column.
     choice_ : RecipeChoice
         The result of cross-validation, from which the attributes above are taken.
-    first_stage_ : RidgeTarget, EnsembleTarget or None
+    first_stage_ : RidgeTarget, ReferenceTarget, EnsembleTarget or None
         What the terms were fitted to if `target_` is not "data".
     rule_ : "cost"
         The rule the terms were selected by, in the folds and in the final fit: the decrease of the regularised cost.
@@ -313,7 +313,7 @@ default="auto"
         classes.
     hierarchy : bool, default=False
         Whether a product of two inputs requires terms of each of them alone.
-    cv : int, splitter of scikit-learn or iterable of splits, default=None
+    cv : int, splitter of scikit-learn or list of splits, default=None
         Folds of the cross-validation; see `TermwiseRegressor`.
     random_state : int, RandomState instance or None, default=0
         Controls the assignment of samples to folds.

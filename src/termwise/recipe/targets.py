@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.multioutput import MultiOutputRegressor
@@ -201,6 +201,8 @@ class TrainedModel:
             if np.ptp(classes) == 0:
                 return cls(DummyClassifier().fit(X, classes), Y, labels)
             return cls(clone(estimator).fit(X, classes, **weighted), Y, labels)
+        if not np.ptp(Y, axis=0).any():  # gradient boosting refuses counts that are all zero
+            return cls(DummyRegressor().fit(X, Y), Y, labels)
         if Y.shape[1] == 1:
             return cls(clone(estimator).fit(X, Y[:, 0], **weighted), Y, labels)
         return cls(MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted), Y, labels)

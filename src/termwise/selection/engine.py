@@ -208,8 +208,7 @@ class PathBuilder:
         self, rows: Executor, settings: Settings, one_output: bool, rule: Rule, callback: Callback | None
     ) -> None:
         self.started = time.perf_counter()
-        self.rows, self.callback = rows, callback
-        self.settings = replace(settings, criterion=check_criterion(settings.criterion))
+        self.rows, self.settings, self.callback = rows, settings, callback
         self.fresh_rule, self.rule = rule, copy.copy(rule)  # which may store attributes while the path grows
         self.forced = check_indices("include", settings.include, rows.n_candidates, what="term").tolist()
         reestimated = settings.alpha == "reestimate"
