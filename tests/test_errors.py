@@ -390,8 +390,6 @@ CASES = [
     ("verbosity", lambda: ForwardRegressor(verbose=-1).fit(X, y), ValueError, r"verbose must be a whole number >= 0"),
     ("one class", lambda: ForwardClassifier().fit(X, np.ones(12)), ValueError,
      r"y must have at least two classes, got one class 1\.0: give samples of another\."),
-    ("one class of positive weight", lambda: ForwardClassifier().fit(X, y > 1, sample_weight=(y > 1) + 0.0), ValueError,
-     r"y must have samples of positive weight of at least two classes, got one class True: give samples of another\."),
     ("folds that are used up", lambda: TermwiseRegressor(cv=ShuffleSplit(2).split(X)).fit(X, y), TypeError,
      r"cv must be a number, a splitter or a list of splits, got a generator, which a fit would use up: "),
     ("dates", lambda: ForwardRegressor().fit(X, np.arange(12).astype("datetime64[D]")), TypeError,

@@ -19,7 +19,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_flagship import FixedPredictions, with_settings
 
-from termwise import AnovaBasis, ForwardRegressor, RuleBasis, TermwiseClassifier, TermwiseRegressor, UnionBasis
+from termwise import (
+    AnovaBasis,
+    ForwardRegressor,
+    RuleBasis,
+    SmoothBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
+    UnionBasis,
+)
 from termwise.recipe import RecipeSettings
 from termwise.recipe.bootstrap import BootstrapChoices
 from termwise.recipe.choice import contenders
@@ -29,7 +37,7 @@ from termwise.recipe.folds import assign_folds
 from termwise.recipe.search import Search
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import Reference, RidgeTarget, default_reference, synthetic_inputs, with_more_trees
-from termwise.recipe.trials import Trial
+from termwise.recipe.trials import Objective, Trial
 from termwise.selection.nested import nested_paths
 
 NAN = np.nan
@@ -91,6 +99,44 @@ def test_clearly_worse_dictionaries_are_tried_in_two_folds_only(rng):
     assert model.cv_error_ == pytest.approx(whole.cv_error_, rel=0.05)
     lost = [len(one.trials_["linear"]) for one in (model, whole)]
     assert lost == [21, 41]  # paths that do not improve are not continued
+
+
+def test_ridge_regression_is_no_target_of_dictionaries_that_are_clearly_worse(rng):
+    X = rng.uniform(size=(400, 3))
+    y = np.sin(6 * X[:, 0]) + 0.05 * rng.normal(size=400)
+    tried = TermwiseRegressor().fit(X, y).trials_
+    assert "linear" in tried
+    assert "linear, ridge" not in tried
+    assert "additive, ridge" in tried
+
+
+def test_the_ridge_fit_has_the_dictionary_that_was_fitted_for_the_data(rng):
+    X = rng.uniform(size=(320, 3))
+    y = np.sin(6 * X[:, [0]]) + 0.3 * rng.normal(size=(320, 1))
+    folds = assign_folds(Samples(X, y, np.ones(320)), False, RecipeSettings(), np.random.RandomState(0))
+    bases, settings = {"relevant": SmoothBasis(relevance="auto", centers=100)}, RecipeSettings()
+    search = Search(bases, [folds], settings, 20, lambda: None, None, False, Fitting(1e-6))
+    data = search.start({"relevant": [Objective("data")]}, 20)
+    (again,) = search.start({"relevant": [Objective("ridge")]}, 20, before=data)
+    (alone,) = search.start({"relevant": [Objective("ridge")]}, 20)
+    paths = (trial.repeats[0].paths for trial in (again, alone, data[0]))
+    for path, other, first in zip(*paths, strict=True):
+        assert path.dictionary.basis is first.dictionary.basis
+        np.testing.assert_array_equal(path.models.terms, other.models.terms)
+    np.testing.assert_allclose(again.errors, alone.errors)
+    whole = search.finish([*data, again])
+    assert [one.title for one in whole] == ["relevant", "relevant, ridge"]
+    assert all(len(one.repeats[0].paths) == 5 for one in whole)
+
+
+def test_nonlinear_models_that_are_no_better_are_tried_in_two_folds_only(rng):
+    X = rng.normal(size=(600, 4))
+    y = X @ [3.0, 2.0, 1.0, 0.0] + rng.normal(size=600)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        model = TermwiseRegressor(verbose=1, dictionary="auto", target="data").fit(X, y)
+    assert model.dictionary_ == "linear"
+    titles = [line.split(":")[0] for line in printed.getvalue().splitlines() if "cross-validated error" in line]
+    assert titles.index("additive") < titles.index("linear")  # what is dropped is reported first
 
 
 def test_trials_chosen_most_often_are_repeated(rng):

@@ -160,9 +160,8 @@ def read(
         y = check_labels(y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        classes, numbers = np.unique(y, return_inverse=True)
-        labels = Labels(classes)
-        check_classes(classes)
+        labels = Labels(np.unique(y))
+        check_classes(labels.classes)
         y = code_known_labels(labels.classes, y)
     fresh = clone(estimator) if reset else estimator
     X = check_inputs(fresh, X, basis, reset=reset)
@@ -175,8 +174,6 @@ def read(
     if not is_foreign(X) or X.shape[0] != len(y):
         check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
     weights = check_counts(sample_weight, len(y))
-    if labels is not None:
-        check_classes(labels.classes[np.unique(numbers[weights > 0])], "samples of positive weight of ")
     return Data(X, y, weights, fresh.n_features_in_, names, labels)
 
 
@@ -200,11 +197,11 @@ def code_known_labels(classes: NDArray[Any], y: Any) -> NDArray[np.float64]:
     return columns[:, 1] if len(classes) == 2 else columns
 
 
-def check_classes(classes: NDArray[Any], which: str = "") -> None:
-    """Raise unless there are at least two classes; `which` says of which samples they are."""
+def check_classes(classes: NDArray[Any]) -> None:
+    """Raise unless there are at least two classes."""
     if len(classes) < 2:
         got = f"one class {classes.tolist()[0]!r}" if len(classes) else "no samples"
-        raise ValueError(f"y must have {which}at least two classes, got {got}: give samples of another.")
+        raise ValueError(f"y must have at least two classes, got {got}: give samples of another.")
 
 
 def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:

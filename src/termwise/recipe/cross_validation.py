@@ -114,14 +114,20 @@ class Try(NamedTuple):
     folds: Folds
     max_terms: int
     targets: Mapping[int, Sequence[Target]]  # of some of the folds, by their numbers
+    before: Sequence[FoldPath] = ()  # paths of the basis in these folds, if it was fitted there
+
+    @property
+    def bases(self) -> list[Basis | TrainingDesign | None]:
+        """The basis for each of these folds, as it was fitted before."""
+        return [path.dictionary for path in self.before] or [self.basis] * len(self.targets)
 
 
 def cross_validate(tries: Sequence[Try], fitting: Fitting, n_threads: int = 1) -> Iterator[list[CrossValidatedPath]]:
     """Yield for each dictionary one cross-validated path per target."""
     jobs = [
-        (one.basis, one.folds, one.folds.fold != number, one.max_terms, targets, fitting)
+        (basis, one.folds, one.folds.fold != number, one.max_terms, targets, fitting)
         for one in tries
-        for number, targets in one.targets.items()
+        for basis, (number, targets) in zip(one.bases, one.targets.items(), strict=True)
     ]
     # By name, since a backend of the caller would be shared with the calls before all is found, and end with them.
     found = Parallel(n_threads, backend="threading", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)

@@ -34,6 +34,12 @@ def has_many_inputs(search: Search) -> bool:
     return bool(d >= n / search.settings.rows_per_penalised_input)
 
 
+def tries_penalties(search: Search) -> bool:
+    """Whether other penalties than those of the recipe are tried."""
+    n, d = search.folds[0].X.shape
+    return has_many_inputs(search) or (search.loss is not None and d < n)
+
+
 def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate other penalties, with paths of up to `max_terms` terms; return the trials that go on.
 
@@ -42,7 +48,7 @@ def try_penalties(search: Search, trials: list[Trial], max_terms: int) -> list[T
     """
     (n, d), found = search.folds[0].X.shape, list[Trial]()
     if search.loss is None or d >= n:
-        return penalise_linear(search, trials, max_terms) if has_many_inputs(search) else trials
+        return penalise_linear(search, trials, max_terms)
     of_data = [one for one in trials if one.target == "data"]
     for start in of_data:
         if start.name == "linear" or start is most_accurate_of(of_data):
@@ -101,19 +107,44 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
     return trials + (tried if pays else [])  # all of them, so that the choice between them is corrected for
 
 
+def best_linear(search: Search, trials: Sequence[Trial]) -> Trial | None:
+    """Return the best linear model that nonlinear ones must be clearly better than, None if there is no need to.
+
+    Numbers with many inputs are left to cross-validation, since linear models of these are poor for other reasons.
+    """
+    linear = [one for one in trials if one.name == "linear"]
+    return None if not linear or (has_many_inputs(search) and not search.labels) else most_accurate_of(linear)
+
+
+def promising(search: Search, started: list[Trial]) -> list[Trial]:
+    """Return the trials of the first folds without nonlinear models that will hardly be clearly better than linear.
+
+    The error of such a model exceeds that of the best linear one, less the share `min_gain`, by more than `simpler_se`
+    standard errors of the difference.
+    """
+    linear, settings = best_linear(search, started), search.settings
+    if linear is None:
+        return started
+    least, kept = (1 - settings.min_gain) * linear.losses[int(linear.errors.argmin())], list[Trial]()
+    for trial in started:
+        k = int(trial.errors.argmin())
+        more, error = trial.compared_with(least)
+        if trial.name == "linear" or more[k] <= settings.simpler_se * error[k]:
+            kept.append(trial)
+    return kept
+
+
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
     """Drop nonlinear models that are not clearly better than the best linear one.
 
     Of many functions that are about as good, another one is the best with other folds. A nonlinear model must be better
     by `linear_se` or, of labels, which say less, `label_se` standard errors, and by the share `min_gain`: a linear term
-    alone is in every dictionary. Numbers with many inputs are left to cross-validation, since linear models of these
-    are poor for other reasons.
+    alone is in every dictionary.
     """
-    linear, settings = [one for one in trials if one.name == "linear"], search.settings
-    if not linear or (has_many_inputs(search) and not search.labels):
+    best, settings, kept = best_linear(search, trials), search.settings, list[Trial]()
+    if best is None:
         return trials
     max_se = settings.label_se if search.labels else settings.linear_se
-    best, kept = most_accurate_of(linear), list[Trial]()
     for trial in trials:
         better = is_better([trial], best, settings.min_gain) and best.is_worse(trial, max_se)
         (kept if better or trial.name == "linear" else search.lost).append(trial)

@@ -26,7 +26,7 @@ from termwise.recipe.cross_validation import (
 )
 from termwise.recipe.dictionaries import DICTIONARIES, Samples
 from termwise.recipe.folds import Folds
-from termwise.recipe.penalties import clearly_nonlinear, penalty_of, try_penalties
+from termwise.recipe.penalties import clearly_nonlinear, penalty_of, promising, tries_penalties, try_penalties
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.size import RecipeOptions
 from termwise.recipe.targets import REFERENCES, Reference, with_more_trees
@@ -67,6 +67,11 @@ class Search:
         """Numbers of the folds of the first cross-validation in which all trials take part."""
         numbers, settings = np.unique(self.folds[0].fold).tolist(), self.settings
         return numbers[: settings.race_folds] if len(self.folds[0].X) >= settings.race_rows else numbers
+
+    @property
+    def rest_folds(self) -> list[int]:
+        """Numbers of the others, in which clearly worse trials do not take part."""
+        return [number for number in np.unique(self.folds[0].fold).tolist() if number not in self.first_folds]
 
     # -- another model -------------------------------------------------------------------------------------------------
 
@@ -160,16 +165,19 @@ class Search:
         lengths: Mapping[str, int],
         folds: Folds,
         numbers: Numbers | None = None,
+        before: Sequence[Trial] = (),
     ) -> Iterator[list[Trial]]:
         """Cross-validate dictionaries for what is wanted of each, in some folds; yield the trials of each dictionary.
 
-        Paths of a dictionary have at most as many terms as its length.
+        Paths of a dictionary have at most as many terms as its length. Dictionaries of trials `before`, in the same
+        folds, are not fitted again.
         """
         numbers = np.unique(folds.fold).tolist() if numbers is None else numbers
-        tries = []
+        tries, fitted = [], {trial.name: trial.repeats[0].paths for trial in before}
         for name, objectives in wanted.items():
             some = {number: [self.target_of(one, folds, number) for one in objectives] for number in numbers}
-            tries.append(Try(self.bases[name], folds, min(lengths[name], self.max_terms), some))
+            length = min(lengths[name], self.max_terms)
+            tries.append(Try(self.bases[name], folds, length, some, fitted.get(name, ())))
         found = cross_validate(tries, self.fitting, self.n_threads)
         for name, objectives in wanted.items():
             (paths,) = islice(found, 1)
@@ -193,36 +201,71 @@ class Search:
     ) -> list[Trial]:
         """Cross-validate dictionaries for the first time; those that are clearly worse in the first folds are dropped.
 
+        Trials are compared with each other and with `rivals`.
+        """
+        return self.finish(self.start(wanted, max_terms, rivals))
+
+    def start(
+        self,
+        wanted: Mapping[str, Sequence[Objective]],
+        max_terms: int,
+        rivals: Sequence[Trial] = (),
+        before: Sequence[Trial] = (),
+    ) -> list[Trial]:
+        """Cross-validate dictionaries in the first folds; return the trials that are not clearly worse than others.
+
         Paths that have their smallest error early are not continued to `max_terms`. Trials are compared with each other
-        and with `rivals`; what is dropped is in `lost`.
+        and with `rivals`; what is dropped is in `lost`. Dictionaries of trials `before` are not fitted again.
         """
         (folds, *_), first, settings = self.folds, self.first_folds, self.settings
-        rest = [number for number in np.unique(folds.fold).tolist() if number not in first]
-        if not rest:
-            lengths = dict.fromkeys(wanted, max_terms)
-            found = [trial for trials in self.try_dictionaries(wanted, lengths, folds) for trial in trials]
-            return self.reported(found)
         rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
-        for trials in self.try_dictionaries(wanted, dict.fromkeys(wanted, short), folds, first):
+        if not self.rest_folds:
+            lengths = dict.fromkeys(wanted, max_terms)
+            return self.reported([*chain.from_iterable(self.try_dictionaries(wanted, lengths, folds))])
+        for trials in self.try_dictionaries(wanted, dict.fromkeys(wanted, short), folds, first, before):
             for trial in trials:
                 longer = trial.on_rows(rows).improves(settings.growth_share)
                 started.append((self.extended(trial, max_terms) if longer else trial).on_rows(rows))
         others = [one.on_rows(rows) for one in rivals]
-        kept = set(map(id, eliminate(started + others, settings.elimination_se, settings.simpler_se)))
         if lowest_error([one for one in others if one.link != self.link]) <= lowest_error(started):
-            kept = set()  # another link is better
-        self.lost.extend(self.reported([trial for trial in started if id(trial) not in kept]))
-        going = [trial for trial in started if id(trial) in kept]
-        found = []
-        for length in sorted({len(trial.losses) - 1 for trial in going}):
-            some = [trial for trial in going if len(trial.losses) - 1 == length]
-            names = dict.fromkeys(trial.name for trial in some)
-            wanted = {name: [trial.objective for trial in some if trial.name == name] for name in names}
-            later = self.try_dictionaries(wanted, dict.fromkeys(wanted, length), folds, rest)
-            for trial, other in zip(some, chain.from_iterable(later), strict=True):
-                paths = trial.repeats[0].paths + other.repeats[0].paths
-                found.append(replace(other, repeats=[CrossValidatedPath(paths, length)]))
+            self.lost.extend(self.reported(started))  # another link is better
+            return []
+        limits = self.settings.elimination_se, self.settings.simpler_se
+        return self.keep(eliminate([*started, *others], *limits), started)
+
+    def keep(self, kept: Sequence[Trial], started: list[Trial]) -> list[Trial]:
+        """Return the trials of the first folds that are among those kept; report the others, which are lost."""
+        numbers = set(map(id, kept))
+        self.lost.extend(self.reported([trial for trial in started if id(trial) not in numbers]))
+        return [trial for trial in started if id(trial) in numbers]
+
+    def finish(self, started: list[Trial]) -> list[Trial]:
+        """Cross-validate trials of the first folds in the others too, unless they are clearly worse than each other.
+
+        Nonlinear models must also have a chance to be clearly better than linear ones.
+        """
+        if not (self.rest_folds and started):
+            return started
+        going = eliminate(started, self.settings.elimination_se, self.settings.simpler_se)
+        going, found = self.keep(promising(self, going), started), []
+        for trial, other in zip(*self.cross_validated_again(going, self.folds[0], self.rest_folds), strict=True):
+            paths = trial.repeats[0].paths + other.repeats[0].paths
+            found.append(replace(other, repeats=[CrossValidatedPath(paths, len(trial.losses) - 1)]))
         return self.reported(found)
+
+    def cross_validated_again(
+        self, trials: list[Trial], folds: Folds, numbers: Numbers | None = None
+    ) -> tuple[list[Trial], list[Trial]]:
+        """Return trials, ordered by dictionary, and the same in other folds; a dictionary is fitted once in each.
+
+        Paths of the second may be longer: those of one dictionary are as long as the longest of them.
+        """
+        wanted, lengths = dict[str, list[Objective]](), dict[str, int]()
+        for trial in trials:
+            wanted.setdefault(trial.name, []).append(trial.objective)
+            lengths[trial.name] = max(lengths.get(trial.name, 0), len(trial.losses) - 1)
+        ordered = [trial for name in wanted for trial in trials if trial.name == name]
+        return ordered, list(chain.from_iterable(self.try_dictionaries(wanted, lengths, folds, numbers)))
 
     def reported(self, trials: list[Trial]) -> list[Trial]:
         """Report the smallest error of each trial, and return the trials."""
@@ -238,14 +281,9 @@ class Search:
         """Average trials with more repeats of cross-validation, on these folds."""
         if not folds:
             return trials
-        wanted, lengths = dict[str, list[Objective]](), dict[str, int]()
-        for trial in trials:
-            wanted.setdefault(trial.name, []).append(trial.objective)
-            lengths[trial.name] = max(lengths.get(trial.name, 0), len(trial.losses) - 1)
-        before = [trial for name in wanted for trial in trials if trial.name == name]
-        repeats = [list(chain.from_iterable(self.try_dictionaries(wanted, lengths, one))) for one in folds]
+        repeats = [self.cross_validated_again(trials, one) for one in folds]
         averaged = []
-        for trial, *others in zip(before, *repeats, strict=True):
+        for trial, *others in zip(repeats[0][0], *(again for _, again in repeats), strict=True):
             more = [replace(other.repeats[0], max_terms=len(trial.losses) - 1) for other in others]
             averaged.append(replace(trial, repeats=trial.repeats + more))
         return self.reported(averaged)
@@ -289,30 +327,39 @@ def try_first(
     samples, and if boosting itself is about as accurate as the best of the others.
     """
 
-    def trials_of(names: list[str], some: list[str], before: Sequence[Trial] = ()) -> list[Trial]:
+    def start(names: list[str], some: list[str], others: Sequence[Trial], before: Sequence[Trial] = ()) -> list[Trial]:
         wanted = {name: search.objectives_of(name, some) for name in names}
         wanted = {name: own for name, own in wanted.items() if own}
-        return search.race(wanted, length, [*rivals, *before]) if wanted else []
+        return search.start(wanted, length, [*rivals, *others], before) if wanted else []
+
+    def start_plain(names: list[str], some: list[str]) -> list[Trial]:
+        """The ridge fit takes more time than the path: it is a target of dictionaries that are not clearly worse."""
+        if not search.rest_folds:
+            return start(names, some, [])
+        first = start(names, some[:1], [])
+        alive = {trial.name for trial in first}
+        return first + start([name for name in names if name in alive], some[1:], first, before=first)
 
     names, plain = list(search.bases), [target for target in targets if target not in REFERENCES]
     if not isinstance(options.target, str) or not plain:
         search.choose_trees()
-        return trials_of(names, targets)
+        return search.finish(start(names, targets, []))
     rough = [name for name in names if DICTIONARIES[name].rough and options.dictionary == "auto"]
-    others = [name for name in names if name not in rough]
+    others, started, found = [name for name in names if name not in rough], list[Trial](), list[Trial]()
     if options.labels and options.loss is not None and {"data", "ridge"} <= set(plain):
         # Paths of maximum likelihood take most of the time: the dictionary is chosen by ridge regression.
-        found = trials_of(others, ["ridge"])
+        found = search.finish(start(others, ["ridge"], []))
         best = most_accurate_of(found).name
-        found += trials_of([name for name in others if name in ("linear", best)], ["data"], found)
+        started = start([name for name in others if name in ("linear", best)], ["data"], found)
         targets = [target for target in targets if target != "data"]
     else:
-        found = trials_of(others, plain)
-    found = try_penalties(search, found, length)
+        started = start_plain(others, plain)
+    if tries_penalties(search):  # which are compared in all folds
+        started, found = [], try_penalties(search, found + search.finish(started), length)
     n, q = search.folds[0].Y.shape
     enough = n >= search.settings.rough_rows and q <= search.settings.max_boosted_outputs
     references = [target for target in targets if target in REFERENCES]
-    if enough and found and (rough or references) and search.favours_boosting(found):
-        found += trials_of(rough, targets, found)
-        found += trials_of(others, references, found)
-    return clearly_nonlinear(search, found)
+    if enough and found + started and (rough or references) and search.favours_boosting(found + started):
+        started += start(rough, targets, found + started)
+        started += start(others, references, found + started)
+    return clearly_nonlinear(search, found + search.finish(started))
