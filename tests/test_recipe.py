@@ -115,7 +115,7 @@ def test_the_ridge_fit_has_the_dictionary_that_was_fitted_for_the_data(rng):
     y = np.sin(6 * X[:, [0]]) + 0.3 * rng.normal(size=(320, 1))
     folds = assign_folds(Samples(X, y, np.ones(320)), False, RecipeSettings(), np.random.RandomState(0))
     bases, settings = {"relevant": SmoothBasis(relevance="auto", centers=100)}, RecipeSettings()
-    search = Search(bases, [folds], settings, 20, lambda: None, None, False, Fitting(1e-6))
+    search = Search(bases, [folds], settings, 20, lambda: None, None, False, Fitting(1e-6), np.arange(3))
     data = search.start({"relevant": [Objective("data")]}, 20)
     (again,) = search.start({"relevant": [Objective("ridge")]}, 20, before=data)
     (alone,) = search.start({"relevant": [Objective("ridge")]}, 20)
@@ -236,7 +236,7 @@ def test_trees_are_doubled_while_they_lower_the_error(rough, given, rng):
     own, bases = default_reference(False, None, settings), {"rules": UnionBasis([AnovaBasis(), RuleBasis()])}
     reference = Pipeline([("trees", own[-1])]) if given else own
     fitting = Fitting(settings.alpha)
-    search = Search(bases, [folds], settings, 50, lambda: None, None, False, fitting, None, reference)
+    search = Search(bases, [folds], settings, 50, lambda: None, None, False, fitting, np.arange(2), reference)
     search.choose_trees()
     factor = search.reference[-1].max_iter / settings.boosting_iterations
     assert factor in ([2, 4] if rough and not given else [1])

@@ -234,10 +234,9 @@ def final_choice(
     calibration = best.calibration(length) if options.labels else []
     if 0 < n_terms < len(calibration):
         calibration[n_terms] = bootstrap.calibration(best, n_terms)  # that of the best of many models is too steep
-    groups, alpha = search.groups, penalty_of(best.objective, best.loss, settings)
-    assert groups is not None
+    alpha = penalty_of(best.objective, best.loss, settings)
     return RecipeChoice(best.title, best.name, best.target, best.members, n_terms=n_terms, trials=errors,
-                        bases={name: search.bases[name] for name in best.dictionaries}, groups=groups,
+                        bases={name: search.bases[name] for name in best.dictionaries}, groups=search.groups,
                         reference=search.reference, labels=options.labels, loss=best.loss,
                         link=best.link,
                         shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],

@@ -47,7 +47,7 @@ class Search:
     report: Callable[[str], object] | None  # called with a line for each trial
     labels: bool
     fitting: Fitting
-    groups: NDArray[np.intp] | None = None  # (d,), the column of the table that each input comes from
+    groups: NDArray[np.intp]  # (d,), the column of the table that each input comes from
     reference: Any = None  # another model, not fitted; the default one may get more trees
     link: str = "identity"  # "log": the targets of the folds are logarithms
     loss: Loss | None = None  # of models for the data themselves; None: the squared error
@@ -82,12 +82,12 @@ class Search:
         inputs, so that a model trained beside it would warn, at random, that it has none.
         """
         X, Y, weight, fold = folds
-        train, groups = fold != number, np.arange(X.shape[1]) if self.groups is None else self.groups
+        train = fold != number
         with self.training:
             if (id(folds), number) not in self.fitted_references:
                 samples = Samples(X[train], Y[train], weight[train])
                 self.fitted_references[id(folds), number] = Reference.fit(
-                    self.reference, samples, groups, self.labels, self.settings, X[~train]
+                    self.reference, samples, self.groups, self.labels, self.settings, X[~train]
                 )
             return self.fitted_references[id(folds), number]
 
