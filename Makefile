@@ -19,9 +19,9 @@ ASV ?= run --quick --python=same
 help:
 	@echo "make demo        fit, predict, export and report on a data set of scikit-learn"
 	@echo "make test        run the fast tests, under four minutes on two cores"
-	@echo "make test-all    run every test, also those marked slow"
+	@echo "make test-all    run every test, also those marked slow and exhaustive"
 	@echo "make test-floor  run what depends on versions on the oldest supported scikit-learn, SciPy and NumPy"
-	@echo "make coverage    run the fast tests and list the branches that they do not reach, in htmlcov"
+	@echo "make coverage    run all but the exhaustive tests and list the branches that they do not reach, in htmlcov"
 	@echo "make fuzz        fit random problems for a minute; FUZZ='--seconds 600 --start 5000' resumes a longer run"
 	@echo "make chaos       kill commands and Dask workers at random moments; every file must stay whole"
 	@echo "make mutate      load 20,000 altered model files; make load  threads, loops and memory"
@@ -57,17 +57,17 @@ demo: $(VENV)/.ready
 	$(BIN)/termwise demo
 
 test: $(VENV)/.ready
-	$(PYTEST) $(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow" $(ARGS)
+	$(PYTEST) $(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow and not exhaustive" $(ARGS)
 
 test-all: $(VENV)/.ready
 	$(PYTEST) $(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
 
 test-floor: $(FLOOR_VENV)/.ready
-	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest $(PYTEST_FLAGS) -m "not slow" $(FLOOR_TESTS:%=tests/test_%.py) $(ARGS)
+	$(PYTEST) $(FLOOR_VENV)/bin/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive" $(FLOOR_TESTS:%=tests/test_%.py) $(ARGS)
 
 coverage: $(VENV)/.dev-ready
 	$(BIN)/coverage erase
-	$(PYTEST) $(BIN)/coverage run -m pytest $(PYTEST_FLAGS) -m "not slow" $(ARGS)
+	$(PYTEST) $(BIN)/coverage run -m pytest $(PYTEST_FLAGS) -m "not exhaustive" $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report

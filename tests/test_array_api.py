@@ -350,7 +350,7 @@ print(len(done))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_scikit_learns_array_api_checks():
     """They want SciPy to be told beforehand; what happens to a model fitted elsewhere is ours to say."""
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}

@@ -42,6 +42,7 @@ def test_columns_of_a_regime_have_its_correlations(monkeypatch, regime, near, fa
     assert correlations.max() > 0.2
 
 
+@pytest.mark.slow
 def test_regimes_of_forward(bench, monkeypatch):
     monkeypatch.delenv("TERMWISE_DATA", raising=False)
     names = ("none-true", "gaussians", "products")
@@ -82,7 +83,7 @@ def test_matching_pursuit_by_hand_orders_as_scikit_learn(monkeypatch):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_surrogates(bench):
     _, *records = bench("surrogate", "--small")
     methods = {"termwise, random", "termwise, suggest", "kriging, random"}

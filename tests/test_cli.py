@@ -109,6 +109,7 @@ def test_help_imports_no_numpy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_public_names_are_loaded_lazily():
     code = (
         "import sys, termwise\nassert 'sklearn' not in sys.modules\nassert 'BasisRidge' in dir(termwise)\n"
@@ -169,6 +170,7 @@ def test_fit_quiet_and_without_output(folder):
     assert "ridge" not in result.output
 
 
+@pytest.mark.slow
 def test_missing_values(folder, tmp_path):
     for basis in ("none", "smooth"):
         options = "--method", "forward", "--basis", basis, "-o", tmp_path / "m.json", "--force"
@@ -187,6 +189,7 @@ def test_missing_values(folder, tmp_path):
     assert len(result.stdout.split()) == 121
 
 
+@pytest.mark.slow
 def test_a_model_file_has_few_data(folder, tmp_path):
     path = tmp_path / "m.json"
     options = "fit", folder / "table.csv", "-t", "y", "--drop", "label", "--method", "ridge", "-f", "-o", path
@@ -249,6 +252,7 @@ def test_numeric_column_as_category(tmp_path):
     assert json.loads(result.stdout)["rows_unseen"] == {"code": 1}
 
 
+@pytest.mark.slow
 def test_a_table_as_people_have_them(tmp_path):
     """Identifiers, dates, many levels, a level called none, a word for missing values, one missing cell."""
     rng = np.random.default_rng(0)
@@ -288,7 +292,7 @@ def test_a_table_as_people_have_them(tmp_path):
 METHODS = ["forward", "ridge", "local-ridge", "threshold", "evidence", "prefilter"]
 BASES = ["auto", "none", "rbf", "smooth", "relevant", "anova", "fourier"]
 COMBINATIONS = [
-    pytest.param(method, basis, marks=[] if method == "forward" or basis == "auto" else [pytest.mark.slow])
+    pytest.param(method, basis, marks=[] if method == "forward" or basis == "auto" else [pytest.mark.exhaustive])
     for method in METHODS
     for basis in BASES
 ]
@@ -342,6 +346,7 @@ def test_sizes(folder, options):
     assert record["n_terms"] == 2 or not options.endswith(" 2")
 
 
+@pytest.mark.slow
 def test_size_of_prefilter(folder):
     result = invoke("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--method", "prefilter", "--size", "3",
                     "--json")  # fmt: skip
@@ -371,6 +376,7 @@ def test_held_out_rows_leave_one_class(tmp_path):
     assert "no rows are held out: the others would have one class" in words(result)
 
 
+@pytest.mark.slow
 def test_time_series(folder, tmp_path):
     path = tmp_path / "m.json"
     fitted = invoke(
@@ -451,6 +457,7 @@ def test_time_series_is_compared_with_persistence_and_simulated(tmp_path):
     assert "persistence, the last value" in said
 
 
+@pytest.mark.slow
 def test_time_series_with_missing_inputs(folder, tmp_path):
     series = pd.read_csv(folder / "series.csv").assign(wind=np.arange(120.0) % 7)
     series.loc[::11, "wind"] = np.nan
@@ -522,6 +529,7 @@ def test_invalid_paths(folder, tmp_path, model, monkeypatch):
     assert "m.json cannot be written there (Permission denied): choose another folder." in words(result)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
@@ -574,6 +582,7 @@ def test_predict_tells_what_was_clipped(tmp_path):
     assert record["inputs_clipped"] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_predict_classes(folder, classifier):
     printed = invoke("predict", classifier, folder / "table.csv", "--proba")
     table = pd.read_csv(io.StringIO(printed.stdout))
@@ -638,6 +647,7 @@ def test_predict_keeps_columns_and_adds_intervals_and_details(automatic, new_row
     assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == found["id"].tolist()
 
 
+@pytest.mark.slow
 def test_linear_terms_are_extrapolated_and_this_is_told(folder, model, tmp_path):
     new = pd.read_csv(folder / "table.csv").head(4)
     new.loc[2, "b"] = -1e3
@@ -683,6 +693,7 @@ def test_explain(folder, automatic, classifier, new_rows, tmp_path):
     assert "-o must end in one of .csv, .parquet, .npz, got why.xls." in words(result)
 
 
+@pytest.mark.slow
 def test_terms_that_add_up_to_logarithms(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"rooms": rng.integers(1, 9, 300), "area": rng.uniform(30, 200, 300)})
@@ -707,6 +718,7 @@ def test_explain_needs_independent_rows(folder, tmp_path):
     assert "termwise explain requires a model of independent rows, got one of a time series" in words(result)
 
 
+@pytest.mark.slow
 def test_fit_prints_effects_and_scores_of_probabilities(folder, tmp_path):
     result = invoke("fit", folder / "table.csv", "-t", "label", "--drop", "y", "--basis", "anova", "--size", "6")
     said = words(result)
@@ -803,7 +815,7 @@ def test_export(model, tmp_path):
     assert "to must be one of" in words(result)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_demo(tmp_path):
     result = invoke("demo", "--folder", tmp_path / "demo")
     assert result.exit_code == 0, result.output
@@ -816,7 +828,7 @@ def test_demo(tmp_path):
     assert len(pd.read_csv(tmp_path / "demo" / "predictions.csv")) == 100
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_terminal_that_cannot_encode_names(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"größe": rng.normal(size=60), "b": rng.normal(size=60)})
@@ -843,6 +855,7 @@ def test_terminal_that_cannot_encode_names(tmp_path):
 # -- exit codes and progress -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_interrupted_fit_leaves_no_files(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(3000, 12)), columns=[f"c{j}" for j in range(12)])
@@ -864,6 +877,7 @@ def test_interrupted_fit_leaves_no_files(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no `head` to close the pipe early")
 def test_broken_pipe_is_silent(tmp_path, model, folder):
     table = pd.concat([pd.read_csv(folder / "table.csv")] * 200)
@@ -920,6 +934,7 @@ def test_progress_counts_steps():
         pass
 
 
+@pytest.mark.slow
 def test_model_without_terms(tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i * 7 % 11},{i * i % 13}\n" for i in range(40)))
     path = tmp_path / "m.json"
@@ -951,6 +966,7 @@ def test_fit_without_a_target_lists_the_columns(folder):
     assert "For example: --target label" in words(result)
 
 
+@pytest.mark.slow
 def test_compare(folder, model, classifier, tmp_path):
     other = tmp_path / "other.json"
     options = "-t", "y", "--drop", "label", "--method", "forward", "--basis", "anova", "--no-hold-out", "-o", other
@@ -1023,7 +1039,7 @@ def test_export_of_embedded_code(model, tmp_path):
 # -- benchmarks --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_bench_prints_json_lines():
     done = run("bench", "ridge", "--small", "--repeats", "1")
     assert done.returncode == 0, done.stderr

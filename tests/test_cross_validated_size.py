@@ -53,6 +53,7 @@ def test_folds_of_a_number_do_not_depend_on_the_order_of_samples() -> None:
     assert np.all(first.support_ == second.support_)
 
 
+@pytest.mark.slow
 def test_weights_of_noise_are_shrunk_and_long_paths_are_extended() -> None:
     rng = np.random.default_rng(4)
     G = rng.normal(size=(150, 70))

@@ -80,6 +80,7 @@ def assert_same_path(path, expected):
 # -- paths -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_takes_the_same_path(rule, client, data):
     G, Y, weights = data
@@ -106,6 +107,7 @@ def test_every_kind_of_model_takes_the_same_path(options, client, data):
     assert_same_path(forward_path(*chunked(G, Y), **options), forward_path(G, Y, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "precompute"), [("cost", "auto"), ("loo", 5)])
 def test_few_passes_for_many_terms(rule, precompute, client, rng):
     """Columns of G'G that one pass computes serve later terms."""
@@ -130,6 +132,7 @@ def test_sparse_chunks_stay_sparse(client, data):
     assert_same_path(forward_path(chunks, Y, max_terms=3), forward_path(sp.csr_array(G), Y, max_terms=3))
 
 
+@pytest.mark.slow
 def test_single_precision_stays(client, data):
     G, Y, _ = data
     G = G.astype(np.float32)
@@ -139,6 +142,7 @@ def test_single_precision_stays(client, data):
     assert found.predict(chunked(G)).dtype == np.float32 == found.predict(chunked(G)).compute().dtype
 
 
+@pytest.mark.slow
 def test_callbacks_follow_and_stop(client, data, capsys):
     G, Y, _ = data
     seen = []
@@ -152,6 +156,7 @@ def test_callbacks_follow_and_stop(client, data, capsys):
 # -- what the cluster has to bear --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worker_may_be_lost(cluster, client, data):
     """Its blocks are computed again from their chunks and the steps so far."""
     G, Y, weights = data
@@ -173,6 +178,7 @@ def kill_process(dask_worker):
     dask_worker.process.process._process.kill()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_does_not_answer_is_an_error_in_time(client, data):
     """Workers are busy with tasks that do not end, as if they were stopped."""
     G, Y, _ = data
@@ -206,6 +212,7 @@ def test_a_lost_connection_is_an_error():
         Cluster(nobody).ask(lambda client: client.nthreads())
 
 
+@pytest.mark.slow
 def test_blocks_stay_where_they_are_and_old_ones_are_let_go(client, rng):
     G = da.random.default_rng(0).normal(size=(20_000, 100), chunks=(5_000, 100)).persist()
     y = (G[:, :8].sum(axis=1) + da.random.default_rng(1).normal(size=20_000, chunks=5_000)).persist()
@@ -231,6 +238,7 @@ def test_the_scheduler_knows_how_large_a_block_is(rng):
     assert WorkerBlocks([], None).__sizeof__() < 1_000
 
 
+@pytest.mark.slow
 def test_large_arguments_travel_once(client, data, monkeypatch):
     monkeypatch.setattr("termwise.execution.dask.LARGE_ARGUMENTS", 0)
     monkeypatch.setattr("termwise.execution.dask.FAN_IN", 2)
@@ -261,6 +269,7 @@ def test_a_model_is_an_ordinary_one(options, outputs, client, data):
             np.testing.assert_allclose(mine, theirs, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_data_frames_whose_lengths_are_not_known(weighted, client, data):
     G, Y, weights = data
@@ -277,6 +286,7 @@ def test_data_frames_whose_lengths_are_not_known(weighted, client, data):
     np.testing.assert_allclose(near.weights_, known.weights_, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [["no", "yes"], [3, 1, 2]], ids=["two", "three"])
 def test_classes(labels, client, data):
     G, Y, _ = data
@@ -290,6 +300,7 @@ def test_classes(labels, client, data):
     assert found.score(chunked(G), y) == known.score(G, y)
 
 
+@pytest.mark.slow
 def test_a_basis_is_fitted_to_some_rows_and_evaluated_where_they_are(client, data):
     G, Y, weights = data
     X, y = G[:, :3], Y[:, 0]
@@ -304,6 +315,7 @@ def test_a_basis_is_fitted_to_some_rows_and_evaluated_where_they_are(client, dat
         np.testing.assert_allclose(found.transform(chunked(X)).compute(), found.transform(X))
 
 
+@pytest.mark.slow
 def test_models_of_arrays_predict_dask_lazily(data):
     """Sparse and empty chunks will do; the scheduler is whichever is in use."""
     G, Y, _ = data
@@ -417,6 +429,7 @@ def test_messages(action, message, client, data):
         action(*data)
 
 
+@pytest.mark.slow
 def test_dask_where_it_does_not_help(data):
     G, Y, _ = data
     with pytest.raises(
@@ -429,6 +442,7 @@ def test_dask_where_it_does_not_help(data):
         TermwiseRegressor().fit(*chunked(G, Y))
 
 
+@pytest.mark.slow
 def test_without_a_cluster_it_is_said_how_to_start_one(data, monkeypatch):
     def no_client():
         raise ValueError("No global client found")

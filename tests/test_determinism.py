@@ -97,7 +97,7 @@ def test_block_sizes_and_libraries_do_not_change_the_terms(rule, data):
     assert forward_path(strict, y, rule=rule, max_terms=8).terms.tolist() == expected
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_another_process_has_the_same_bits():
     """Whatever the seed of Python's hashes; with two threads of BLAS the same terms."""
     found = []

@@ -158,6 +158,7 @@ def test_path_and_sizes_agree_with_the_model(sample):
     assert max(np.flatnonzero(brought[: facts["choices"]["loo"]])) + 1 == model.n_terms_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refit", [True, False])
 def test_weights_at_some_sizes_of_long_paths(refit, rng):
     X = rng.uniform(-1, 1, size=(5000, 4))
@@ -177,6 +178,7 @@ def test_weights_at_some_sizes_of_long_paths(refit, rng):
         assert len(facts["path"]) == 131
 
 
+@pytest.mark.slow
 def test_cross_validation_of_an_automatic_estimator(sample):
     X, y = sample
     model = TermwiseRegressor(dictionary="additive").fit(X, y)
@@ -278,6 +280,7 @@ def test_effects(table):
     assert facts["model"]["target"] == "heat"
 
 
+@pytest.mark.slow
 def test_average_effects_are_averages(table, rng):
     """Where terms take four inputs, by brute force: set one input everywhere, predict, average."""
     X, y = table

@@ -37,7 +37,9 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "d
 PAGES = [page for page in PAGES if not set(GENERATED) & set(Path(page).parts)]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "termwise.recipe" else ()) for name in MODULES]
+)
 def test_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
@@ -57,7 +59,7 @@ def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
     return re.findall(rf"```({'|'.join(languages)})\n(.*?)```", read(page), flags=re.DOTALL)
 
 
-SLOW_PAGES = (  # the block of docs/index.md is in the README, too
+EXHAUSTIVE_PAGES = (  # the block of docs/index.md is in the README, too
     "docs/export.md",
     "docs/howto/classification.md",
     "docs/index.md",
@@ -69,7 +71,7 @@ SLOW_PAGES = (  # the block of docs/index.md is in the README, too
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.slow if page in SLOW_PAGES else ())
+        pytest.param(page, marks=pytest.mark.exhaustive if page in EXHAUSTIVE_PAGES else ())
         for page in PAGES
         if blocks(page, "python")
     ],

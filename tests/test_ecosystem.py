@@ -70,7 +70,7 @@ def test_skops_stores_online_models():
     np.testing.assert_array_equal(restored.loo_residuals_, model.loo_residuals_)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @third_party_warnings
 def test_mlflow(folder):
     pytest.importorskip("mlflow", reason=REASON.format("mlflow"))
@@ -81,7 +81,7 @@ def test_mlflow(folder):
     np.testing.assert_array_equal(generic.predict(X), model.predict(X))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @third_party_warnings
 def test_mlflow_in_the_format_of_skops(folder):
     mlflow = pytest.importorskip("mlflow.sklearn", reason=REASON.format("mlflow"))
@@ -92,7 +92,7 @@ def test_mlflow_in_the_format_of_skops(folder):
     np.testing.assert_array_equal(mlflow.load_model("model").predict(FRAME), model.predict(FRAME))
 
 
-@pytest.mark.slow  # compiles by numba
+@pytest.mark.exhaustive  # compiles by numba
 @third_party_warnings
 def test_shap():
     pytest.importorskip("shap", reason=REASON.format("shap"))

@@ -62,6 +62,7 @@ def with_folds(estimator, X, y, splits=5, fold_estimators=()):
 # -- pure effects ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pure_effects_by_moving_conditional_means(rng):
     """Of correlated inputs with three values and of categories, where the pure effects are unique."""
     n = 300
@@ -162,6 +163,7 @@ def test_total_effects_are_halves_of_permutation_importance():
     assert spearmanr(totals, found.importances_mean).statistic > 0.9
 
 
+@pytest.mark.slow
 def test_the_order_of_averages_is_that_of_permutation_importance():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = TermwiseRegressor(dictionary="smooth").fit(X, y)
@@ -209,6 +211,7 @@ def test_curves_are_lighter_where_samples_are_few(rng):
 # -- bands -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bands_by_refitting(rng):
     """The delete-a-group jackknife over models that select anew, with zero where an input was not selected."""
     X = rng.uniform(-1, 1, size=(100, 4))

@@ -167,7 +167,7 @@ def coded(case):
 
 @needs_gcc
 @pytest.mark.parametrize(
-    ("dtype", "share"), [("float64", EXACT), pytest.param("float32", SHORT, marks=pytest.mark.slow)]
+    ("dtype", "share"), [("float64", EXACT), pytest.param("float32", SHORT, marks=pytest.mark.exhaustive)]
 )
 def test_c(dtype, share, tmp_path):
     chosen = list(all_cases())[:: 1 if dtype == "float64" else 3]
@@ -213,6 +213,7 @@ def test_c_checks_and_fills(tmp_path):
 AWKWARD = ["*/ int $real", '"quoted\\"', "??/ trigraph $exp(", "naïve 日本", "/* a /* b"]
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_awkward_names_do_no_harm(tmp_path):
     table = pd.DataFrame(X, columns=AWKWARD[:4])
@@ -312,7 +313,7 @@ def test_header_of_others_is_kept(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("cppcheck") is None, reason="cppcheck is not installed")
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_misra_findings_are_those_listed(tmp_path):
     names = ["TermwiseRegressor frame", "TermwiseClassifier frame", "counts", "quantiles", "levels", NAMES[0]]
     for i, name in enumerate(name for name in names if name in NAMES):

@@ -108,6 +108,7 @@ def test_exports_agree_far_outside(name, tmp_path):
     agree(predictor, result["scores" if predictor.classes else "prediction"], expected)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_c_agrees_far_outside(tmp_path):
     predictors = [model.predictor_ for model in MODELS.values()]

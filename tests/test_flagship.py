@@ -348,6 +348,7 @@ def test_small_is_drawable_unless_that_is_less_accurate(name):
         assert choose([mixed], "small", SETTINGS) == (mixed, 1)
 
 
+@pytest.mark.slow
 def test_models_that_are_all_but_exact_are_equally_good():
     X = np.array([(a, b, c) for a in range(4) for b in range(4) for c in range(4)], dtype=float)
     for y in ((X[:, 0] - 1.5) ** 2, X[:, 0] > 1.5):
@@ -365,6 +366,7 @@ def test_trials_much_worse_than_the_best_are_eliminated():
     assert eliminate([good, good], 0.0) == [good, good]  # the best one always stays
 
 
+@pytest.mark.slow
 def test_weighted_constant_targets_have_no_terms(rng):
     """Their mean differs from them by rounding, which is no error."""
     X, weights = rng.normal(size=(36, 6)), rng.uniform(0, 3, size=36)
@@ -415,6 +417,7 @@ def test_calibration_without_each_sample(n_classes, counts, rng):
     assert found @ counts == pytest.approx(expected @ counts, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_labels_without_signal_have_the_loss_of_the_frequencies():
     """Cross-validated log losses of noise are not below those of the class frequencies but for chance."""
     losses = []
@@ -457,7 +460,7 @@ def test_the_error_of_the_best_of_many_models_is_corrected(rng):
     assert np.mean(corrected) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_reported_error_is_that_of_new_samples():
     reported, fresh, smallest = [], [], []
     for seed in range(6):
@@ -613,7 +616,7 @@ def test_screening_is_repeated_on_the_training_folds(rng):
     )  # inputs chosen once by all would explain half
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_wide_table_is_fitted_in_little_memory(rng):
     X = rng.normal(size=(60, 800))
     y = 2 * X[:, 3] - X[:, 50] + 0.1 * rng.normal(size=60)
@@ -635,6 +638,7 @@ def test_products_are_found_in_a_wide_table(rng):
     assert "dictionary: pairs of the 40 inputs of 120 that explain the targets best" in model.summary()
 
 
+@pytest.mark.slow
 def test_classes_of_a_wide_table(rng):
     X, y = partners(rng, noise=0.5)
     frame = pytest.importorskip("pandas").DataFrame(X, columns=[f"gene {j}" for j in range(120)])
@@ -814,6 +818,7 @@ def test_standard_errors_measure_the_variance_of_the_weights():
     np.testing.assert_allclose(draws.std(axis=1), stated, rtol=0.08)
 
 
+@pytest.mark.slow
 def test_the_ridge_fit_is_the_better_target_where_many_candidates_each_matter_a_little():
     ratios = []
     for seed in range(6):
@@ -906,6 +911,7 @@ def test_an_additive_truth(rng):
     assert model.score(X_new, np.exp(-8 * X_new[:, 0] ** 2) + X_new[:, 2]) > 0.93
 
 
+@pytest.mark.slow
 def test_a_radial_truth(rng):
     X = rng.uniform(-1, 1, size=(300, 3))
     y = np.cos(4 * np.sqrt((X**2).sum(axis=1))) + 0.05 * rng.normal(size=300)
@@ -914,7 +920,7 @@ def test_a_radial_truth(rng):
     assert model.trials_["smooth"].min() < 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_noise_gives_next_to_no_terms():
     sizes = []
     for seed in range(5):
@@ -990,6 +996,7 @@ def test_the_random_state_draws_the_folds(rng):
     TermwiseRegressor(dictionary="linear", random_state=None).fit(X, y)
 
 
+@pytest.mark.slow
 def test_verbose_reports_trials_and_terms(rng, capsys):
     X, y = pairwise(rng, n=60)
     TermwiseRegressor().fit(X, y)
@@ -1050,6 +1057,7 @@ def test_bad_parameters(kind, parameters, error, pattern, rng):
 # -- the data ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "seed"), [(30, 0), (30, 1), (90, 0), (90, 2)])
 def test_weights_are_repetitions(n, seed):
     rng = np.random.default_rng(seed)
@@ -1068,6 +1076,7 @@ def test_weights_are_repetitions(n, seed):
         np.testing.assert_allclose(curve, repeated.trials_[title], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TermwiseRegressor, TermwiseClassifier])
 @pytest.mark.parametrize("name", ["pairs", "smooth"])
 def test_weights_are_repetitions_for_the_ridge_fit_too(kind, name, rng):
@@ -1088,6 +1097,7 @@ def test_weights_are_repetitions_for_the_ridge_fit_too(kind, name, rng):
         np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_duplicates_share_a_fold(rng):
     X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
     model = TermwiseRegressor().fit(np.tile(X, (4, 1)), np.tile(y, 4))
@@ -1100,6 +1110,7 @@ def test_duplicates_share_a_fold(rng):
     assert widths[0] == widths[1] > SETTINGS.widths[0]
 
 
+@pytest.mark.slow
 def test_samples_of_weight_zero_are_not_there(rng):
     X, y = pairwise(rng, n=120)
     counts = np.where(np.arange(120) % 3, 1.0, 0.0)
@@ -1128,6 +1139,7 @@ def test_several_outputs(rng):
     np.testing.assert_allclose(matrix.predict(X)[:, 0], vector.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "smooth"])
 def test_units_of_the_inputs_do_not_matter(name, rng):
     X, y = pairwise(rng, n=60)
@@ -1139,6 +1151,7 @@ def test_units_of_the_inputs_do_not_matter(name, rng):
     np.testing.assert_allclose(1e4 * first.predict(X) - 7, third.predict(X), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_order_and_units_of_the_columns_do_not_matter(rng):
     X = rng.normal(size=(120, 4))
     y = X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=120)
@@ -1154,6 +1167,7 @@ def steps_of_integers(rng):
     return X, 2.0 * (X[:, 0] > 2) + 3.0 * (X[:, 1] > 3) * (X[:, 2] < 2) + rng.normal(size=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_order_of_columns_with_few_values_does_not_matter(seed):
     """Such columns have rows of equal ranks and splits of trees that are equally good."""
@@ -1163,6 +1177,7 @@ def test_the_order_of_columns_with_few_values_does_not_matter(seed):
     np.testing.assert_allclose(first.predict(X), second.predict(X[:, order]), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [load_iris, load_wine])
 def test_the_order_of_columns_does_not_matter_to_classifiers(load):
     X, y = load(return_X_y=True)
@@ -1170,6 +1185,7 @@ def test_the_order_of_columns_does_not_matter_to_classifiers(load):
     np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X[:, ::-1]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_rows_does_not_matter(rng):
     X, y = pairwise(rng, n=100)
     order = rng.permutation(100)
@@ -1184,6 +1200,7 @@ def test_single_precision(rng):
     assert model.score(X, y) > 0.8
 
 
+@pytest.mark.slow
 def test_constant_columns_are_ignored(rng):
     X, y = pairwise(rng, n=100)
     wide = np.column_stack([X[:, :2], np.full(100, 0.1), X[:, 2:]])
@@ -1197,6 +1214,7 @@ def test_nothing_but_constants(name, n):
         TermwiseRegressor(dictionary=name).fit(np.ones((n, 2)), np.arange(float(n)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 10])
 def test_very_few_samples(n, rng):
     X = rng.normal(size=(n, 3))
@@ -1227,6 +1245,7 @@ def test_one_column_and_constant_targets(rng):
     np.testing.assert_allclose(constant.predict(x), 0.1)
 
 
+@pytest.mark.slow
 def test_more_columns_than_samples(rng):
     X = rng.normal(size=(40, 60))
     model = TermwiseRegressor().fit(X, 5 * X[:, 17] + 0.1 * rng.normal(size=40))
@@ -1234,6 +1253,7 @@ def test_more_columns_than_samples(rng):
     assert model.n_terms_ < 13
 
 
+@pytest.mark.slow
 def test_inputs_that_take_few_values(rng):
     X = rng.integers(0, 2, size=(200, 4)).astype(float)
     model = TermwiseRegressor().fit(X, X[:, 0] * X[:, 2] + 0.1 * rng.normal(size=200))
@@ -1397,6 +1417,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(rng):
     np.testing.assert_array_equal(model.predict(X), before)
 
 
+@pytest.mark.slow
 def test_intervals_cover(rng):
     X, y = pairwise(rng, n=200, noise=0.5)
     X_new, y_new = pairwise(rng, n=2000, noise=0.5)
@@ -1407,6 +1428,7 @@ def test_intervals_cover(rng):
 # -- classes -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("size", ["small", "accurate"])
 def test_probabilities(classes, size, rng):
@@ -1474,6 +1496,7 @@ def test_classes_that_do_not_depend_on_the_inputs(rng):
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(labels.mean(), abs=0.1)
 
 
+@pytest.mark.slow
 def test_first_paths_of_many_classes_are_short(rng):
     """A term has a weight for each class: as many rows of each class as of all for a term of few classes."""
     X = rng.normal(size=(240, 12))
@@ -1486,6 +1509,7 @@ def test_first_paths_of_many_classes_are_short(rng):
     assert lengths[1] <= 7 < lengths[0]
 
 
+@pytest.mark.slow
 def test_classes_that_depend_on_an_indicator_or_two(rng):
     X = rng.integers(0, 2, size=(400, 2))
     for n_inputs, likely in ((1, X[:, 0] == 1), (2, X[:, 0] != X[:, 1])):
@@ -1504,7 +1528,7 @@ def test_one_class_is_too_few(rng):
         TermwiseClassifier().fit(rng.normal(size=(20, 2)), np.zeros(20))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_benchmark_prints_json_lines():
     script = Path(__file__).parents[1] / "benchmarks" / "recipe.py"
     command = [sys.executable, str(script), "--small", "--part", "confirmation", "--jobs", "1"]
@@ -1520,6 +1544,7 @@ def test_the_benchmark_prints_json_lines():
 # -- many samples ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
 def test_many_samples_choose_on_a_subset_and_fit_to_all(library, rng):
     X, y = pairwise(rng, n=1000)
@@ -1538,6 +1563,7 @@ def test_many_samples_choose_on_a_subset_and_fit_to_all(library, rng):
     assert len(model.predict(X[:3])) == 3
 
 
+@pytest.mark.slow
 def test_weights_matter_where_terms_are_selected_on_a_subset(rng):
     Regressor = with_settings(TermwiseRegressor, path_rows=300)
     X = rng.normal(size=(900, 60))

@@ -184,6 +184,7 @@ def test_sql_and_sympy_of_any_names(columns, kinds, labels, table, data):
     compile(symbolic_module, "model.sympy.py", "exec")
 
 
+@pytest.mark.slow
 def test_sql_of_awkward_names():
     table = pd.DataFrame(X, columns=AWKWARD[:4])
     table[AWKWARD[4]] = [AWKWARD[i % 5] for i in range(N)]

@@ -45,7 +45,7 @@ def classes(Y):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("penalty", ["weights", "orthogonal"])
-@pytest.mark.parametrize("alpha", [0.0, 1e-6, 0.3])
+@pytest.mark.parametrize("alpha", [0.0, pytest.param(1e-6, marks=pytest.mark.slow), 0.3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_rule_chooses_as_brute_force(rule, penalty, alpha, kind):
     steps = {"gaussian": 6}.get(kind, 5)
@@ -305,6 +305,7 @@ def test_nothing_significant_leaves_the_mean_or_one_term(rng):
     assert forward_path(G, y, max_terms=10, fit_intercept=False).choose("tcr") >= 1
 
 
+@pytest.mark.slow
 def test_orr_7_4():
     """50 draws: forward selection by SSE keeps a median of 9 to 13 units by GCV; re-estimation runs to all 50."""
     grid = np.linspace(-10, 10, 300)[:, None]
@@ -406,6 +407,7 @@ def smooth_dictionary(seed):
     return np.exp(-((x[:, None] - x) ** 2) / 2.3**2), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_rows", [None, 9])
 @pytest.mark.parametrize("seed", range(3))
 def test_smooth_dictionaries_beside_50_digits(seed, block_rows):

@@ -154,6 +154,7 @@ def test_gradients_in_blocks_and_of_other_tables():
         case_of(SERIES[0]).predictor.gradient(X)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_gradient_in_c(tmp_path):
     cases = [case_of(name) for name in SINGLE_ROWS[::5]]

@@ -136,6 +136,7 @@ def test_columns_cost_hardly_more_than_they_save(data):
         assert sum(work) <= 24 + 2 * passes
 
 
+@pytest.mark.slow
 def test_few_of_correlated_candidates_are_computed(rng):
     """Candidates in groups have equally good scores, but one of each group is taken: five passes or six."""
     G = rng.normal(size=(21_000, 400))  # large enough for predictions
@@ -213,6 +214,7 @@ def test_a_large_matrix_is_read_block_by_block(rng):
     np.testing.assert_allclose(paths[0].column("loo"), paths[1].column("loo"), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_copies_are_not_predicted(rng):
     """Exact copies of the columns, no penalty, and more columns than can be predicted."""
     few = rng.normal(size=(35_000, 20))

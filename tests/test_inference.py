@@ -28,6 +28,7 @@ def test_wide_covariance_equals_the_definition(rng):
     np.testing.assert_allclose(model.weights_cov_, oracles.covariance(G, y, 2.0, False), rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_scatter_of_the_fit(rng):
     """Many draws of the noise: the predictions scatter as the formula says."""
     G, new = rng.normal(size=(40, 5)), rng.normal(size=(3, 5))

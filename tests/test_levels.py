@@ -66,6 +66,7 @@ def test_effects_of_a_logarithmic_link_are_logarithms_of_ratios():
         LevelMeans(SmoothBasis(centers=5), columns=[1], link="probit").fit(X, y)
 
 
+@pytest.mark.slow
 def test_many_levels_of_counts_are_modelled_on_the_scale_of_the_link():
     rng = np.random.default_rng(1)
     city, x, effects = rng.integers(60, size=1500), rng.uniform(size=1500), rng.normal(size=60)

@@ -22,6 +22,7 @@ def products_of_effects(rng, n=600, noise=0.3):
     return X, mean * np.exp(noise * rng.normal(size=n)), mean * np.exp(noise**2 / 2)
 
 
+@pytest.mark.slow
 def test_the_logarithm_is_chosen_where_effects_are_factors(rng):
     X, y, mean = products_of_effects(rng)
     model = TermwiseRegressor("accurate", link="auto", **SMALL).fit(X[:300], y[:300])
@@ -34,6 +35,7 @@ def test_the_logarithm_is_chosen_where_effects_are_factors(rng):
     np.testing.assert_allclose(np.exp(model.linear_predictor(X)), model.predict(X))
 
 
+@pytest.mark.slow
 def test_sums_of_effects_are_not_exponentials(rng):
     X, _, _ = products_of_effects(rng)
     y = 1.0 + 4 * X[:, 0] + 3 * X[:, 1] ** 2 + rng.gamma(0.3, 2.0, size=600)
@@ -42,6 +44,7 @@ def test_sums_of_effects_are_not_exponentials(rng):
     assert any(title.endswith(", log") for title in model.trials_)  # it was tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["symmetric", "negative", "few", "two outputs"])
 def test_the_logarithm_is_tried_for_skewed_positive_targets_only(kind, rng):
     X, y, _ = products_of_effects(rng, n=150 if kind == "few" else 240)
@@ -51,6 +54,7 @@ def test_the_logarithm_is_tried_for_skewed_positive_targets_only(kind, rng):
     assert not any("log" in title for title in model.trials_)
 
 
+@pytest.mark.slow
 def test_predictions_have_the_mean_of_the_targets(rng):
     """The exponential of the mean of logarithms is too small, by a factor of `exp(-sigma^2 / 2)` for normal noise."""
     X, y, mean = products_of_effects(rng, n=2000, noise=0.8)
@@ -61,6 +65,7 @@ def test_predictions_have_the_mean_of_the_targets(rng):
     assert uncorrected == pytest.approx(mean[1000:].mean() * np.exp(-0.32), rel=0.06)
 
 
+@pytest.mark.slow
 def test_errors_and_intervals_are_those_of_the_targets(rng):
     X, y, _ = products_of_effects(rng, n=1600)
     model = TermwiseRegressor(link="log", **SMALL).fit(X[:600], y[:600])
@@ -73,6 +78,7 @@ def test_errors_and_intervals_are_those_of_the_targets(rng):
         model.predict_interval(X, method="jackknife+")
 
 
+@pytest.mark.slow
 def test_other_sizes_files_and_rows_of_weight_zero(rng):
     X, y, _ = products_of_effects(rng, n=300)
     weights, targets = np.r_[np.ones(250), np.zeros(50)], np.r_[y[:250], np.full(50, -1.0)]
@@ -86,12 +92,14 @@ def test_other_sizes_files_and_rows_of_weight_zero(rng):
     assert model.at(1).predict(X).min() > 0
 
 
+@pytest.mark.slow
 def test_scaled_targets_have_scaled_predictions(rng):
     X, y, _ = products_of_effects(rng, n=300)
     model, other = (TermwiseRegressor(link="auto", **SMALL).fit(X, c * y) for c in (1.0, 1e6))
     np.testing.assert_allclose(other.predict(X), 1e6 * model.predict(X), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dictionary", ["linear", "pairs", "rules", "smooth"])
 def test_functions_are_constant_outside_the_training_range(dictionary, rng):
     X, y, _ = products_of_effects(rng, n=250)
@@ -101,6 +109,7 @@ def test_functions_are_constant_outside_the_training_range(dictionary, rng):
     np.testing.assert_allclose(model.predict(far), model.predict(np.clip(far, *ends)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dictionary", ["linear", "rules"])
 def test_functions_of_many_levels_are_constant_outside_the_training_range(dictionary, rng):
     X, y, _ = products_of_effects(rng, n=250)
@@ -133,6 +142,7 @@ def test_inference_is_of_least_squares(rng):
         inference(model, X, y)
 
 
+@pytest.mark.slow
 def test_paths_of_a_repeat_may_be_longer_than_those_of_the_trial():
     """Two targets of a dictionary may have paths of different lengths; repeats have the longer of both."""
     rng = np.random.default_rng(7)

@@ -74,6 +74,7 @@ def test_optimal_penalty_has_all_cases():
     assert optimal_penalty(1.0, 0.2, 3.0, 5.0, 1.0, 2.0) == np.inf
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(n=st.integers(4, 20), p=st.integers(1, 25), seed=st.integers(0, 10_000), intercept=st.booleans())
 def test_gcv_never_rises_and_is_what_it_says(n, p, seed, intercept):

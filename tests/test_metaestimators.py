@@ -270,6 +270,7 @@ print(cross_val_score(TermwiseRegressor(), np.tile(X, (2, 1)), np.tile(y, 2), cv
 """
 
 
+@pytest.mark.slow
 def test_automatic_regressor_runs_inside_other_parallel_calls():
     """Folds in threads share no pool with a backend of the caller: with one pool for both, each waited for the other.
 

@@ -42,6 +42,7 @@ def test_bytes(file, tmp_path, change):
             assert loaded == original
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [("predictor",), ("facts",)], ids=["predictor", "facts"])
 def test_values_with_a_checksum_of_their_own(file, tmp_path, inside):
     document, rng, path = json.loads(file.read_text(encoding="utf-8")), np.random.default_rng(0), tmp_path / "m.json"
@@ -90,6 +91,7 @@ def test_numbers_beyond_those_of_float64(file, tmp_path):
         load_predictor(tmp_path / "m.json")
 
 
+@pytest.mark.slow
 def test_facts_do_not_choose_how_to_predict(file, tmp_path):
     """Metadata that call a model of independent rows a series change no prediction."""
     predictor = load_predictor(file)

@@ -113,6 +113,7 @@ def test_estimators_choose_as_on_centred_data(rng, name, dtype, offset, where):
     assert loo[0] == pytest.approx(loo[1], rel=TOLERANCE[dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [TermwiseRegressor(random_state=0), TermwiseClassifier(random_state=0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_automatic_estimators_choose_as_on_centred_data(rng, model, dtype):
@@ -165,6 +166,7 @@ def test_leave_one_out_of_the_path_is_that_of_retraining(rng, dtype, offset):
     np.testing.assert_allclose(model.loo_residuals_, retrained[:, 0], rtol=0, atol=20 * PREDICTION_TOLERANCE[dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_on_a_cluster(rng, dtype):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'termwise[dask]'")

@@ -28,6 +28,7 @@ def assert_equals_refit(model, G, y, rtol=1e-8, counts=None):
         np.testing.assert_allclose(np.atleast_1d(model.intercept_), w[0], rtol=0, atol=rtol * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_ten_thousand_operations_leave_no_trace(intercept, outputs):
@@ -286,6 +287,7 @@ def test_storage_is_reused():
     np.testing.assert_array_equal(samples.rows()[0].ravel(), np.arange(990, 1000))
 
 
+@pytest.mark.slow
 def test_dependent_columns_without_a_penalty(rng):
     """However long the stream, rounding is not taken for information."""
     for seed in range(10):

@@ -38,6 +38,7 @@ def test_example_4_5_adding_a_term_equals_refitting():
     np.testing.assert_allclose(back.weights_, [0, 1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_example_5_3_criteria_choose_near_the_best_penalty():
     """The criteria's minima are close to that of the error on new data, UEV's the least (as the paper warns)."""
     grid = np.linspace(-4, 4, 400)[:, None]
@@ -56,7 +57,7 @@ def test_example_5_3_criteria_choose_near_the_best_penalty():
     assert all(value < 1.5 for name, value in median.items() if name != "uev")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_example_6_5():
     """50 noisy samples of sin(12 x), 50 Gaussians of radius 0.05, 100 draws."""
     alphas, starts, ends, pruned, differ = [], [], [], [], 0

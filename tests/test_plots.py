@@ -174,6 +174,7 @@ def test_effects_add_up_to_the_prediction_minus_its_mean(kind, table, rng):
     np.testing.assert_allclose(total, model.predict(rows) - display.offset, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_levels", [30, 150])
 def test_levels_encoded_by_means_of_the_targets_are_categories(n_levels, rng):
     n = 600
@@ -267,6 +268,7 @@ def test_one_sample(sample):
 # -- the plot ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_strongest_effects_come_first(sample):
     X, y = sample
     display = ShapeDisplay.from_estimator(BasisRidge(AnovaBasis()).fit(X, y), X, max_effects=4)
@@ -314,6 +316,7 @@ def test_axes_can_be_given(sample):
     assert ShapeDisplay.from_estimator(model, X, inputs="x0", ax=single).axes_.tolist() == [single]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_flat(sample):
     X, _ = sample
     display = ShapeDisplay.from_estimator(BasisRidge(AnovaBasis()).fit(X, np.ones(len(X))), X)
@@ -330,6 +333,7 @@ def test_drawing_changes_nothing(sample):
     np.testing.assert_array_equal(X, copy)
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_only_to_draw():
     code = "import sys; from termwise import ShapeDisplay; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -161,6 +161,7 @@ def test_an_ensemble_has_at_least_two_members(rng):
     assert stack(poor_models, 5, SETTINGS) == []  # the mean is best of each
 
 
+@pytest.mark.slow
 def test_an_ensemble_that_gains_too_little_is_not_used():
     X, y, _ = weak()
     repeated = {"max_repeats": 2}  # all trials in every repeat of cross-validation: errors of the same folds
@@ -175,6 +176,7 @@ def test_an_ensemble_that_gains_too_little_is_not_used():
     assert model.pool_ == []
 
 
+@pytest.mark.slow
 def test_lists_of_numbers_are_accepted():
     X, y, _ = weak()
     model, other = (TermwiseRegressor("accurate").fit(*data) for data in ((X, y), (X.tolist(), y.tolist())))
@@ -265,6 +267,7 @@ def weak(n=150, d=6, seed=0):
     return X, f + 1.5 * rng.normal(size=n), f
 
 
+@pytest.mark.slow
 def test_a_model_fitted_to_an_ensemble_reproduces_it():
     X, y, _ = weak()
     model = TermwiseRegressor("accurate", target="pooled").fit(X, y)
@@ -283,7 +286,7 @@ def test_a_model_fitted_to_an_ensemble_reproduces_it():
     np.testing.assert_array_equal(again.at(3).predict(X), model.at(3).predict(X))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ensembles_are_more_accurate_where_many_inputs_matter_a_little():
     better = 0
     for seed in range(4):
@@ -297,6 +300,7 @@ def test_ensembles_are_more_accurate_where_many_inputs_matter_a_little():
     assert better >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_weights_are_repetitions_in_an_ensemble(outputs):
     X, y, _ = weak(n=60)
@@ -315,6 +319,7 @@ def test_weights_are_repetitions_in_an_ensemble(outputs):
     np.testing.assert_allclose(*inside, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_ensemble_on_a_frame_with_categories():
     X, y, _ = weak()
     frame = pd.DataFrame(X, columns=list("abcdef"))
@@ -329,6 +334,7 @@ def test_an_ensemble_on_a_frame_with_categories():
         assert isinstance(terms, UnionBasis)
 
 
+@pytest.mark.slow
 def test_float32_stays_float32_in_an_ensemble():
     X, y, _ = weak(n=80)
     model = with_settings(TermwiseRegressor, min_gain=-1.0)("accurate", target="pooled").fit(X.astype(np.float32), y)
@@ -336,6 +342,7 @@ def test_float32_stays_float32_in_an_ensemble():
     assert model.predict(X.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_small_classifiers_are_not_ensembles_unless_requested():
     X, _, f = weak(n=200)
     labels = np.where(f + np.random.default_rng(1).normal(size=200) > 0, "yes", "no")

@@ -119,6 +119,7 @@ def null_draws():
     return np.array(z), np.array(naive), np.array(p_values)
 
 
+@pytest.mark.slow
 def test_estimates_are_independent_of_the_selection(null_draws):
     z, naive, _ = null_draws
     assert abs(z.mean()) < 5 / 400**0.5

@@ -427,6 +427,7 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
         load_predictor(tmp_path / "nowhere.json")
 
 
+@pytest.mark.slow
 def test_loading_needs_no_fit_and_runs_no_code(tmp_path):
     path = tmp_path / "model.json"
     BasisRidge(RadialBasis(centers=5)).fit(X, y).predictor_.save(path)
@@ -751,6 +752,7 @@ junk = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["gaussian", "smooth", "anova", "fourier", "lag", "standard"]), st.data())
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_change_of_a_file_does_harm(tmp_path, name, data):

@@ -631,6 +631,7 @@ def test_labels_without_any_signal(intercept, constant, capsys):
     assert swarm.loo_error_rate_ == model.loo_error_rate_
 
 
+@pytest.mark.slow
 def test_very_few_samples():
     X = np.array([[0.0], [1.0]])
     for options in ({}, {"fit_intercept": True}, {"criterion": None}, {"search": "pso", "random_state": 0}):

@@ -89,6 +89,7 @@ def test_ridge_by_its_kernel_equals_that_on_its_columns(rng):
     np.testing.assert_allclose(by_kernel.targets, Y, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_clearly_worse_dictionaries_are_tried_in_two_folds_only(rng):
     X = rng.normal(size=(320, 4))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=320)
@@ -101,6 +102,7 @@ def test_clearly_worse_dictionaries_are_tried_in_two_folds_only(rng):
     assert lost == [21, 41]  # paths that do not improve are not continued
 
 
+@pytest.mark.slow
 def test_ridge_regression_is_no_target_of_dictionaries_that_are_clearly_worse(rng):
     X = rng.uniform(size=(400, 3))
     y = np.sin(6 * X[:, 0]) + 0.05 * rng.normal(size=400)
@@ -129,6 +131,7 @@ def test_the_ridge_fit_has_the_dictionary_that_was_fitted_for_the_data(rng):
     assert all(len(one.repeats[0].paths) == 5 for one in whole)
 
 
+@pytest.mark.slow
 def test_nonlinear_models_that_are_no_better_are_tried_in_two_folds_only(rng):
     X = rng.normal(size=(600, 4))
     y = X @ [3.0, 2.0, 1.0, 0.0] + rng.normal(size=600)
@@ -159,6 +162,7 @@ def test_trials_chosen_most_often_are_repeated(rng):
     assert all(one is not trials[0] for one in kept)
 
 
+@pytest.mark.slow
 def test_trials_that_are_rarely_chosen_are_not_repeated():
     rng = np.random.default_rng(2)  # sizes in bootstrap samples differ, so that cross-validation is repeated
     X = rng.normal(size=(120, 3))
@@ -208,6 +212,7 @@ def test_half_of_the_boosted_trees_are_those_of_a_shorter_run(labels, rng):
     assert Reference.fit(DummyRegressor(), arguments[0], np.arange(3), False, settings, X[100:]).halfway is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early", [False, True])
 def test_boosting_that_is_given_may_be_a_pipeline_of_any_kind(early, threshold):
     """Its stages are of no concern, and it may stop early or consist of one step."""
@@ -254,6 +259,7 @@ def test_a_linear_model_as_the_target_gives_that_model(rng):
     assert errors[0] == pytest.approx(errors[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_boosting_is_reproduced(threshold):
     X, y = threshold
     model = TermwiseRegressor("accurate", dictionary="steps", target="boosting").fit(X, y)
@@ -266,6 +272,7 @@ def test_boosting_is_reproduced(threshold):
     assert 0.85 < np.mean((lower <= y) & (y <= upper)) <= 1
 
 
+@pytest.mark.slow
 def test_an_estimator_may_be_the_target(threshold, rng):
     X, y = threshold
     X[rng.uniform(size=X.shape) < 0.1] = NAN  # which the trees accept, and linear regression does not
@@ -276,6 +283,7 @@ def test_an_estimator_may_be_the_target(threshold, rng):
     assert "additive, estimator" in TermwiseClassifier(target=forest, dictionary="additive").fit(X, y > 1.5).trials_
 
 
+@pytest.mark.slow
 def test_kinks_are_tried_where_boosting_is_accurate(threshold, rng):
     X, y = threshold
     trials = TermwiseRegressor().fit(X, y).trials_
@@ -351,6 +359,7 @@ def many_weak_columns(seed, n, d):
     return X, odds, rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [True, False], ids=["classes", "targets"])
 def test_wide_tables_have_a_large_penalty(labels):
     """Few terms with the weights of maximum likelihood, or of least squares, are worse than shrunken ones."""
@@ -391,6 +400,7 @@ def test_curves_are_found_in_wide_tables(rng):
     assert "bump" in " ".join(bend.get_feature_names_out())
 
 
+@pytest.mark.slow
 def test_nonlinear_models_of_classes_must_be_clearly_better(rng):
     X = rng.normal(size=(250, 5))
     odds = 2 * X[:, 0] - X[:, 1]
@@ -481,6 +491,7 @@ def test_monotone_effects(rng, dictionary):
         TermwiseRegressor(monotone={"a": 2}).fit(frame, y)
 
 
+@pytest.mark.slow
 def test_monotone_effects_beside_a_category_of_many_levels(rng):
     """Means of the targets replace its levels, which must not loosen the constraints on the other inputs."""
     a, b, level = rng.uniform(size=300), rng.uniform(size=300), rng.integers(40, size=300)
@@ -549,6 +560,7 @@ def test_a_rare_missing_value_may_be_in_one_fold(rng):
     assert np.isfinite(TermwiseRegressor().fit(X, X[:, 0]).predict(X)).all()
 
 
+@pytest.mark.slow
 def test_boosting_is_compared_in_the_units_of_the_loss(rng):
     X = rng.uniform(size=(320, 3))
     y = np.exp(2.0 * (X[:, 0] > 0.53) * (X[:, 1] > 0.38)) * rng.gamma(8, 1 / 8, 320)

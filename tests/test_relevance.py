@@ -306,6 +306,7 @@ def test_weights_are_repetitions(rng):
         np.testing.assert_allclose(weighted.predict(X), written.predict(X), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_an_automatic_estimator_tells_which_inputs_matter(rng):
     X, y = waves(rng)
     frame = pd.DataFrame(X, columns=["heat", "load", "a", "b", "c"])

@@ -202,6 +202,7 @@ def with_folds():
     return found
 
 
+@pytest.mark.slow
 def test_reliability_is_that_of_out_of_fold_probabilities(with_folds):
     _, (model, X, y) = with_folds
     facts, record = diagnostics.facts(model, X, y), model.fitted_terms_.fold_models
@@ -283,6 +284,7 @@ def test_a_title_of_its_own(classes):
     assert "<title>A model of 1 term</title>" in one
 
 
+@pytest.mark.slow
 def test_a_predictor(classes, table, tmp_path):
     X, y = classes
     model = TermwiseClassifier(3, dictionary="linear").fit(X, y)
@@ -410,6 +412,7 @@ def hover(browser, element):
     return css(browser, "#tooltip")[0].text
 
 
+@pytest.mark.slow
 @in_browser
 def test_hovering_switching_and_picking(show, regression):
     model, facts = regression
@@ -448,6 +451,7 @@ def test_hovering_switching_and_picking(show, regression):
     assert int(css(browser, "#size-now")[0].text.split()[0]) == pytest.approx(15, abs=2)
 
 
+@pytest.mark.slow
 @in_browser
 def test_tooltips_of_effects_and_residuals(show, regression):
     model, facts = regression
@@ -463,6 +467,7 @@ def test_tooltips_of_effects_and_residuals(show, regression):
     assert hover(browser, point).startswith("sample ")
 
 
+@pytest.mark.slow
 @in_browser
 def test_bands_densities_and_reliability(show, with_folds, regression):
     (model, X, y), (classifier, _, labels) = with_folds
@@ -497,6 +502,7 @@ def test_hostile_names_in_the_browser(show, regression):
     assert css(browser, "pre")[0].text == f"termwise fit {HOSTILE}"
 
 
+@pytest.mark.slow
 @in_browser
 def test_nothing_to_scroll_sideways_on_a_phone(show, regression, classes):
     X, y = classes
@@ -509,6 +515,7 @@ def test_nothing_to_scroll_sideways_on_a_phone(show, regression, classes):
             assert svg.size["width"] <= 360
 
 
+@pytest.mark.slow
 @in_browser
 def test_classes_penalties_and_searches(show, classes):
     X, y = classes

@@ -95,6 +95,7 @@ def test_coefficients_of_the_automatic_estimator_predict_as_it_does():
     assert np.mean((problem.y - problem.X @ coef - intercept) ** 2) < np.var(problem.y)
 
 
+@pytest.mark.slow
 def test_selection_from_jobs_to_figures():
     jobs = list(reproduce_selection.jobs(quick=True, repeats=None))
     assert len(jobs) == len(SETTINGS) * 3 * len(BETA_TYPES) * 3

@@ -78,7 +78,7 @@ def test_well_conditioned_designs_skip_the_svd(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 8))])
 def test_automatic_alpha_is_the_global_minimum(criterion, seed):
     """Against a dense grid of real refits, on problems from easy to hopeless."""
     rng = np.random.default_rng(seed)

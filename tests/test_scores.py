@@ -124,6 +124,7 @@ def fitted(request, tmp_path_factory):
     return table, options, make, folder, json.loads(result.stdout), " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_printed_saved_and_shown_are_one_model_and_one_score(fitted):
     _, options, _, folder, record, printed = fitted
     predictor, html = load_predictor(folder / "m.json"), (folder / "r.html").read_text(encoding="utf-8")
@@ -150,6 +151,7 @@ def test_printed_saved_and_shown_are_one_model_and_one_score(fitted):
     assert f"terms{n_terms}of" in re.sub(r"\s", "", shown)
 
 
+@pytest.mark.slow
 def test_saved_model_makes_the_predictions_that_are_shown(fitted):
     table, options, _, folder, record, _ = fitted
     done = CliRunner().invoke(app, ["predict", str(folder / "m.json"), str(folder / "t.csv"), "--json"])
@@ -172,6 +174,7 @@ def test_saved_model_makes_the_predictions_that_are_shown(fitted):
     assert record["score"]["value"] == pytest.approx(metric(y[test], predicted[test]))
 
 
+@pytest.mark.slow
 def test_cross_validated_score_is_that_of_the_procedure(fitted):
     table, options, make, _, record, _ = fitted
     if make is None:
@@ -244,6 +247,7 @@ def test_automatic_estimators_are_not_fitted_again(rng, monkeypatch):
     assert len(baselines) == 3
 
 
+@pytest.mark.slow
 def test_scores_of_classes(rng):
     X = rng.normal(size=(80, 3))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=80) > 0, "up", "down")
@@ -263,6 +267,7 @@ def test_scores_of_classes(rng):
     assert baselines[0]["title"] == "most frequent class"
 
 
+@pytest.mark.slow
 def test_training_sets_of_one_class(rng):
     X, y = rng.normal(size=(40, 2)), np.r_[np.zeros(39, int), 1]
     score, _ = diagnostics.cross_validated_comparison(ForwardClassifier(), X, y)

@@ -279,6 +279,7 @@ def test_unknown_parameters_are_found_before_anything_is_fitted():
 # -- in parallel -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_parallel_equals_sequential(data, widths):
     X, y = data
     one, two = widths.fit(X, y), clone(widths).set_params(n_jobs=2).fit(X, y)
@@ -287,11 +288,13 @@ def test_parallel_equals_sequential(data, widths):
     np.testing.assert_allclose(one.predict(X), two.predict(X))
 
 
+@pytest.mark.slow
 def test_processes_get_their_share_of_the_cores():
     search = of_values(2.0, 1.0, n_jobs=2)
     assert max(search.best_estimator_.threads_, default=1) <= max(1, cpu_count() // 2)
 
 
+@pytest.mark.slow
 def test_losers_are_let_go():
     alive = weakref.WeakSet()
     most = []

@@ -89,7 +89,7 @@ def all_checks():
                 continue
             marks = [pytest.mark.xfail(reason=failures[name])] if name in failures else []
             if isinstance(estimator, TermwiseRegressor | TermwiseClassifier):  # they cross-validate in every fit
-                marks.append(pytest.mark.slow)
+                marks.append(pytest.mark.exhaustive)
             label = f"{number}-{type(estimator).__name__}-{position}-{name}"
             yield pytest.param(instance, check, marks=marks, id=label)
 

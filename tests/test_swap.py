@@ -351,6 +351,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix")
 @pytest.mark.parametrize("estimator", CHECKED, ids=lambda model: type(model).__name__)

@@ -90,6 +90,7 @@ def test_read_table(written, content, columns, note):
     assert note is None or any(note in each for each in table.notes)
 
 
+@pytest.mark.slow
 def test_lines_longer_than_the_sample(written):
     names = [f"a rather long name of column {j}" for j in range(5000)]
     rows = "".join(",".join(str(i + j) for j in range(5000)) + "\n" for i in range(3))
@@ -277,6 +278,7 @@ def test_numpy(tmp_path):
         read_table(tmp_path / "u.npz")
 
 
+@pytest.mark.slow
 def test_many_rows(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(200_000, 3)).round(4), columns=list("aby"))

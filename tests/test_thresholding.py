@@ -201,6 +201,7 @@ def test_orthonormal_columns_get_the_universal_threshold(method):
         assert 0 < np.count_nonzero(universal) < 15
 
 
+@pytest.mark.slow
 def test_noise_is_taken_for_signal_ever_more_seldom():
     def share_of_false_alarms(n, repeats):
         alarms = 0

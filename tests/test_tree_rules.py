@@ -136,6 +136,7 @@ def test_several_outputs_share_the_rules(rng):
     assert RuleBasis(3).fit(X, np.zeros(len(X))).n_functions == 0  # nothing to find
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["regression", "classes"])
 def test_the_automatic_estimators_take_rules(kind, rng):
     X, y = thresholds_of_three(rng, n=300)
@@ -149,6 +150,7 @@ def test_the_automatic_estimators_take_rules(kind, rng):
     assert any(" and " in name for name in model.get_feature_names_out())
 
 
+@pytest.mark.slow
 def test_rules_are_tried_where_boosting_is_accurate(rng):
     X, y = thresholds_of_three(rng, n=400)
     assert "rules, boosting" in TermwiseRegressor("accurate").fit(X, y).trials_

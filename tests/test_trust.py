@@ -62,7 +62,7 @@ def test_summaries():
     assert row["range_over_sd"] == pytest.approx(0.2, abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_study_runs_in_processes_and_continues(tmp_path):
     command = [sys.executable, str(BENCHMARKS / "trust.py"), "--small", "--only", "stability", "--jobs", "2"]
     command += ["--raw", str(tmp_path / "raw.jsonl")]
