@@ -68,6 +68,8 @@ CASES = [
     ("directions in a list", lambda: TermwiseRegressor(monotone=[1, 0, 0]).fit(X, y), TypeError,
      r"monotone must map inputs, by name or number, to 1 or -1, got \[1, 0, 0\]: give a dict with the inputs "
      r"whose effects have a direction\."),
+    ("directions of a basis in a list", lambda: AnovaBasis(monotone=[1, 0, 0]).fit(X), TypeError,
+     r"monotone must map inputs, by name or number, to 1 or -1, got \[1, 0, 0\]: give a dict"),
     ("no direction", lambda: AnovaBasis(monotone={1: 0}).fit(X), ValueError,
      r"monotone must map inputs, by name or number, to 1 or -1, got 1: 0 for 3 inputs: 1 is for effects that must not "
      r"decrease\."),
@@ -392,6 +394,9 @@ CASES = [
      r"y must have at least two classes, got one class 1\.0: give samples of another\."),
     ("folds that are used up", lambda: TermwiseRegressor(cv=ShuffleSplit(2).split(X)).fit(X, y), TypeError,
      r"cv must be a number, a splitter or a list of splits, got a generator, which a fit would use up: "),
+    ("repeated folds that are used up", lambda: ForwardRegressor(selection_cv=ShuffleSplit(2).split(X)).fit(X, y),
+     TypeError, r"selection_cv must be a number, a splitter or a list of splits, got a generator, which a fit would "
+     r"use up: give list\(selection_cv\)\."),
     ("dates", lambda: ForwardRegressor().fit(X, np.arange(12).astype("datetime64[D]")), TypeError,
      r"y must hold numbers, got dates or times, which have no scale of their own: give days or hours since a date"),
     ("a list of dates", lambda: BasisRidge().fit(X, [datetime.date(2026, 1, 1 + i) for i in range(12)]),

@@ -6,7 +6,7 @@ import importlib
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from numbers import Integral, Real
 from types import ModuleType
@@ -145,6 +145,25 @@ def check_container(name: str, values: Any) -> Any:
             "method filled, such as NaN in X where missing values are accepted."
         )
     return np.asarray(values)
+
+
+def check_splits(name: str, cv: Any) -> None:
+    """Raise for a generator of splits."""
+    if isinstance(cv, Iterator):
+        raise TypeError(
+            f"{name} must be a number, a splitter or a list of splits, got a {type(cv).__name__}, which a fit would "
+            f"use up: give list({name})."
+        )
+
+
+def check_directions(monotone: Any) -> Mapping[Any, Any]:
+    """Return the directions of effects by their inputs, none for None; raise unless they are a mapping."""
+    if monotone is not None and not isinstance(monotone, Mapping):
+        raise TypeError(
+            f"monotone must map inputs, by name or number, to 1 or -1, got {monotone!r}: give a dict with the inputs "
+            "whose effects have a direction."
+        )
+    return monotone or {}
 
 
 def check_names(names: Iterable[Any]) -> None:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_choice, check_directions, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, check_targets, clip, linear_ranges
 from termwise.basis.expressions import evaluate
@@ -297,7 +297,7 @@ class AnovaBasis(Basis):
             check_choice("functions", name, FUNCTIONS, remedy="('linear', 'bump') is the default")
         self.monotone_ = np.zeros(d, dtype=np.intp)
         names = self.input_names()
-        for key, direction in (self.monotone or {}).items():
+        for key, direction in check_directions(self.monotone).items():
             if key not in (names if isinstance(key, str) else range(d)) or direction not in (-1, 1):
                 raise ValueError(
                     f"monotone must map inputs, by name or number, to 1 or -1, got {key!r}: {direction!r} for {d} "

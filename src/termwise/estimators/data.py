@@ -37,6 +37,7 @@ from termwise._checks import (
     check_labels,
     check_magnitudes,
     check_numeric,
+    check_splits,
     check_table,
     check_targets,
     check_total,
@@ -178,13 +179,15 @@ def read(
 
 
 def check_request(estimator: Any, basis: Any, y: Any) -> None:
-    """Validate basis and intercept, and that there are targets."""
+    """Validate basis, intercept and folds, and that there are targets."""
     if basis is not None and not (hasattr(basis, "fit") and hasattr(basis, "transform")):
         raise TypeError(
             f"basis must be a transformer or None, got {basis!r}: use one of termwise.basis, such as RadialBasis(), or "
             "any of scikit-learn's."
         )
     check_bool("fit_intercept", estimator.fit_intercept, remedy="True fits the mean too")
+    for name in ("cv", "selection_cv"):
+        check_splits(name, getattr(estimator, name, None))
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None: give one target per sample."

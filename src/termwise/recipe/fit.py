@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral
@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d
 
 from termwise._arrays import as_columns, rows_of
-from termwise._checks import check_choice, check_number, check_total, is_frame
+from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
@@ -144,14 +144,9 @@ def encoded_directions(monotone: Mapping[Any, int] | None, encoder: TableEncoder
     """Return the directions of effects, by the numbers of encoded columns; inputs are given by name or number."""
     if not monotone:
         return None
-    if not isinstance(monotone, Mapping):
-        raise TypeError(
-            f"monotone must map inputs, by name or number, to 1 or -1, got {monotone!r}: give a dict with the inputs "
-            "whose effects have a direction."
-        )
     groups, encodings = encoder.groups(), encoder.encodings_
     names, found = [one.name for one in encodings], {}
-    for key, direction in monotone.items():
+    for key, direction in check_directions(monotone).items():
         place: Any = names.index(key) if key in names else key
         known = isinstance(place, Integral) and place in range(len(names))
         if not known or encodings[place].kind != "number" or direction not in (-1, 1):
@@ -195,11 +190,6 @@ def fit_recipe(
     """
     settings, verbose = estimator.recipe_settings, estimator.verbose
     check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
-    if isinstance(estimator.cv, Iterator):
-        raise TypeError(
-            f"cv must be a number, a splitter or a list of splits, got a {type(estimator.cv).__name__}, which a fit "
-            "would use up: give list(cv)."
-        )
     after_step = step_callback(estimator, None)
     data, encoder, encoded = read_recipe(estimator, X, y, sample_weight, exposure)
     if sample_weight is not None:

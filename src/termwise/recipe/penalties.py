@@ -125,13 +125,8 @@ def promising(search: Search, started: list[Trial]) -> list[Trial]:
     linear, settings = best_linear(search, started), search.settings
     if linear is None:
         return started
-    least, kept = (1 - settings.min_gain) * linear.losses[int(linear.errors.argmin())], list[Trial]()
-    for trial in started:
-        k = int(trial.errors.argmin())
-        more, error = trial.compared_with(least)
-        if trial.name == "linear" or more[k] <= settings.simpler_se * error[k]:
-            kept.append(trial)
-    return kept
+    limits = settings.simpler_se, settings.min_gain
+    return [trial for trial in started if trial.name == "linear" or not trial.is_worse(linear, *limits)]
 
 
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:

@@ -70,7 +70,7 @@ class Search:
 
     @property
     def rest_folds(self) -> list[int]:
-        """Numbers of the others, in which clearly worse trials do not take part."""
+        """Numbers of the other folds, in which clearly worse trials do not take part."""
         return [number for number in np.unique(self.folds[0].fold).tolist() if number not in self.first_folds]
 
     # -- another model -------------------------------------------------------------------------------------------------
@@ -218,10 +218,10 @@ class Search:
         and with `rivals`; what is dropped is in `lost`. Dictionaries of trials `before` are not fitted again.
         """
         (folds, *_), first, settings = self.folds, self.first_folds, self.settings
-        rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
         if not self.rest_folds:
             lengths = dict.fromkeys(wanted, max_terms)
             return self.reported([*chain.from_iterable(self.try_dictionaries(wanted, lengths, folds))])
+        rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
         for trials in self.try_dictionaries(wanted, dict.fromkeys(wanted, short), folds, first, before):
             for trial in trials:
                 longer = trial.on_rows(rows).improves(settings.growth_share)
@@ -230,8 +230,8 @@ class Search:
         if lowest_error([one for one in others if one.link != self.link]) <= lowest_error(started):
             self.lost.extend(self.reported(started))  # another link is better
             return []
-        limits = self.settings.elimination_se, self.settings.simpler_se
-        return self.keep(eliminate([*started, *others], *limits), started)
+        kept = eliminate([*started, *others], settings.elimination_se, settings.simpler_se)
+        return self.keep(kept, started)
 
     def keep(self, kept: Sequence[Trial], started: list[Trial]) -> list[Trial]:
         """Return the trials of the first folds that are among those kept; report the others, which are lost."""

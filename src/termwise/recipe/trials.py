@@ -143,12 +143,15 @@ class Trial:
         """Whether the error is smallest near the end of the path, beyond this share of its length."""
         return bool(self.errors.argmin() >= share * (len(self.losses) - 1))
 
-    def is_worse(self, other: Trial, max_se: float) -> bool:
-        """Whether it is, both at their best sizes, worse than another trial by more than so many standard errors."""
+    def is_worse(self, other: Trial, max_se: float, gain: float = 0.0) -> bool:
+        """Whether it is, both at their best sizes, worse than another trial by more than so many standard errors.
+
+        The losses of the other trial are first reduced by the share `gain`.
+        """
         if np.isinf(max_se):
             return False
         k = int(self.errors.argmin())
-        more, error = self.compared_with(other.losses[int(other.errors.argmin())])
+        more, error = self.compared_with((1 - gain) * other.losses[int(other.errors.argmin())])
         return bool(more[k] > max_se * error[k] + EXACT_FIT_ERROR)
 
     @property
