@@ -248,6 +248,21 @@ def test_trees_are_doubled_while_they_lower_the_error(rough, given, rng):
     assert search.bases["rules"].bases[1].n_trees == factor * RuleBasis().n_trees
 
 
+@pytest.mark.parametrize("doublings", [1, 2])
+def test_trees_are_not_doubled_where_they_could_not_catch_up(doublings):
+    """Boosting of a smooth function: of two doublings the second might make up for what the first leaves."""
+    settings, rng = RecipeSettings(boosting_doublings=doublings), np.random.default_rng(0)
+    X = rng.uniform(size=(900, 2))
+    Y = (np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1]) + 0.1 * rng.normal(size=900))[:, None]
+    folds = assign_folds(Samples(X, Y, np.ones(900)), False, settings, np.random.RandomState(0))
+    reference, fitting = default_reference(False, None, settings), Fitting(settings.alpha)
+    search = Search({"additive": AnovaBasis(order=1)}, [folds], settings, 50, lambda: None, None, False, fitting,
+                    np.arange(2), reference)  # fmt: skip
+    trials = search.race({"additive": [Objective("data")]}, 20)
+    assert not search.favours_boosting(trials)
+    assert search.reference[-1].max_iter == doublings * settings.boosting_iterations
+
+
 # -- targets -----------------------------------------------------------------------------------------------------------
 
 

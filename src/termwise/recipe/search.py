@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -99,9 +99,13 @@ class Search:
         if self.reference is None:
             return False
         numbers, settings = self.first_folds, self.settings
-        ratio, linear = self.boosting_ratio(trials, numbers[: settings.race_folds])
+        first = numbers[: settings.race_folds]
+        ratio, linear = self.boosting_ratio(trials, first)
         if ratio > (settings.rough_error if linear else settings.clearly_smooth):
             return False  # the other folds would not change this
+        least = ratio * min(self.gain_of_trees(first), 1.0) ** settings.boosting_doublings
+        if first == numbers and least > (1.0 if linear else settings.rough_error):
+            return False  # nor would more trees, which gain less and less
         self.choose_trees()
         ratio, linear = self.boosting_ratio(trials, numbers)
         return ratio <= (1.0 if linear else settings.rough_error)
@@ -122,12 +126,9 @@ class Search:
 
         The error is that in the first folds. Trees for rules are doubled as well: there is more to reproduce.
         """
-        settings, numbers, folds = self.settings, self.first_folds[: self.settings.race_folds], self.folds[0]
+        settings, numbers = self.settings, self.first_folds[: self.settings.race_folds]
         for _ in range(settings.boosting_doublings):
-            if any(self.fold_reference(folds, number).halfway is None for number in numbers):
-                return  # a model that is given stays as it is
-            half, whole = (self.reference_error(self.loss, numbers, halfway) for halfway in (True, False))
-            if whole > (1 - settings.boosting_gain) * half:
+            if self.gain_of_trees(numbers) > 1 - settings.boosting_gain:
                 return
             self.reference = with_more_trees(self.reference, 2)
             self.fitted_references.clear()
@@ -136,6 +137,16 @@ class Search:
                 for name in self.bases
                 if (more := DICTIONARIES[name].with_more_trees) is not None
             }
+
+    def gain_of_trees(self, numbers: Numbers) -> float:
+        """Return the error of the other model in some folds over that of the first half of its trees.
+
+        It is one for a model that is given, which stays as it is.
+        """
+        if any(self.fold_reference(self.folds[0], number).halfway is None for number in numbers):
+            return 1.0
+        half, whole = (self.reference_error(self.loss, numbers, halfway) for halfway in (True, False))
+        return whole / max(half, np.finfo(np.float64).tiny)
 
     def reference_error(self, loss: Loss | None, numbers: Numbers, halfway: bool = False) -> float:
         """Return the error of the other model in some folds, or of the first half of its trees."""
@@ -166,23 +177,25 @@ class Search:
         folds: Folds,
         numbers: Numbers | None = None,
         before: Sequence[Trial] = (),
-    ) -> Iterator[list[Trial]]:
-        """Cross-validate dictionaries for what is wanted of each, in some folds; yield the trials of each dictionary.
+    ) -> Iterator[tuple[str, list[Trial]]]:
+        """Cross-validate dictionaries for what is wanted of each, in some folds; yield names and trials.
 
+        The last dictionaries, which take most time, are fitted first: threads that are done with them share the others.
         Paths of a dictionary have at most as many terms as its length. Dictionaries of trials `before`, in the same
         folds, are not fitted again.
         """
         numbers = np.unique(folds.fold).tolist() if numbers is None else numbers
         tries, fitted = [], {trial.name: trial.repeats[0].paths for trial in before}
-        for name, objectives in wanted.items():
+        slowest_first = dict([*wanted.items()][::-1])
+        for name, objectives in slowest_first.items():
             some = {number: [self.target_of(one, folds, number) for one in objectives] for number in numbers}
             length = min(lengths[name], self.max_terms)
             tries.append(Try(self.bases[name], folds, length, some, fitted.get(name, ())))
         found = cross_validate(tries, self.fitting, self.n_threads)
-        for name, objectives in wanted.items():
+        for name, objectives in slowest_first.items():
             (paths,) = islice(found, 1)
             self.after_step()
-            yield [
+            yield name, [
                 Trial(name, target, [path], folds.Y, folds.sample_weight, self.labels,
                       loss=self.loss if target == "data" else None, alpha=alpha, link=self.link)
                 for (target, alpha), path in zip(objectives, paths, strict=True)
@@ -220,12 +233,15 @@ class Search:
         (folds, *_), first, settings = self.folds, self.first_folds, self.settings
         if not self.rest_folds:
             lengths = dict.fromkeys(wanted, max_terms)
-            return self.reported([*chain.from_iterable(self.try_dictionaries(wanted, lengths, folds))])
-        rows, short, started = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2), []
-        for trials in self.try_dictionaries(wanted, dict.fromkeys(wanted, short), folds, first, before):
-            for trial in trials:
-                longer = trial.on_rows(rows).improves(settings.growth_share)
-                started.append((self.extended(trial, max_terms) if longer else trial).on_rows(rows))
+            return self.reported(in_order(wanted, self.try_dictionaries(wanted, lengths, folds)))
+        rows, short = np.isin(folds.fold, first), max(1, min(max_terms, self.max_terms) // 2)
+
+        def grown(trial: Trial) -> Trial:
+            longer = trial.on_rows(rows).improves(settings.growth_share)
+            return (self.extended(trial, max_terms) if longer else trial).on_rows(rows)
+
+        found = self.try_dictionaries(wanted, dict.fromkeys(wanted, short), folds, first, before)
+        started = in_order(wanted, ((name, [grown(trial) for trial in trials]) for name, trials in found))
         others = [one.on_rows(rows) for one in rivals]
         if lowest_error([one for one in others if one.link != self.link]) <= lowest_error(started):
             self.lost.extend(self.reported(started))  # another link is better
@@ -265,7 +281,7 @@ class Search:
             wanted.setdefault(trial.name, []).append(trial.objective)
             lengths[trial.name] = max(lengths.get(trial.name, 0), len(trial.losses) - 1)
         ordered = [trial for name in wanted for trial in trials if trial.name == name]
-        return ordered, list(chain.from_iterable(self.try_dictionaries(wanted, lengths, folds, numbers)))
+        return ordered, in_order(wanted, self.try_dictionaries(wanted, lengths, folds, numbers))
 
     def reported(self, trials: list[Trial]) -> list[Trial]:
         """Report the smallest error of each trial, and return the trials."""
@@ -316,6 +332,12 @@ class Search:
                 else:
                     kept.append(trial)
             trials = kept + self.reported(longer)
+
+
+def in_order(names: Iterable[str], found: Iterable[tuple[str, list[Trial]]]) -> list[Trial]:
+    """Return the trials of dictionaries in the order of these names."""
+    trials = dict(found)
+    return list(chain.from_iterable(trials[name] for name in names))
 
 
 def try_first(
