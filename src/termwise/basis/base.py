@@ -454,7 +454,7 @@ def fit_design_matrix(basis: Any, X: Any, y: Any) -> Any:
 
 
 def expect_missing(basis: Any, X: Any) -> None:
-    """Let a fitted transformer accept missing values wherever a table has some, of which it was fitted to some rows."""
+    """Accept missing values in all columns that have some; the fit saw only some rows."""
     steps = [step for _, step in basis.steps] if isinstance(basis, Pipeline) else [basis]
     X = to_host(X) if is_foreign(X) else X
     for i, step in enumerate(steps):

@@ -1,6 +1,7 @@
 """Local ridge regression: one penalty per term, each set to its exact GCV optimum.
 
-Orr, sections 6.3 and 6.4 and appendix A.11.
+Orr, sections 6.3 and 6.4 and appendix A.11 (not equation (A.11), which removes a sample).
+
 Removing term j from the model and adding it again with another penalty are rank-one updates. With
 `v = P_j h_j`, `s = h_j' v` and `den = alpha_j + s`, Orr (6.10),
 

@@ -102,7 +102,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
     See Also
     --------
     LocalRidge : One penalty per term, which prunes.
-    OnlineRidge : Ridge that takes in and gives up samples and terms.
+    OnlineRidge : Ridge regression with incremental updates.
     reestimate_alpha : Orr's iteration for the penalty.
 
     Notes

@@ -1,11 +1,11 @@
 """Orthogonalise the columns independently of y, then drop insignificant components (Hagiwara 2011).
 
 The centred, row-scaled columns are turned into orthogonal components `a_j = sqrt(gamma_j) u_j`, `u_j` orthonormal, with
-`G K = U`. With `t = U'y` the coefficient of a component is `v_j = t_j / sqrt(gamma_j)` (6), so that for the l
-components of the *stable set*
+`G K = U`. With `t = U'y` the coefficient of a component is `v_j = t_j / sqrt(gamma_j)`, Hagiwara 2011 (6), so that for
+the l components of the *stable set*, by Hagiwara 2011 (21), (15) and (7),
 
-    sigma^2 = |y - U_l t_l|^2 / (n - l)                                                                   (21)
-    v_j^2 > theta_j = 2 sigma^2 log(n) / gamma_j,   that is   t_j^2 > 2 sigma^2 log n                     (15), (7)
+    sigma^2 = |y - U_l t_l|^2 / (n - l),
+    v_j^2 > theta_j = 2 sigma^2 log(n) / gamma_j,   that is   t_j^2 > 2 sigma^2 log n
 
 tests which components are significant. With pure noise, the probability that all of them are below the threshold tends
 to one as n grows. An intercept is a component that is always in the model: it takes one of the `n - l` degrees of
@@ -82,7 +82,7 @@ def eigen(problem: Problem, design: DesignData, min_gamma: float, ratio: float, 
 def gram_schmidt(
     problem: Problem, design: DesignData, min_gamma: float, ratio: float, max_size: int | None
 ) -> Components:
-    """Pivoted Gram-Schmidt: orthogonalise the column with the largest residual norm next (section 4.2).
+    """Pivoted Gram-Schmidt: orthogonalise the column with the largest residual norm next (Hagiwara 2011, section 4.2).
 
     With `G_S = Z R` the components are the columns of Z, and gamma are the squares of the diagonal of R.
     """
@@ -108,9 +108,9 @@ METHODS: dict[str, Callable[..., Components]] = {"eigen": eigen, "gram_schmidt":
 def stable_size(components: Components, freedom: float, model: OrthogonalThresholdRegressor) -> int:
     """Return the size l of the stable set, given the degrees of freedom without components.
 
-    All components, if they leave enough degrees of freedom to estimate the noise variance. Otherwise (21) is a ratio of
-    two small numbers, and the residual is not representative of the noise; the set then ends at the minimum of GCV and
-    takes at most half of the degrees of freedom.
+    All components, if they leave enough degrees of freedom to estimate the noise variance. Otherwise Hagiwara 2011
+    (21) is a ratio of two small numbers, and the residual is not representative of the noise; the set then ends at the
+    minimum of GCV and takes at most half of the degrees of freedom.
     """
     gammas, rows = components.gammas, components.problem.rows
     if model.stable == "all" and len(gammas) <= (1 - MIN_RESIDUAL_SHARE) * freedom:

@@ -8,7 +8,7 @@ All graph capture is in this module. It decides
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
   update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
 - how far: for the rules of `selection.run_ahead`, `STEPS_AHEAD` of its rounds, each of which chooses and appends a
-  term, are replayed between two looks of the host, and as many are queued while it looks;
+  term, are replayed per synchronisation with the host, and as many are queued while it reads the results;
 - what is computed at a time: two branches of a round that do not depend on each other (`together`).
 """
 
@@ -39,7 +39,7 @@ def launcher_for(like: Array) -> Launcher:
 
 
 def steps_ahead_of(like: Array) -> int:
-    """How many rounds of `selection.run_ahead` the host lets a device run between two looks at the results."""
+    """How many rounds of `selection.run_ahead` a device runs per synchronisation with the host."""
     return STEPS_AHEAD if array_api_compat.is_torch_array(like) and like.is_cuda else 0
 
 

@@ -58,7 +58,7 @@ def misclassified(scores: Array, Y: Array) -> Array:
 def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, Array]:
     """Mean squared errors over the outputs, and whether the class is wrong, from scores (k, n) of one output each.
 
-    Of many classes, the scores of all sizes would not fit into memory together.
+    One output at a time, to bound memory for many classes.
     """
     squares: Any = None
     largest: Any = None  # score so far, and its class
@@ -132,7 +132,7 @@ def bic(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers = None) -> Number
 
 
 def loo(sse: Numbers, dof: Numbers, n: float, loo_sse: Numbers) -> Numbers:
-    """Leave-one-out mean squared error, Orr (5.1).
+    """Leave-one-out mean squared error, Orr (5.1): `loo_sse / n`.
 
     Parameters
     ----------

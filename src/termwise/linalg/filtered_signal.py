@@ -1,11 +1,11 @@
 """Stage one: the labels filtered through the singular vectors of the design matrix (Hong, Chen and Harris 2013).
 
-With `G = U diag(s) V'` and `g = U'y`, the naive elastic net on the singular vectors (8) has the solution (11)
+With `G = U diag(s) V'` and `g = U'y`, the naive elastic net on the singular vectors, Hong (8), is solved by Hong (11),
 
     c_i = (|g_i| - t)_+ sign(g_i) / (1 + lambda_2),    t = lambda_1 / 2,
 
-and the prefiltered signal is `y_pre = U c`. The leave-one-out score of sample k, with the signs (34) unchanged, has the
-sign of (37),
+and the prefiltered signal is `y_pre = U c`. The leave-one-out score of sample k, with the signs unchanged, Hong (34),
+has the sign of Hong (37),
 
     margin_k = y_k s_k - h_k,    s_k = sum over |g_i| > t of (g_i - t sign g_i) u_ki,    h_k = sum of u_ki^2:
 
@@ -14,13 +14,13 @@ the directions sorted by |g|, the first m are active while t lies in the interva
 is linear in t; J is piecewise constant, with breakpoints at the roots, and one sweep over all of them finds its
 minimum.
 
-Two ends of the range are not models: above |g_1| no direction is active, and where (34) fails for many samples the
-formula is far too optimistic. (34) requires that leaving out k takes no coefficient across the threshold,
+Two ends of the range are not models: above |g_1| no direction is active, and where Hong (34) fails for many samples the
+formula is far too optimistic. Hong (34) requires that leaving out k takes no coefficient across the threshold,
 
     active:  sign(g_i) (g_i - u_ki e_k) > t,      inactive:  |g_i - u_ki e_k| <= t,
 
-with `e_k` the leave-one-out residual (33). An interval is eligible if (34) holds for two samples of three at its
-midpoint.
+with `e_k` the leave-one-out residual, Hong (33). An interval is eligible if Hong (34) holds for two samples of three at
+its midpoint.
 
 An intercept is one more direction, `z_0 = 1/sqrt(n)`, exempt from lambda_1. Weights are frequency weights.
 """
@@ -58,7 +58,7 @@ from termwise.linalg.two_stage import Change
 Floats = NDArray[np.float64]
 
 INTERIOR_SHARE = 1e-3  # distance of t from the upper end of its segment, as a share of it: safe from rounding
-MAX_VIOLATIONS = 1 / 3  # share of the samples for which (34) may fail
+MAX_VIOLATIONS = 1 / 3  # share of the samples for which Hong (34) may fail
 MAX_STORED = 1 << 28  # bytes of the ordered directions of all outputs that are stored beyond the search for t
 CHUNK, DEVICE_CHUNK = 1 << 17, 1 << 24  # entries of an array in the sweep, which holds ten at a time
 
@@ -130,13 +130,13 @@ class Prefilter:
         return self.single * (self.h0 + row_squares(self.directions(self.active(t))))
 
     def rate(self, t: float) -> float:
-        """J: share of leave-one-out errors, Hong (24) with (37); a sample with leverage 1 is an error."""
+        """J: share of leave-one-out errors, Hong (24) with Hong (37); a sample with leverage 1 is an error."""
         h = self.leverage(t)
         errors = (self.y * (self.signal(t) + SCORE_ZERO) < h) | (h > 1 - LEVERAGE_GAP_MIN)
         return float(as_float64(errors) @ self.sample_weight) / self.n
 
     def residual(self, t: float, lambda_2: float = 0.0) -> Array:
-        """Leave-one-out residuals, Hong (33)."""
+        """Leave-one-out residuals, Hong (33): `r / leverage_gap`, Orr (5.1), fit and leverage shrunk by lambda_2."""
         shrink = 1 / (1 + lambda_2)
         gap = at_least(1 - shrink * self.leverage(t), LEVERAGE_GAP_MIN)
         return (self.y - shrink * self.signal(t)) / gap
@@ -157,7 +157,7 @@ class Prefilter:
     # -- over all t ----------------------------------------------------------------------------------------------------
 
     def sign_condition_holds(self, m: int) -> bool:
-        """Whether (34) holds for enough samples at the midpoint of the interval with m active directions."""
+        """Whether Hong (34) holds for enough samples at the midpoint of the interval with m active directions."""
         if m not in self._valid:
             high, low = float(self.size[m - 1]), float(self.lower[m - 1])
             wide = bool(high - low > ROOT_GAP_MIN * self.size[0])
@@ -165,7 +165,7 @@ class Prefilter:
         return self._valid[m]
 
     def is_eligible(self, m: int) -> bool:
-        """Whether a search may use the interval with m active directions: where (34) holds in none, it may use all."""
+        """Whether a search may use the interval with m active directions: all, where Hong (34) holds in none."""
         holds = self.sign_condition_holds
         return holds(m) or not any(holds(other) for other in range(1, len(self.g) + 1))
 
@@ -185,7 +185,7 @@ class Prefilter:
     def sweep(self) -> tuple[Array, Array, Array, Array]:
         """Return J, the ends and m of every segment, in descending order of t, by chunks of intervals.
 
-        J is that of `rate`, Hong (24) with (37): the margins of all intervals follow from running sums over the
+        J is that of `rate`, Hong (24) with Hong (37): the margins of all intervals follow from running sums over the
         directions, as functions of t.
         """
         directions, n = self.directions(len(self.g)), self.U.shape[0]

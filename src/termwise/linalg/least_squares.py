@@ -204,7 +204,7 @@ def solution_from_factors(problem: Problem, K: Array, B: Array) -> Solution:
 
 
 def leave_one_out(residual: Array, gap: Array, Y: Array) -> Array:
-    """`r / leverage_gap`, Orr (5.1), and Pahikkala et al. (5), whose dual variables are `r / alpha`.
+    """`r / leverage_gap`, Orr (5.1), and Pahikkala et al. 2010 (5), whose dual variables are `r / alpha`.
 
     For a sample with leverage 1 the quotient is rounding noise; its leave-one-out prediction is then the mean.
     """

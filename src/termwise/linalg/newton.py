@@ -30,7 +30,7 @@ MAX_RESCALINGS = 10
 CG_TOLERANCE = 0.1  # of the gradient that conjugate gradients leave, at most; less near the optimum
 MAX_CG_STEPS = 100
 # Outputs whose coupling leave-one-out and covariances take into account, in time and memory that grow as the square of
-# their number. Of more classes most probabilities are small, and the products of two of them negligible.
+# their number. With more classes most probabilities are small, and the products of two of them negligible.
 MAX_COUPLED = 30
 
 

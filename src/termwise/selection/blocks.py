@@ -122,7 +122,7 @@ class Executor(ABC):
     lengths: Sequence[int]  # rows of every block
     launcher: Launcher = Launcher()  # for functions of arrays of the main process
     device_block: RowBlock | None = None  # the only block, if it is on a device: then one launch may span both
-    steps_ahead: int = 0  # rounds of `run_ahead` between two looks of the host; 0: the host decides every step
+    steps_ahead: int = 0  # rounds of `run_ahead` per synchronisation with the host; 0: none are queued
     caches_directions: bool = True  # whether columns are expensive enough to cache those of runners-up
     min_work: int  # samples times candidates below which verifying fewer at a time would not be faster
     reader: BlockReader | None = None  # of a file, which can cache columns that may be needed soon

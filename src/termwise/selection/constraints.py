@@ -37,7 +37,7 @@ class Constraints:
     ) -> Self:
         """Return the constraints by required signs, (p,), and, given the inputs of p candidates, strong hierarchy.
 
-        A candidate of several inputs then requires a candidate of each one alone, of those inputs that have such a one.
+        A candidate of several inputs then requires a main effect of each input that has such candidates.
         """
         signs = np.zeros(p if inputs is None else len(inputs)) if signs is None else np.asarray(signs)
         low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)

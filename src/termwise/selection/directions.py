@@ -36,8 +36,8 @@ class CachePlan:
     """Where the directions of a batch are, and how to update the cache for that, in this order."""
 
     capacity: int  # slots
-    holes: Indices  # slots to be overwritten ...
-    movers: Indices  # ... by these
+    evicted: Indices  # slots to be overwritten ...
+    moved: Indices  # ... by these
     missing: Indices  # candidates to be computed ...
     T: Floats  # (k, missing) ... by subtracting `Z T` from their columns,
     scales: Floats  # (missing,) multiplied by these ...
@@ -64,7 +64,7 @@ class DirectionCache:
         if state.rebuilt > self.rebuilt:  # the model has other columns now
             self.slot[self.owners] = -1
             self.owners, self.used = self.owners[:0], self.used[:0]
-        holes, movers = self._drop_idle(state.k - self.clock)
+        evicted, moved = self._drop_idle(state.k - self.clock)
         before, self.clock, self.rebuilt = self.clock, state.k, state.rebuilt
         present = self.slot[batch] >= 0
         missing = batch[~present]
@@ -76,21 +76,21 @@ class DirectionCache:
         amounts = state.T[before:, self.owners] * self.scale[self.owners]
         amounts[:, places] = 0.0
         scales = self.scale[missing]
-        return CachePlan(self.capacity, holes, movers, missing, T[:, ~present], scales, places, amounts, slots)
+        return CachePlan(self.capacity, evicted, moved, missing, T[:, ~present], scales, places, amounts, slots)
 
     def _drop_idle(self, steps: int) -> tuple[Indices, Indices]:
-        """Close the gaps of directions that have been idle for too long; nothing moves within a step."""
-        lively = np.flatnonzero(self.used >= self.clock + steps - CACHE_IDLE)
-        count = len(lively)
+        """Evict directions unused for `CACHE_IDLE` steps and compact the cache; no-op within a step."""
+        kept = np.flatnonzero(self.used >= self.clock + steps - CACHE_IDLE)
+        count = len(kept)
         if not steps or count == len(self.owners):
-            return lively[:0], lively[:0]
-        movers = lively[lively >= count]
-        holes = np.flatnonzero(self.used[:count] < self.clock + steps - CACHE_IDLE)
+            return kept[:0], kept[:0]
+        moved = kept[kept >= count]
+        evicted = np.flatnonzero(self.used[:count] < self.clock + steps - CACHE_IDLE)
         self.slot[self.owners] = -1
-        self.owners[holes], self.used[holes] = self.owners[movers], self.used[movers]
+        self.owners[evicted], self.used[evicted] = self.owners[moved], self.used[moved]
         self.owners, self.used = self.owners[:count], self.used[:count]
         self.slot[self.owners] = np.arange(count)
-        return holes, movers
+        return evicted, moved
 
     def _free_slots(self, count: int) -> Indices:
         """Slots for new directions: empty ones while the cache may grow, else the least recently used."""
@@ -120,8 +120,8 @@ def direction_products(block: RowBlock, plan: CachePlan) -> PartialSums:
     if block.directions is None:
         block.directions = np.empty((plan.capacity, block.Y.shape[0]), FLOAT32)  # its pages are touched as it fills
     directions = block.directions
-    if len(plan.holes):
-        directions[plan.holes] = directions[plan.movers]
+    if len(plan.evicted):
+        directions[plan.evicted] = directions[plan.moved]
     if len(plan.missing):
         directions[plan.places] = directions_of(block, plan.missing, plan.T) * plan.scales[:, None]
     new, used = plan.amounts.shape

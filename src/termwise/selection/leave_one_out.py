@@ -9,8 +9,8 @@ With `beta = c / den`, `omega = 1 / leverage_gap^2` and `u = omega / leverage_ga
          + beta^2 min(omega) v'v,  any omega0                                                     (bound 0)
 
 because a term only shrinks the leverage gap, since `1 / (1 - x)^2 >= 1 + 2 x`, and by Cauchy-Schwarz. `v'v` and `r'v`
-are among the statistics of the candidates, so that bound 0 needs no pass over the data. It leaves candidates within a
-few noise variances of the best: beyond the signal these are many. Bound 2 differs from the error by the square of the
+are among the statistics of the candidates, so that bound 0 needs no pass over the data. It cannot separate candidates
+within a few noise variances, many once the signal is fitted. Bound 2 differs from the error by the square of the
 leverage, and leaves one or two.
 
 A few candidates are verified exactly for an incumbent; the survivors' bounds are tightened, by bound 2 where directions
@@ -78,9 +78,9 @@ class CascadeOptions:
 
 
 class LooRule(Rule):
-    """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al., Algorithm 2).
+    """Smallest leave-one-out squared error after adding the candidate (Pahikkala et al. 2010, Algorithm 2).
 
-    Its shortcut (5) for the model with a candidate added is e above, which `errors_from` evaluates.
+    Pahikkala et al. 2010 (5) for the model with a candidate added is e above, which `errors_from` evaluates.
     """
 
     name = "loo"
@@ -130,7 +130,7 @@ class LooRule(Rule):
                 bounds.screen(best, self.cache, self.options.screen_above)
             else:
                 bounds.tighten(best, self.options.tighten_above)
-        # others were verified because that cost nothing
+        # candidates that fill a batch do not count
         self.n_survivors = max(int(np.count_nonzero(lower <= best)), bounds.n_screened)
         if not best < np.inf:
             return None
@@ -155,7 +155,7 @@ class LooRule(Rule):
         return None if self.leverage_bound is None else self.leverage_bound.lower_bounds(state, self.age == 0)
 
     def _many_survive(self, state: State) -> bool:
-        """Whether a pass over the squares of G pays; what it bounds is weaker the more terms there are to a sample."""
+        """Whether a pass over the squares of G pays; its bound weakens as terms per sample grow."""
         if self.cache is None or not self.cache.enabled:  # survivors are verified, which costs more than bound 2
             return self.n_survivors > min(self.options.many_survivors, 1.0) * MANY_VERIFIED
         many = self.options.many_survivors * self.cache.capacity

@@ -18,7 +18,7 @@ MIN_BATCH = 64  # candidates whose misclassifications are counted at a time, at 
 
 
 class LooErrorRule(Rule):
-    """Fewest leave-one-out misclassifications after adding the candidate (Pahikkala et al.), weighted.
+    """Fewest leave-one-out misclassifications after adding the candidate (Pahikkala et al. 2010), weighted.
 
     Targets are -1 and +1: in one output, or in one output per class. With `beta = c / den` the model with a candidate
     added predicts, for a sample that was left out,

@@ -1,9 +1,9 @@
 """Forward selection by the drop of the cost with a minimal state, for the many small paths of a cross-validation.
 
 `State` computes every criterion at every step and accepts rows of any kind. Here only the terms and their predictions
-are needed, and a step on a few hundred samples must not take longer than its products. With P of the model so far a
-candidate g has `c = g'P y` and `s = g'P g`; the next term has the largest `c^2 / (alpha + s)`, Orr (7.7), and its
-`z = P g / sqrt(alpha + s)` with `t = G'z` leaves `c - t z'y` and `s - t^2`.
+are needed, and for a few hundred samples overhead must stay below the products. With P of the model so far a candidate
+g has `c = g'P y` and `s = g'P g`; the next term has the largest `c^2 / (alpha + s)`, Orr (7.7), see `rules.CostRule`,
+and its `z = P g / sqrt(alpha + s)` with `t = G'z` leaves `c - t z'y` and `s - t^2`.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class NestedState:
         return "max_terms reached" if len(self.chosen) >= min(len(self.R), len(self.s)) else ""
 
     def refresh(self) -> None:
-        """Update c and s with the newest term: the pass over G, which the last term of a path does without."""
+        """Update c and s with the newest term by a pass over G; not after the last term of a path."""
         if self.refreshed < len(self.chosen):
             k, root = self.refreshed, self.columns.root
             z = self.Z[k, : len(self.Y)]

@@ -62,8 +62,8 @@ class Rule(ABC):
     swap_needs_zero_alpha : bool
         Whether `refine="swap"` requires `alpha=0`, since scores with a penalty depend on the order of the terms.
     follows_cost : bool
-        Whether it mostly chooses what lowers the cost most. The next terms are predicted so, to save passes over the
-        data; the choices do not depend on it.
+        Whether its choices mostly agree with rule "cost", by which the next terms are predicted to save passes over the
+        data; a performance hint that changes no choice.
 
     See Also
     --------
@@ -99,7 +99,7 @@ class Rule(ABC):
         """
 
     def prepare(self, state: State) -> None:  # noqa: B027 - most have nothing to prepare
-        """Called when the model has changed and `choose` is next: a device may start before the host needs results.
+        """Hook before `choose`, so that device work can be launched asynchronously.
 
         Parameters
         ----------
@@ -211,8 +211,7 @@ class CostRule(ClosedForm):
     """Largest drop of the regularised cost, which must exceed a minimum: Orr (7.7), and Orr (7.10) with the orthogonal
     penalty, which changes the statistics c and s but not the formula.
 
-    The one implementation of that score: for estimators, for the folds of the automatic estimators and for the evidence
-    method.
+    All selections by that score use this class; `gram.simulate` repeats it to predict terms from a sample of the rows.
     """
 
     name = "cost"
@@ -227,7 +226,7 @@ class CostRule(ClosedForm):
 
 
 class GcvRule(ClosedForm):
-    """Smallest generalised cross-validation after adding the candidate."""
+    """Smallest generalised cross-validation, Orr (5.6), after adding the candidate."""
 
     name = "gcv"
     follows_cost = True
@@ -240,7 +239,10 @@ class GcvRule(ClosedForm):
 
 
 class NormRule(ClosedForm):
-    """Largest squared norm of the column orthogonalised against the chosen ones: pivoted Gram-Schmidt."""
+    """Largest squared norm of the column orthogonalised against the chosen ones: pivoted Gram-Schmidt.
+
+    Hagiwara 2011, section 4.2.
+    """
 
     name = "norm"
 
@@ -250,7 +252,7 @@ class NormRule(ClosedForm):
 
 
 class DOptimalRule(ClosedForm):
-    """Error reduction and D-optimality, Hong et al. (21) and appendix A; ends when no candidate has a positive score.
+    """Error reduction and D-optimality, Hong (21) and appendix A; ends when no candidate has a positive score.
 
     `c^2 / s` is the drop of the squared error without a penalty, Orr (7.2) and (7.4), as derived at `SseRule`.
     """

@@ -1,4 +1,4 @@
-"""Selection on a device that runs ahead of the host: many terms without a decision in between.
+"""Asynchronous selection on a GPU: many terms between synchronisations with the host.
 
 A round chooses and appends a term. Every size is fixed and every decision is an array, so that a round can be captured
 once and replayed: a column of infinite length leaves the model as it is. The host reads the records of several rounds
@@ -105,7 +105,7 @@ class Options(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What rounds read and write besides the rows and the statistics of the candidates."""
+    """Buffers of a round other than the rows and candidate statistics."""
 
     together: Callable[..., tuple[Any, Any]]  # of the launcher, which itself refers to all of this once it is captured
     Y: Array  # (rows, q)
@@ -166,7 +166,7 @@ class Acceptance(NamedTuple):
     accepted: Array
     certified: Array  # whether no other candidate can have a smaller error
     accurate: Array  # whether its column is
-    eligible: Array  # whether it still is: without an error now a candidate will have none later
+    eligible: Array  # whether it stays eligible: an undefined error excludes it for good
     length: Array
     den: Array
     bottom: Array  # den less vv
@@ -281,7 +281,10 @@ def best_by_error(
 
 
 def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress, known: Bounds) -> Array:
-    """Half the lower bounds of the errors less `sum omega r^2`; infinite for those excluded or verified."""
+    """Half the lower bounds of the errors less `sum omega r^2`; infinite for those excluded or verified.
+
+    Bound 0 as in `leave_one_out.bound_candidates`, in a form for a device, and what the leverage adds.
+    """
     table, q = candidates.table, own.Y.shape[1]
     place, row = sum_places(q), table_rows(q)
     xp, largest, least = namespace(table), sums[place.largest_gap : place.smallest_gap], sums[place.smallest_gap :]
@@ -316,7 +319,10 @@ def first_step(
 
 @fused
 def half_gains(product: Array, beta: Array, vv: Array, omega0: Array, deviation: Array, gap: Array) -> Array:
-    """Half of what a candidate lowers `sum omega r^2` by at most, its own leverage left out, given the largest gap."""
+    """Half of what a candidate lowers `sum omega r^2` by at most, its own leverage left out, given the largest gap.
+
+    Minus half of bound 0 in `leave_one_out.bound_candidates`, in a form for a device.
+    """
     size = abs(beta) * vv**0.5
     return omega0 * product + size * (deviation - 0.5 * at_least(gap, LEVERAGE_GAP_MIN) ** -2 * size)
 
@@ -350,7 +356,7 @@ def left_out_lengths(rows: RowArrays, Vt: Array, columns: Array, alpha: Array) -
 def left_out_errors(
     v: Array, r: Array, gap: Array, c: Array, s: Array, alpha: Array, share: Array | None
 ) -> tuple[Array, Array]:
-    """`(r - beta v) / (gap - v^2 / den)` of every candidate and row, and `v^2`."""
+    """The errors of `leave_one_out.errors_from`, of every candidate and row, in a form for a device, and `v^2`."""
     den, squares = alpha + s, v * v
     left = gap - (squares if share is None else squares * share) / den
     return (r - v * (c / den)) / zero_below(left, LEVERAGE_GAP_MIN), squares
@@ -578,7 +584,7 @@ class RunAhead:
                 term = TakenTerm(int(index), score, verified, share, scales, float(products[-1]), c, sums, amounts)
                 self.taken.append(term)
                 self.verified, self.columns = 0, self.columns + 1
-            elif certified or not size:  # its column needs more than a round does, and so do all rounds after this one
+            elif certified or not size:  # needs reorthogonalisation or the host; later rounds are discarded
                 self.stuck = bool(accurate) or bool(self.options.twice)
                 self.options = self.options._replace(twice=1)
                 self.running.clear()
@@ -619,7 +625,7 @@ class RunAhead:
 
 
 class AheadRule(Rule):
-    """Takes over the choices of a device, and asks another rule for those that the device cannot make."""
+    """Returns the device's selections; falls back to `rule` for steps the device could not take."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule, self.end = rule, rule.end  # type: ignore[misc]

@@ -154,7 +154,7 @@ class CandidateStats(NamedTuple):
 
 
 class TakenTerm(NamedTuple):
-    """A term that a device appended ahead of the host, see `run_ahead`."""
+    """A term appended asynchronously on the device, see `run_ahead`."""
 
     candidate: int
     score: float
@@ -292,7 +292,7 @@ class State:
 
     @property
     def _shrinking_penalty(self) -> float:
-        """The penalty as far as it shrinks the fit along the chosen columns: that of orthogonal weights is not in P."""
+        """`alpha` as it enters P: zero with `penalty="orthogonal"`, where Z is orthonormal."""
         return 0.0 if self.orthogonal else self.alpha
 
     @property
@@ -409,7 +409,7 @@ class State:
             self.eligible[places] = vv > least[places]
 
     def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
-        """Candidates whose columns of `G'G` the pass for candidate j should compute besides; None if it needs no pass.
+        """Candidates whose `G'G` columns the pass for j also computes; None if no pass is needed.
 
         A file caches columns in its next pass: those of the next terms as predicted, and of the candidates with the
         best scores, by the rule or, where it has none, by the reduction of the cost, which suits any rule.
@@ -483,9 +483,9 @@ class State:
     def _append(
         self, one: CandidateStats, column: Floats, below: Floats, direct: bool, fetched: Indices | None
     ) -> None:
-        """Append what is left of a candidate beside `[Z; B] column`, and update all statistics.
+        """Append the part `[x; below]` of a candidate orthogonal to `[Z; B]`, and update all statistics.
 
-        That is `[x; below]` with the products `vv = x'x`, `c = x'Y` and `rv = x'r`. Unless `direct` the blocks hold x.
+        The rest is `[Z; B] column`; `one` has `vv = x'x`, `c = x'Y` and `rv = x'r`. Unless `direct` the blocks hold x.
         The pass over the data, if any, also computes columns of `G'G`, those of the candidates `fetched`.
         """
         vv, c = float(one.vv), one.c
