@@ -291,6 +291,16 @@ def test_constant_and_duplicate_columns(rng):
     np.testing.assert_allclose(only_constant.predict(np.ones((2, 2))), 4.5)
 
 
+@pytest.mark.parametrize("n", [19, 20, 21])
+def test_columns_equal_up_to_rounding_are_one_direction(n, rng):
+    """Also of a square matrix without an intercept, which is examined for symmetry first."""
+    G = rng.normal(size=(n, 20))
+    G[:, 1] = G[:, 0] * (1 + 1e-12 * rng.normal(size=n))
+    model = BasisRidge(alpha=0.0, fit_intercept=False).fit(G, rng.normal(size=n))
+    assert model.effective_dof_ == pytest.approx(19)
+    assert np.abs(model.coef_).max() < 100
+
+
 def test_columns_of_very_different_size_all_count(rng):
     """Scales twelve decades apart are no reason to drop a column."""
     G = rng.normal(size=(40, 3)) * [1e9, 1.0, 1e-3]

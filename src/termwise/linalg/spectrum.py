@@ -207,9 +207,9 @@ def decompose(
     """
     xp, (n, p) = namespace(G), G.shape
     if z0 is None and n == p:
-        rounding = 4 * float(np.finfo(np.float64).eps) * float(xp.max(xp.abs(G)))
+        tolerance = 4 * float(np.finfo(np.float64).eps) * float(xp.max(xp.abs(G)))
         quick = float(xp.max(xp.abs(G[0, :] - G[:, 0])))
-        if quick <= rounding and float(xp.max(xp.abs(G - G.T))) <= rounding:  # as kernels between the samples are
+        if quick <= tolerance and float(xp.max(xp.abs(G - G.T))) <= tolerance:  # as kernels between the samples are
             e, E = xp.linalg.eigh(G)
             e = to_host(e)
             order = np.argsort(-np.abs(e), kind="stable")
