@@ -370,3 +370,10 @@ def test_selection_frequencies_of_tables_and_bases(rng):
     assert empty.selection_frequency_.tolist() == [0.0, 0.0]
     assert "inputs used by the models of 4 folds: none" in empty.summary()
     assert not hasattr(ForwardRegressor().fit(numbers, y), "selection_frequency_")
+
+
+@pytest.mark.parametrize("model", [TermwiseClassifier(1, dictionary="linear"), ForwardClassifier(selection_cv=3)])
+def test_classifiers_have_no_intervals(model, rng):
+    X = rng.normal(size=(60, 2))
+    with pytest.raises(ValueError, match=r"predict_interval requires a regressor, got .*: predict_proba gives the"):
+        model.fit(X, X[:, 0] > 0).predict_interval(X)

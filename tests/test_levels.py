@@ -205,3 +205,48 @@ def test_identifiers(name, values, found):
         assert id_columns(table.to_numpy(), [name, "b"]) == [name] * found
         assert id_columns(table.to_numpy()) == []
     assert id_columns(table[:15]) == []
+
+
+# -- means of levels in the automatic estimators -----------------------------------------------------------------------
+
+
+def named_levels(codes):
+    return [f"L{k:02d}" for k in codes]
+
+
+def test_weights_of_means_are_repetitions(rng):
+    weight = rng.integers(0, 4, size=N)
+    some = np.repeat(np.arange(N), weight)
+    weighted = LevelMeans(AnovaBasis(), [1])
+    weighted.fit_table(X, y, weight.astype(float))
+    repeated = LevelMeans(AnovaBasis(), [1]).fit(X[some], y[some])
+    np.testing.assert_allclose(weighted.effects_[0], repeated.effects_[0], rtol=1e-9, atol=1e-12)
+
+
+def test_samples_of_little_weight_hardly_count_in_means(rng):
+    bad = rng.uniform(size=N) < 0.5
+    table, noisy = pd.DataFrame({"c": named_levels(CODES), "z": X[:, 0]}), np.where(bad, 20 * rng.normal(size=N), y)
+    model, errors = TermwiseRegressor(2, dictionary="linear", target="data"), []
+    for weight in (0.0, 1e-6):
+        predicted = model.fit(table, noisy, sample_weight=np.where(bad, weight, 1.0)).predict(table)
+        errors.append(np.mean((predicted - EFFECTS[CODES] - X[:, 0]) ** 2))
+    assert errors[1] < 1.3 * errors[0]
+
+
+@pytest.mark.parametrize("target", ["data", "pooled"])
+def test_neither_copies_of_samples_nor_their_order_matter(target, rng):
+    """Copies in other folds of the cross-fitting would reveal the target."""
+    table, noise = pd.DataFrame({"c": named_levels(rng.integers(60, size=120)), "z": X[:120, 0]}), rng.normal(size=120)
+    model, copies, order = TermwiseRegressor(2, target=target), np.repeat(np.arange(120), 3), rng.permutation(120)
+    weighted = model.fit(table, noise, sample_weight=np.full(120, 3)).predict(table)
+    repeated = model.fit(table.iloc[copies], noise[copies]).predict(table)
+    np.testing.assert_allclose(repeated, weighted, atol=1e-9)
+    plain = model.fit(table, noise).predict(table)
+    np.testing.assert_allclose(model.fit(table.iloc[order], noise[order]).predict(table), plain, atol=1e-9)
+
+
+def test_several_quantiles_with_many_levels():
+    table = pd.DataFrame({"c": named_levels(CODES), "z": X[:, 0]})
+    model = TermwiseRegressor(2, dictionary="linear", loss="quantile", quantile=(0.1, 0.9)).fit(table, y)
+    lower, upper = model.predict(table).T
+    assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.8, abs=0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
 from termwise import TermwiseRegressor, inference
 
@@ -149,3 +150,19 @@ def test_paths_of_a_repeat_may_be_longer_than_those_of_the_trial():
     X = rng.uniform(size=(300, 6))
     y = 1.5 * X[:, 0] + np.sin(4 * X[:, 1]) + X[:, 2] * (X[:, 3] > 0.5) + 0.3 * rng.normal(size=300)
     assert TermwiseRegressor().fit(X, y).score(X, y) > 0.7
+
+
+def test_weights_are_repetitions_for_the_choice_of_the_link(rng):
+    X = rng.normal(size=(150, 2))
+    y, weight = np.exp(2 * X[:, 0] + 0.1 * rng.normal(size=150)), rng.integers(1, 4, size=150)
+    copies = np.repeat(np.arange(150), weight)
+    weighted = TermwiseRegressor(link="auto", dictionary="linear").fit(X, y, weight)
+    repeated = TermwiseRegressor(link="auto", dictionary="linear").fit(X[copies], y[copies])
+    assert weighted.link_ == repeated.link_ == "log"
+    assert repeated.cv_error_ == pytest.approx(weighted.cv_error_)
+
+
+def test_the_link_is_also_chosen_for_a_given_estimator(rng):
+    X = rng.normal(size=(300, 2))
+    y = np.exp(2 * X[:, 0] + 0.1 * rng.normal(size=300))
+    assert TermwiseRegressor(link="auto", dictionary="linear", target=Ridge()).fit(X, y).link_ == "log"

@@ -10,13 +10,14 @@ import oracles
 import pytest
 import scipy.sparse as sp
 import sklearn
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, log_loss
 from sklearn.model_selection import cross_validate
 from sklearn.preprocessing import StandardScaler
 
-from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, load_predictor
+from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, TermwiseRegressor, load_predictor
 from termwise.linalg.losses import LOSSES, Gamma, Huber, Logistic, Multinomial, Poisson, Quantile, Squared
 from termwise.selection.glm import glm_path, grow_models, null_model
 
@@ -267,6 +268,36 @@ def test_all_columns_are_the_models_of_scikit_learn(rng):
         other = known(alpha=2.0 / 120, tol=1e-9, max_iter=1000).fit(Z, y)
         np.testing.assert_allclose(model.predict(X), other.predict(Z), rtol=1e-4)
         assert model.score(X, y) == pytest.approx(other.score(Z, y), rel=1e-5)
+
+
+@pytest.mark.parametrize("estimator", [TermwiseRegressor, ForwardRegressor])
+def test_quantiles_of_several_outputs_are_not_sorted(estimator, rng):
+    X = rng.normal(size=(100, 2))
+    Y = np.column_stack([10 + X[:, 0], -X[:, 0]]) + 0.1 * rng.normal(size=(100, 2))
+    model = estimator(loss="quantile", max_terms=2).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), Y, atol=1.0)
+    np.testing.assert_allclose(model.predictor_.predict(X), model.predict(X))
+
+
+def test_the_unit_of_exposures_does_not_matter(rng):
+    X, exposure = rng.normal(size=(120, 2)), rng.uniform(0.2, 20.0, size=120)
+    y, weight = rng.poisson(exposure * np.exp(0.5 * X[:, 0])), rng.integers(1, 4, size=120)
+    model = TermwiseRegressor(loss="poisson", dictionary="linear")
+    one, other = (clone(model).fit(X, y, weight, exposure=unit * exposure) for unit in (1.0, 1e5))
+    assert one.n_terms_ == other.n_terms_
+    assert other.cv_error_ == pytest.approx(one.cv_error_)
+    assert other.noise_variance_ == pytest.approx(one.noise_variance_)
+    for name in ("predict", "predict_interval"):
+        np.testing.assert_allclose(1e5 * np.array(getattr(other, name)(X)), getattr(one, name)(X))
+    np.testing.assert_allclose(1e5 * other.at(1).predict(X), one.at(1).predict(X))
+    np.testing.assert_allclose(1e5 * other.loo_residuals_, one.loo_residuals_, atol=1e-9)
+    scores = [m.score(X, y / (unit * exposure), unit * exposure) for m, unit in ((one, 1.0), (other, 1e5))]
+    assert scores[1] == pytest.approx(scores[0])
+    copies = np.repeat(np.arange(120), weight)
+    repeated = model.fit(X[copies], y[copies], exposure=exposure[copies])
+    np.testing.assert_allclose(repeated.predict(X), one.predict(X))
+    constant = [clone(model).fit(X, y, exposure=given).predict(X) for given in (np.full(120, 1000.0), None)]
+    np.testing.assert_allclose(1000 * constant[0], constant[1])
 
 
 def test_exposure_is_that_of_rates_with_weights(rng):

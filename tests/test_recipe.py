@@ -10,9 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles import predict, product_columns, weights
+from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    StackingRegressor,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -263,7 +269,32 @@ def test_trees_are_not_doubled_where_they_could_not_catch_up(doublings):
     assert search.reference[-1].max_iter == doublings * settings.boosting_iterations
 
 
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("target", ["boosting", "pooled"])
+def test_weights_are_repetitions_for_a_reference_model(target, labels, rng):
+    """It is trained on distinct samples, in the folds and in the final fit."""
+    X, weight = rng.normal(size=(120, 3)), rng.integers(0, 3, size=120)
+    y, copies = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=120), np.repeat(np.arange(120), weight)
+    y = y > 0 if labels else y
+    model = (TermwiseClassifier if labels else TermwiseRegressor)("small", dictionary="additive", target=target)
+    weighted, repeated = clone(model).fit(X, y, weight), clone(model).fit(X[copies], y[copies])
+    name = "predict_proba" if labels else "predict"
+    np.testing.assert_allclose(getattr(repeated, name)(X), getattr(weighted, name)(X), atol=1e-8)
+
+
 # -- targets -----------------------------------------------------------------------------------------------------------
+
+
+def test_any_kind_of_regressor_is_a_target(rng):
+    """An ensemble has its methods only after the fit; classes of estimators and classifiers are refused."""
+    X = rng.normal(size=(40, 2))
+    stacked = StackingRegressor([("ridge", Ridge())])
+    assert TermwiseRegressor(1, dictionary="linear", target=stacked).fit(X, X[:, 0]).support_.tolist() == [0]
+    for target in (Ridge, LogisticRegression()):
+        with pytest.raises(
+            ValueError, match=r"target must be one of .* or give a regressor of scikit-learn, not fitted"
+        ):
+            TermwiseRegressor(target=target).fit(X, X[:, 0])
 
 
 def test_a_linear_model_as_the_target_gives_that_model(rng):
@@ -458,6 +489,13 @@ def test_groups_stay_in_one_fold(rng):
     assert len(TermwiseRegressor(cv=3, dictionary="linear").fit(X, y).fitted_terms_.fold_models.models) == 3
     with pytest.raises(ValueError, match="cv must have every sample in one test set, got ShuffleSplit"):
         TermwiseRegressor(cv=ShuffleSplit(2, random_state=0)).fit(X, y)
+    with pytest.raises(
+        ValueError, match="split 0: give related samples one value of groups, so that they share a fold"
+    ):
+        TermwiseRegressor(cv=[(train[::4], test) for train, test in KFold(4).split(X)]).fit(X, y)
+    mixed = np.array([1, "a", None, 2] * 25, dtype=object)
+    with pytest.raises(ValueError, match="groups must be values of one kind, which can be compared, got"):
+        TermwiseRegressor().fit(X, y, groups=mixed)
     with pytest.raises(ValueError, match="groups must have one value per sample, 100, got 3"):
         TermwiseRegressor().fit(X, y, groups=[1, 2, 3])
     with pytest.raises(ValueError, match="groups must have at least two different values, got one"):
@@ -502,6 +540,8 @@ def test_monotone_effects(rng, dictionary):
         start, step = rng.uniform(size=2), rng.uniform(size=2)
         line = pd.DataFrame(start + np.linspace(-1, 1, 50)[:, None] * step, columns=["a", "b"])
         assert np.all(np.diff(model.predict(line)) >= -1e-9)
+    with pytest.raises(ValueError, match="y must have two classes with monotone, got 3: the scores of more classes"):
+        TermwiseClassifier(monotone={0: 1}).fit(rng.normal(size=(30, 2)), np.arange(30) % 3)
     with pytest.raises(ValueError, match="monotone must map numeric inputs, by name or number, to 1 or -1, got 2"):
         TermwiseRegressor(monotone={"a": 2}).fit(frame, y)
 

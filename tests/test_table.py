@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from termwise import AnovaBasis, ForwardRegressor
+from termwise import AnovaBasis, ForwardRegressor, TermwiseRegressor
 from termwise.basis import TableEncoder
 
 SIZES, KINDS = [1.0, 2.0, 3.0], ["b", "a", "b"]
@@ -506,3 +506,11 @@ def test_arrays_cannot_stand_for_categories(make):
     )
     with pytest.raises(ValueError, match=message):
         encoder.transform(np.ones((2, 2)))
+
+
+def test_the_summary_tells_ordered_categories_from_others(rng):
+    sizes = pd.Categorical(rng.choice(["small", "large"], 60), ["small", "large"], ordered=True)
+    table = pd.DataFrame({"size": sizes, "kind": rng.choice(["a", "b"], 60), "x": rng.normal(size=60)})
+    summary = TermwiseRegressor(1, dictionary="linear").fit(table, table["x"]).summary()
+    assert "one-hot encoded categories: kind: a, b\n" in summary
+    assert "ordered categories, encoded by their position: size: small, large\n" in summary

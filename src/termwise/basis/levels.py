@@ -150,7 +150,7 @@ class LevelMeans(Basis):
         table = self.fit_table(X, y)
         return design_matrix(self.basis_, table)
 
-    def fit_table(self, X: ArrayLike, y: Any = None) -> NDArray[Any]:
+    def fit_table(self, X: ArrayLike, y: Any = None, sample_weight: Floats | None = None) -> NDArray[Any]:
         """Fix the functions, and return the inputs of the basis for the training samples, with cross-fitted effects.
 
         Parameters
@@ -159,10 +159,12 @@ class LevelMeans(Basis):
             Training inputs.
         y : array-like of shape (n,) or (n, q)
             Targets.
+        sample_weight : ndarray of shape (n,), optional
+            How often each sample counts in the means of the levels.
         """
-        return self._fit_table(self._check(X, reset=True), y)
+        return self._fit_table(self._check(X, reset=True), y, sample_weight)
 
-    def _fit_table(self, X: NDArray[Any], y: Any) -> NDArray[Any]:
+    def _fit_table(self, X: NDArray[Any], y: Any, sample_weight: Floats | None = None) -> NDArray[Any]:
         """Learn the effects, and the functions from the inputs with cross-fitted effects, which are returned."""
         if not isinstance(self.basis, Basis):
             raise TypeError(f"basis must be one of termwise.basis, got {self.basis!r}: AnovaBasis() suits most tables.")
@@ -184,16 +186,17 @@ class LevelMeans(Basis):
                 "columns must hold numbers of levels, whole and at least -1, got other numbers: number the levels with "
                 "TableEncoder(max_levels=20), for example."
             )
+        weight = np.ones(len(X)) if sample_weight is None else sample_weight
         sizes = [int(column.max(initial=-1)) + 1 for column in codes.T]
-        components = [variance_components(column, Y) for column in codes.T]
+        components = [variance_components(column, Y, weight) for column in codes.T]
         levels = list(zip(codes.T, sizes, components, strict=True))
-        self.effects_ = [level_effects(column, Y, size, own, self.link) for column, size, own in levels]
+        self.effects_ = [level_effects(column, Y, weight, size, own, self.link) for column, size, own in levels]
         fold = check_random_state(self.random_state).permutation(len(X)) % self.cv
         values = np.zeros((len(X), len(sizes), Y.shape[1]))
         for i, (column, size, variances) in enumerate(levels):
             for k in range(self.cv):
                 own, others = fold == k, fold != k
-                effects = level_effects(column[others], Y[others], size, variances, self.link)
+                effects = level_effects(column[others], Y[others], weight[others], size, variances, self.link)
                 values[own, i] = look_up(effects, column[own])
         table = self._replace(X, values)
         self.basis_ = self._unfitted(self.basis, table.shape[1]).fit(table, y)
@@ -331,35 +334,45 @@ def look_up(effects: Floats, codes: NDArray[Any]) -> Floats:
     return padded[np.where(known, codes, len(effects)).astype(np.intp)]
 
 
-def variance_components(codes: NDArray[Any], Y: Floats) -> tuple[Floats, Floats]:
-    """Return the variances of the noise and of the effects of levels, (q,) each, by the analysis of variance."""
-    levels, numbers, counts = np.unique(codes[codes >= 0], return_inverse=True, return_counts=True)
-    n, zero = len(numbers), np.zeros(Y.shape[1])
-    if len(levels) < 2 or n == len(levels):
+def variance_components(codes: NDArray[Any], Y: Floats, sample_weight: Floats) -> tuple[Floats, Floats]:
+    """Return the variances of the noise and of the effects of levels, (q,) each, by the analysis of variance.
+
+    Weights are numbers of repetitions.
+    """
+    known, zero = (codes >= 0) & (sample_weight > 0), np.zeros(Y.shape[1])
+    levels, numbers = np.unique(codes[known], return_inverse=True)
+    weight, Y = sample_weight[known], Y[known]
+    n, counts = weight.sum(), np.bincount(numbers, weights=weight)
+    if len(levels) < 2 or n <= len(levels):
         return zero, zero
-    R = Y[codes >= 0] - Y[codes >= 0].mean(axis=0)
-    sums = np.stack([np.bincount(numbers, weights=r) for r in R.T], axis=1)
+    R = Y - weight @ Y / n
+    sums = np.stack([np.bincount(numbers, weights=weight * r) for r in R.T], axis=1)
     between = np.sum(sums**2 / counts[:, None], axis=0)
-    noise = np.maximum(0.0, np.sum(R**2, axis=0) - between) / (n - len(levels))
+    noise = np.maximum(0.0, weight @ R**2 - between) / (n - len(levels))
     return noise, np.maximum(0.0, between - (len(levels) - 1) * noise) / (n - counts @ counts / n)
 
 
 def level_effects(
-    codes: NDArray[Any], Y: Floats, n_levels: int, components: tuple[Floats, Floats], link: str
+    codes: NDArray[Any],
+    Y: Floats,
+    sample_weight: Floats,
+    n_levels: int,
+    components: tuple[Floats, Floats],
+    link: str,
 ) -> Floats:
     """Return the best linear predictor of the effect of every level on each target, (n_levels, q).
 
     With a logarithmic link an effect is that on the logarithm of the mean; where all targets are zero there is none.
+    Weights are numbers of repetitions.
     """
-    known, (noise, variance) = codes >= 0, components
-    numbers, effects = codes[known].astype(np.intp), np.zeros((n_levels, Y.shape[1]))
-    counts = np.bincount(numbers, minlength=n_levels)
-    R = Y[known] - Y[known].mean(axis=0) if len(numbers) else Y[known]
+    known, (noise, variance) = (codes >= 0) & (sample_weight > 0), components
+    numbers, weight, Y = codes[known].astype(np.intp), sample_weight[known], Y[known]
+    counts, effects = np.bincount(numbers, weights=weight, minlength=n_levels), np.zeros((n_levels, Y.shape[1]))
+    means = weight @ Y / weight.sum() if len(numbers) else np.zeros(Y.shape[1])
     for k in np.flatnonzero(variance):
-        sums = np.bincount(numbers, weights=R[:, k], minlength=n_levels)
+        sums = np.bincount(numbers, weights=weight * (Y[:, k] - means[k]), minlength=n_levels)
         effects[:, k] = variance[k] * sums / np.where(counts > 0, counts * variance[k] + noise[k], 1.0)
     if link == "identity":
         return effects
-    means = Y[known].mean(axis=0) if len(numbers) else np.zeros(Y.shape[1])
     ratios = effects / np.where(means > 0, means, 1.0)
     return np.log1p(np.maximum(ratios, SMALLEST_RATIO - 1))

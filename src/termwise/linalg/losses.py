@@ -242,8 +242,9 @@ class Poisson(Loss):
         return 2 * np.sum(xlogy(Y, Y) - Y * eta - Y + np.exp(eta), axis=1)
 
     def null_eta(self, Y: Floats, sample_weight: Floats, offset: Floats) -> Floats:
-        """Logarithm of the mean count, with an offset of counts by exposure."""
-        return np.log(np.maximum(sample_weight @ Y, EMPTY_COUNT)) - np.log(sample_weight @ np.exp(offset))
+        """Logarithm of the mean count, with an offset of counts by exposure; rates may add up to any small number."""
+        total = sample_weight @ Y
+        return np.log(np.where(total > 0, total, EMPTY_COUNT)) - np.log(sample_weight @ np.exp(offset))
 
     def metric(self, Y: Floats, eta: Floats) -> Floats:
         """The mean, averaged over the outputs."""
@@ -357,12 +358,12 @@ class Quantile(Loss):
 
     @property
     def link(self) -> str:  # type: ignore[override]
-        """Several quantiles are sorted in predictions, so that they do not cross."""
-        return "identity" if len(self.levels) == 1 else "sorted"
+        """Several quantiles of one target are sorted in predictions, so that they do not cross."""
+        return "identity" if len(set(self.levels)) == 1 else "sorted"
 
     @property
     def bandwidth(self) -> float:
-        """Of the kernel, in the unit of the targets."""
+        """Bandwidth of the kernel, in the unit of the targets."""
         return QUANTILE_BANDWIDTH * self.scale
 
     @property

@@ -24,9 +24,9 @@ class TermwiseRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     The inputs are standardised and expanded into dictionaries of candidate functions, from plain columns to products of
     two inputs and Gaussians. Terms are selected one by one, either for the targets, for a ridge regression on all
-    candidates, or for a stacked ensemble of several models. The dictionary, the target of the selection and the number
-    of terms are chosen by cross-validation; the folds run the code of the final fit, with everything that depends on
-    the targets learned anew.
+    candidates, for gradient boosting or another estimator, or for a stacked ensemble of several models. The dictionary,
+    the target of the selection and the number of terms are chosen by cross-validation; the folds run the code of the
+    final fit, with everything that depends on the targets learned anew.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ default="auto"
         themselves are used. An estimator, any regressor with the conventions of scikit-learn, takes the place of
         gradient boosting in "auto".
     max_terms : int, default=150
-        Maximum number of terms; an integer `size` must not exceed it.
+        Maximum number of terms of the model; an integer `size` must not exceed it. The path goes on for ten more.
     loss : {"squared", "poisson", "gamma", "huber", "quantile"}, default="squared"
         What the models minimise, as in `ForwardRegressor`: "poisson" for counts and "gamma" for positive targets have a
         logarithmic link, "huber" is robust to outliers, and "quantile" models the `quantile` of the targets. With a
@@ -70,7 +70,7 @@ default="auto"
         error of the targets themselves. With "log", the intercept is such that out-of-fold predictions have the mean of
         the targets, and all functions are constant outside the range of the training inputs.
     quantile : float or sequence of float, default=0.5
-        Level of `loss="quantile"`; several share their terms and do not cross.
+        Level of `loss="quantile"`; several share their terms and do not cross: predictions are in ascending order.
     missing : {"indicator", "error"}, default="indicator"
         Missing values (NaN, None, null) of an input: "indicator" adds the indicator of missing values to the
         candidates, and makes the other functions of the input zero where it is missing; nothing is imputed. "error"
@@ -94,8 +94,8 @@ default="auto"
         that are contained in another one.
     target_ : {"data", "ridge", "boosting", "estimator", "pooled"}
         The chosen target; "estimator" is that given as `target`.
-    link_ : {"identity", "log"}
-        What the terms add up to: predictions, or their logarithms.
+    link_ : {"identity", "log", "sorted"}
+        What the terms add up to: predictions, their logarithms, or several quantiles before they are sorted.
     pool_ : list of named tuples
         The members of the stacked ensemble: `name` of the dictionary, `target`, `size` and `weight`. Empty for other
         targets.
@@ -136,8 +136,11 @@ default="auto"
     Notes
     -----
     *Data frames.* Categories and strings in pandas and polars frames become indicators, or, with more than 20 levels,
-    cross-fitted means of the targets (`LevelMeans`); dates become the elapsed time, year, season, weekday and hour. See
-    `TableEncoder`.
+    cross-fitted means of the targets (`LevelMeans`); ordered categories become the position of their level, and dates
+    the elapsed time, year, season, weekday and hour. See `TableEncoder`.
+
+    *Several outputs* share their terms, which are selected by the sum of the squared errors of all: scale outputs of
+    different units to the same variance before the fit, unless the errors of some are to count more.
 
     *Many samples.* Beyond 4,000 samples dictionary, target and size are chosen on a subset of 4,000; beyond 20,000 the
     terms are selected on a subset of 20,000. The weights are always fitted to all samples.
@@ -192,8 +195,8 @@ default="auto"
     """
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    selects_terms = streams = any_library = True
+    basis, fit_intercept = TableEncoder(), True  # fixed here, parameters of `ForwardRegressor`
+    selects_terms = any_library = True
 
     def __init__(
         self,
@@ -347,8 +350,8 @@ default="auto"
     """
 
     recipe_settings: ClassVar[RecipeSettings] = RecipeSettings()
-    basis, fit_intercept, refit_alpha = TableEncoder(), True, "loo"  # fixed here, parameters of `ForwardRegressor`
-    selects_terms = streams = any_library = True
+    basis, fit_intercept = TableEncoder(), True  # fixed here, parameters of `ForwardRegressor`
+    selects_terms = any_library = True
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.choice import RecipeChoice
 from termwise.recipe.cross_validation import TrainingDesign, constraints_of
 from termwise.recipe.dictionaries import Samples
+from termwise.recipe.folds import merge_duplicates
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import REFERENCES, EnsembleTarget, FirstStage, Reference, ReferenceTarget
 from termwise.selection.glm import GlmModels, glm_path
@@ -40,7 +42,7 @@ def fit_candidates(
     (basis,) = choice.bases.values()
     some = evenly(len(used), settings.path_rows)
     rows = part if len(some) == len(used) else part[some]
-    training = TrainingDesign.fit(basis, rows, Y[some].astype(np.float64))
+    training = TrainingDesign.fit(basis, rows, Y[some].astype(np.float64), sample_weight[some])
     if choice.target in REFERENCES:
         samples = Samples(part, Y.astype(np.float64), sample_weight)
         return fit_to_reference(choice, training.basis, X, samples, some, settings)
@@ -80,7 +82,7 @@ def fit_to_reference(
     some: NDArray[np.intp],
     settings: RecipeSettings,
 ) -> tuple[Basis, Floats, ReferenceTarget]:
-    """Select terms that reproduce another model; return the basis of these, its design matrix, and the model's fit.
+    """Select terms that reproduce the reference model; return their basis, its design matrix, and the model's fit.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def fit_to_reference(
     settings : constants of the recipe.
     """
     alpha, rows = settings.alpha, samples.rows(some)
-    reference = Reference.fit(choice.reference, rows, choice.groups, choice.labels, settings)
+    reference = fit_reference(choice, rows, settings)
     max_terms = choice.path_settings.max_terms or len(rows.X)
     limits = constraints_of(basis, choice.hierarchy)
     models = reference.models(basis, rows.X, rows.sample_weight, alpha, max_terms, constraints=limits)
@@ -106,15 +108,25 @@ def fit_to_reference(
     return fitted, fitted.transform(X), ReferenceTarget(samples.Y, choice.labels, signal, columns, values, weights)
 
 
+def fit_reference(choice: RecipeChoice, samples: Samples, settings: RecipeSettings) -> Reference:
+    """Train the reference model on distinct samples, as in cross-validation; its signal is that of all samples."""
+    distinct = merge_duplicates(samples)
+    if len(distinct.X) == len(samples.X):
+        return Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)
+    reference = Reference.fit(choice.reference, distinct, choice.groups, choice.labels, settings, samples.X)
+    return replace(reference, signal=reference.held_out)
+
+
 def fit_ensemble(
     choice: RecipeChoice, samples: Samples, settings: RecipeSettings
 ) -> tuple[Basis, Floats, EnsembleTarget]:
     """Fit the members of the stacked ensemble; return a basis of their distinct terms, these, and the ensemble."""
     X, Y, sample_weight, _ = samples
-    designs = {name: TrainingDesign.fit(basis, X, Y).evaluated(X) for name, basis in choice.bases.items()}
+    bases = choice.bases.items()
+    designs = {name: TrainingDesign.fit(basis, X, Y, sample_weight).evaluated(X) for name, basis in bases}
     reference = None
     if any(member.target in REFERENCES for member in choice.members):
-        reference = Reference.fit(choice.reference, samples, choice.groups, choice.labels, settings)
+        reference = fit_reference(choice, samples, settings)
     rows = WeightedRows(sample_weight, True)
     stage, terms = EnsembleTarget.fit(choice.members, designs, X, Y, rows, reference, settings.alpha)
     taken = [design.basis.take(terms[name]) for name, design in designs.items()]

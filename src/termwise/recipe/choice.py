@@ -42,11 +42,12 @@ class RecipeChoice:
     trials: dict[str, Floats]  # cross-validated error at every size, by the title of the trial
     bases: dict[str, Basis]  # of the chosen dictionaries, not fitted
     groups: NDArray[np.intp]  # (d,), the column of the table that each encoded input comes from
-    reference: Any  # the other model that terms may be selected for, not fitted
+    reference: Any  # the reference model that terms may be selected for, not fitted
     labels: bool
     loss: Loss | None  # of the chosen model; None: the squared error
     link: str  # "log": terms add up to logarithms of the targets
     shifts: list[Floats]  # of that link: what is added to the intercept at every size
+    exposure: float  # mean exposure, per which the targets are given
     hierarchy: bool
     alternatives: dict[str, tuple[int, float]]  # number of terms and cross-validated error of every named size
     n_candidates: int  # distinct candidates of all dictionaries tried, in the largest training set
@@ -87,7 +88,8 @@ def choose_model(
     targets, tries_ensembles = options.targets(n, settings), options.tries_ensembles() and n <= settings.choice_rows
     if options.cv is not None and not options.splits_given:
         settings = replace(settings, n_folds=int(options.cv))
-    samples, links = merge_duplicates(samples), options.links(samples.Y, settings)
+    samples = merge_duplicates(samples)
+    links = options.links(samples.Y, samples.sample_weight, settings)
     n_centers = number_of_centers(len(samples.X), settings)
     samples = samples.rows(evenly(len(samples.X), settings.choice_rows))
     inputs = Inputs.from_samples(samples.X, groups, n_centers, options.monotone)
@@ -116,7 +118,7 @@ def choose_model(
         ensembles += stack(only_drawable(trials), max_terms, settings)
     search.reported(ensembles)
     final = ensembles if ensembles and options.target == "pooled" else trials + ensembles
-    tried = [trial for one in searches.values() for trial in one.lost] + first
+    tried = [trial for one in searches.values() for trial in one.eliminated] + first
     errors = {trial.title: trial.errors for trial in tried + trials + ensembles}
     return final_choice(final, search, order, options, errors, count_candidates(tried, search))
 
@@ -128,7 +130,7 @@ def number_of_centers(n: int, settings: RecipeSettings) -> int:
 
 
 def first_length(samples: Samples, options: RecipeOptions, settings: RecipeSettings) -> int:
-    """Return the length of the first paths; of many classes, rows of each count."""
+    """Return the length of the first paths; with many classes, rows of each class count."""
     n, n_classes = len(samples.X), samples.Y.shape[1] if options.labels else 1
     n_rows = n // n_classes if n_classes > settings.many_classes else n
     return int(np.clip(n_rows // settings.rows_per_first_term, settings.min_first_terms, settings.first_terms))
@@ -240,10 +242,12 @@ def final_choice(
                         reference=search.reference, labels=options.labels, loss=best.loss,
                         link=best.link,
                         shifts=[best.shift(k) for k in range(length + 1)] if best.link == "log" else [],
+                        exposure=options.exposure,
                         hierarchy=options.hierarchy, alternatives=alternatives, n_candidates=n_candidates,
                         path_settings=Settings("cost", alpha, max_terms=length),
                         procedure=procedure, calibration=calibration,
-                        folds=fold_models(best, n_terms, inflation).with_scales(search.folds[0].X))  # fmt: skip
+                        folds=fold_models(best, n_terms, inflation, options.exposure).with_scales(search.folds[0].X),
+                        )  # fmt: skip
 
 
 def allowed_bases(
@@ -268,7 +272,8 @@ def allowed_bases(
         )
     if not len(levels):
         return bases
-    return {name: LevelMeans(basis, levels, link=link_of(options)) for name, basis in bases.items()}
+    scale = "log" if link_of(options) == "log" else "identity"  # quantiles are sorted after the terms are added up
+    return {name: LevelMeans(basis, levels, link=scale) for name, basis in bases.items()}
 
 
 def on_scale(folds: Folds, link: str) -> Folds:
@@ -292,15 +297,17 @@ def link_of(model: RecipeOptions | Trial) -> str:
     return "identity" if model.loss is None or model.labels else model.loss.link
 
 
-def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
+def fold_models(trial: Trial, n_terms: int, inflation: float, exposure: float) -> FoldModels:
     """Return the models of the first cross-validation at a size, with their residuals; inputs are encoded.
+
+    Targets per mean exposure become those per unit of exposure.
 
     Residuals of the best of many models are too small: they are multiplied by the root of the corrected error over that
     of the model.
     """
     Y, (first, *_) = trial.Y, trial.repeats
     link, size = link_of(trial), min(n_terms, len(trial.losses) - 1)
-    shift: Any = trial.shift(size) if trial.link == "log" else 0.0
+    shift: Any = trial.shift(size) if trial.link == "log" else -np.log(exposure)
     models, fold = [], np.empty(len(Y), dtype=np.intp)
     for place, path in enumerate(first.paths):
         weights, intercept = path.weights(n_terms)
@@ -310,5 +317,5 @@ def fold_models(trial: Trial, n_terms: int, inflation: float) -> FoldModels:
         models.append(FittedTerms(candidates, np.arange(k), weights, intercept + shift, link=link))
         fold[~path.train] = place
     responses = LINKS[link](first.prediction(size, Y) + shift)
-    Y = np.exp(Y) if trial.link == "log" else Y
+    Y = np.exp(Y) if trial.link == "log" else Y / exposure
     return FoldModels(tuple(models), fold, inflation * (Y - responses), trial.sample_weight)

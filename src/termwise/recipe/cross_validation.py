@@ -18,7 +18,7 @@ from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasi
 from termwise.basis.base import design_matrix
 from termwise.design.computed import ProductDesign
 from termwise.linalg.losses import Loss
-from termwise.recipe.folds import Folds
+from termwise.recipe.folds import Folds, symmetric_order
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import Reference, RidgeTarget
 from termwise.selection.glm import GlmModels, glm_path
@@ -51,7 +51,7 @@ class Penalised(NamedTuple):
 
 
 Values = str | Floats | Reference | Penalised  # "data", "ridge", or what was computed before
-Target = Values | Callable[[], Reference]  # another model may be trained when its fold is fitted
+Target = Values | Callable[[], Reference]  # a reference model may be trained when its fold is fitted
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FoldPath:
     columns: Floats  # (m, k), the terms on the samples of the fold
     terms: Basis | None  # the terms, fitted; None if all inputs are constant in the fold
     dictionary: Basis | TrainingDesign | None = None  # to continue from, see `TrainingDesign.to_continue`
-    target: Values | None = None  # what the terms were selected for: values, (n_train, q), data or another model
+    target: Values | None = None  # what the terms were selected for: values, (n_train, q), data or the reference model
     n_candidates: int = 0
     longer: NestedModels | None = None  # the models to continue from, which may have more rows
 
@@ -182,8 +182,8 @@ def fit_fold(
                 found.append(FoldPath(mean, train, columns, None, None, Y))
         return found
     if not isinstance(basis, TrainingDesign):  # what is learned from targets is learned from the training set
-        basis = TrainingDesign.fit(basis, X, Y)
-    # another model has values at more inputs, where the candidates are evaluated
+        basis = TrainingDesign.fit(basis, X, Y, sample_weight)
+    # a reference model has values at more inputs, where the candidates are evaluated
     training = basis if all(isinstance(target, Reference) for target in values) else basis.evaluated(X)
     fitted, G = training.basis, training.G
     if fitted.allows_missing:  # rare missing values may all be in one fold
@@ -220,12 +220,20 @@ class TrainingDesign(NamedTuple):
     table: Any  # None: the training samples
 
     @classmethod
-    def fit(cls, basis: Any, X: NDArray[Any], Y: Floats) -> Self:
-        """Fit a basis to training samples."""
+    def fit(cls, basis: Any, X: NDArray[Any], Y: Floats, sample_weight: Floats) -> Self:
+        """Fit a basis to training samples.
+
+        Means of levels are cross-fitted on distinct samples, in an order that depends on their entries alone: copies of
+        a sample in other folds would reveal its target, and the order of the data must not matter.
+        """
         fitted = clone(basis)
         if isinstance(fitted, LevelMeans):
-            table = fitted.fit_table(X, Y)
-            return cls(fitted, None, fitted.basis_, table)
+            both = comparable(np.column_stack([X, Y]))
+            distinct, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
+            order = symmetric_order(distinct)
+            rows, total = first[order], np.bincount(group.ravel(), weights=sample_weight).astype(np.float64)
+            table = fitted.fit_table(X[rows], Y[rows], total[order])
+            return cls(fitted, None, fitted.basis_, table[np.argsort(order)[group.ravel()]])
         return cls(fitted.fit(X, Y), None, fitted, None)
 
     def evaluated(self, X: NDArray[Any]) -> Self:

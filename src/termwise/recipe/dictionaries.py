@@ -88,10 +88,10 @@ class Dictionary:
     contained_in: tuple[str, ...] = ()  # dictionaries that have all of its functions
     drawable: bool = True  # whether every term is a function of one or two inputs
     rough: bool = False  # whether "auto" tries it only where gradient boosting is accurate
-    reproduces: bool = False  # whether its terms are also selected for another model
+    reproduces: bool = False  # whether its terms are also selected for the reference model
     fits: bool = True  # whether they are selected for the data and their ridge fit
     with_more_trees: Callable[[Any, int], Basis] | None = None  # of functions that trees find: with so many times them
-    replaced_by: str | None = None  # the dictionary whose terms are selected for another model instead, if it is tried
+    replaced_by: str | None = None  # the dictionary selected for the reference model instead, if it is tried
     option: str | None = None  # value of `--basis` on the command line
 
     def stored_columns(self, basis: Any, d: int, n: int) -> int:

@@ -19,7 +19,7 @@ from termwise._checks import check_choice, check_directions, check_number, check
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
-from termwise.basis.encoder import LEVEL
+from termwise.basis.encoder import LEVEL, VALUE
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback
@@ -53,6 +53,7 @@ def cut_recipe(
     """
     if isinstance(path, GlmPath):
         terms, attributes = truncate_glm_path(path, k, candidates)
+        terms = per_unit(terms, choice.exposure)
     else:
         shift = choice.shifts[min(k, len(choice.shifts) - 1)] if choice.link == "log" else None
         terms, attributes = cut_least_squares(path, k, stage, candidates, shift)
@@ -61,6 +62,16 @@ def cut_recipe(
         labels = replace(candidates.labels, slope=slope, shift=shift)
         terms = replace(terms, candidates=replace(candidates, labels=labels), intercept=terms.intercept + shift)
     return terms, attributes
+
+
+def per_unit(terms: FittedTerms, exposure: float) -> FittedTerms:
+    """Return a model of targets per mean exposure as one of targets per unit of exposure, by its logarithmic link."""
+    if exposure == 1:
+        return terms
+    statistics = terms.statistics
+    residuals = None if statistics.residuals is None else statistics.residuals / exposure
+    intercept = terms.intercept - np.log(exposure)
+    return replace(terms, intercept=intercept, statistics_or_solve=replace(statistics, residuals=residuals))
 
 
 def cut_least_squares(
@@ -137,6 +148,11 @@ def recipe_options(estimator: Any, y: NDArray[Any], encoder: TableEncoder) -> Re
         link=getattr(estimator, "link", "identity"),
     )
     options.check()
+    if options.monotone and labels and y.shape[1] > 1:
+        raise ValueError(
+            f"y must have two classes with monotone, got {y.shape[1]}: the scores of more classes compete, and signs "
+            "of their weights have no meaning."
+        )
     return options
 
 
@@ -160,15 +176,21 @@ def encoded_directions(monotone: Mapping[Any, int] | None, encoder: TableEncoder
 
 def read_recipe(
     estimator: Any, X: Any, y: Any, sample_weight: Any, exposure: Any
-) -> tuple[Data, TableEncoder, NDArray[Any]]:
-    """Return the validated data, the fitted encoder of the table, and the encoded table."""
-    labels = is_classifier(estimator)
+) -> tuple[Data, TableEncoder, NDArray[Any], float]:
+    """Return the validated data, the fitted encoder of the table, the encoded table, and the mean exposure.
+
+    Targets are those per mean exposure: counts have the likelihood of such rates with their exposures, as shares of the
+    mean, as weights, whatever the unit.
+    """
+    labels, mean = is_classifier(estimator), 1.0
     data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=labels)
-    if exposure is not None:  # counts for an exposure have the likelihood of rates with the exposure as weight
+    if exposure is not None:
         exposures = check_exposure(exposure, estimator.loss, len(data.weights))
         assert exposures is not None
-        weights = data.weights * (exposures / exposures.mean() if estimator.loss == "poisson" else 1.0)
-        data = replace(data, y=(as_columns(data.y) / exposures[:, None]).reshape(data.y.shape), weights=weights)
+        mean = float(np.average(exposures, weights=data.weights))
+        shares = exposures / mean
+        weights = data.weights * (shares if estimator.loss == "poisson" else 1.0)
+        data = replace(data, y=(as_columns(data.y) / shares[:, None]).reshape(data.y.shape), weights=weights)
     frame, used, settings = data.X, data.used, estimator.recipe_settings
     encoder = TableEncoder(
         missing=estimator.missing, max_levels=settings.max_levels, min_count=settings.min_level_rows
@@ -178,7 +200,7 @@ def read_recipe(
     expect_missing(encoder, frame)  # in rows of weight zero
     encoded = encoder.transform(frame)
     warn_of_rounded_inputs(encoder.get_feature_names_out(), filled(encoded[used]), data)
-    return data, encoder, encoded
+    return data, encoder, encoded, mean
 
 
 def fit_recipe(
@@ -191,11 +213,11 @@ def fit_recipe(
     settings, verbose = estimator.recipe_settings, estimator.verbose
     check_number("verbose", verbose, low=0, integer=True, remedy="0 is silent, 1 reports what is tried")
     after_step = step_callback(estimator, None)
-    data, encoder, encoded = read_recipe(estimator, X, y, sample_weight, exposure)
+    data, encoder, encoded, mean_exposure = read_recipe(estimator, X, y, sample_weight, exposure)
     if sample_weight is not None:
         check_total(data.weights)
     used, Y = data.used, as_columns(data.y)
-    options = recipe_options(estimator, Y, encoder)
+    options = recipe_options(estimator, Y, encoder)._replace(exposure=mean_exposure)
     if isinstance(options.loss, Quantile):
         Y, options = quantile_targets(Y, options)
     if options.loss is not None:
@@ -272,7 +294,7 @@ def fit_choice(
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
     attributes["loss_"] = "squared" if choice.loss is None else choice.loss.name
     attributes["link_"] = terms.link
-    return design.complete(terms, targets), attributes
+    return design.complete(terms, targets / choice.exposure), attributes
 
 
 def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeOptions]:
@@ -299,7 +321,13 @@ def check_blocks(groups: Any, n: int) -> NDArray[np.intp]:
         raise ValueError(
             f"groups must have one value per sample, {n}, got {len(values)}: samples of one group share a fold."
         )
-    numbers = np.unique(values, return_inverse=True)[1]
+    try:
+        numbers = np.unique(values, return_inverse=True)[1]
+    except TypeError as error:
+        raise ValueError(
+            f"groups must be values of one kind, which can be compared, got {values[:3].tolist()!r}, ...: number the "
+            "groups, or name them by strings."
+        ) from error
     if numbers.max() < 1:
         raise ValueError("groups must have at least two different values, got one: leave it out.")
     return numbers
@@ -355,11 +383,15 @@ def describe_choice(estimator: Any) -> list[str]:
     if left_out := [one.name for one in encodings_of(basis) if not one.codes]:
         lines.append(f"left out, since they number or name the rows: {', '.join(left_out)}")
     if estimator.categories_:
-        few = {one.name for one in encodings_of(basis) if LEVEL not in one.codes}
-        listed = [
-            f"{name}: {', '.join(map(str, kinds))}" for name, kinds in estimator.categories_.items() if name in few
-        ]
-        means = [f"{name} ({len(kinds)})" for name, kinds in estimator.categories_.items() if name not in few]
-        lines += [f"one-hot encoded categories: {'; '.join(listed)}"] * bool(listed)
+        codes = {one.name: one.codes for one in encodings_of(basis)}
+        one_hot, ordered, means = list[str](), list[str](), list[str]()
+        for name, levels in estimator.categories_.items():
+            listed_levels = f"{name}: {', '.join(map(str, levels))}"
+            if LEVEL in codes[name]:
+                means.append(f"{name} ({len(levels)})")
+            else:
+                (ordered if VALUE in codes[name] else one_hot).append(listed_levels)
+        lines += [f"one-hot encoded categories: {'; '.join(one_hot)}"] * bool(one_hot)
+        lines += [f"ordered categories, encoded by their position: {'; '.join(ordered)}"] * bool(ordered)
         lines += [f"categories encoded by means of the targets (levels): {', '.join(means)}"] * bool(means)
     return lines

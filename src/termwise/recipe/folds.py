@@ -62,7 +62,10 @@ def symmetric_order(X: Floats) -> NDArray[np.intp]:
 
 
 def given_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> NDArray[np.intp]:
-    """Return the fold of every sample by a splitter of scikit-learn, or by splits; test sets hold every sample once."""
+    """Return the fold of every sample by a splitter of scikit-learn, or by splits.
+
+    Test sets hold every sample once, and each training set all samples of the other test sets.
+    """
     fold = np.full(len(y), -1)
     splits = list(check_cv(cv).split(X, y, groups))
     for k, (_, test) in enumerate(splits):
@@ -72,6 +75,12 @@ def given_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> NDArray[np.int
             f"cv must have every sample in one test set, got {cv!r}: use KFold, GroupKFold or StratifiedKFold, or a "
             "number of folds."
         )
+    for k, (train, _) in enumerate(splits):
+        if not np.array_equal(np.sort(train), np.flatnonzero(fold != k)):
+            raise ValueError(
+                f"cv must train on all samples outside the test set, got {len(train)} of {np.count_nonzero(fold != k)} "
+                f"in split {k}: give related samples one value of groups, so that they share a fold."
+            )
     return fold
 
 

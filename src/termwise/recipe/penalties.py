@@ -68,9 +68,9 @@ def better_penalty(search: Search, start: Trial, rivals: list[Trial], max_terms:
             alpha = factor * penalty_of(best.objective, best.loss, settings)
             tried = search.race({best.name: [Objective("data", alpha)]}, max_terms, rivals)
             if not is_better(tried, best, settings.min_gain):
-                search.lost.extend(tried)
+                search.eliminated.extend(tried)
                 break
-            search.lost.extend([best] if best is not start else [])
+            search.eliminated.extend([best] if best is not start else [])
             (best,) = tried
         if best is not start:
             return [best]
@@ -85,9 +85,9 @@ def is_better(trials: Sequence[Trial], other: Trial, min_gain: float) -> bool:
 def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list[Trial]:
     """Cross-validate linear models of the data with large penalties, multiples of the weight of the samples.
 
-    They go on if the best saves the share `min_gain` of the error. Of labels, it is the largest penalty within
-    `label_se` standard errors of the best that goes on, alone: their errors hardly differ by more than chance, and
-    with a penalty that is too small probabilities are too extreme.
+    They are kept if the best lowers the error by the share `min_gain`. For labels only the largest penalty within
+    `label_se` standard errors of the best is kept: their errors hardly differ by more than chance, and with a penalty
+    that is too small probabilities are too extreme.
     """
     settings, linear = search.settings, [one for one in trials if one.name == "linear"]
     before = [one for one in linear if one.target == "data"]
@@ -100,10 +100,10 @@ def penalise_linear(search: Search, trials: list[Trial], max_terms: int) -> list
         best, of_data = most_accurate_of(linear + tried), before + tried
         close = [one for one in of_data if not one.is_worse(best, settings.label_se)]
         kept = [max(close, key=lambda one: one.alpha or 0.0) if close else most_accurate_of(of_data)]
-        search.lost.extend(one for one in of_data if one not in kept)
+        search.eliminated.extend(one for one in of_data if one not in kept)
         return [one for one in trials if one not in before] + kept
     pays = is_better(tried, before[0], settings.min_gain)
-    search.lost.extend([] if pays else tried)
+    search.eliminated.extend([] if pays else tried)
     return trials + (tried if pays else [])  # all of them, so that the choice between them is corrected for
 
 
@@ -132,8 +132,8 @@ def promising(search: Search, started: list[Trial]) -> list[Trial]:
 def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
     """Drop nonlinear models that are not clearly better than the best linear one.
 
-    Of many functions that are about as good, another one is the best with other folds. A nonlinear model must be better
-    by `linear_se` or, of labels, which say less, `label_se` standard errors, and by the share `min_gain`: a linear term
+    Among models of similar error, the best depends on the folds. A nonlinear model must be better by `linear_se`
+    standard errors, or `label_se` for labels, which carry less information, and by the share `min_gain`: a linear term
     alone is in every dictionary.
     """
     best, settings, kept = best_linear(search, trials), search.settings, list[Trial]()
@@ -142,5 +142,5 @@ def clearly_nonlinear(search: Search, trials: list[Trial]) -> list[Trial]:
     max_se = settings.label_se if search.labels else settings.linear_se
     for trial in trials:
         better = is_better([trial], best, settings.min_gain) and best.is_worse(trial, max_se)
-        (kept if better or trial.name == "linear" else search.lost).append(trial)
+        (kept if better or trial.name == "linear" else search.eliminated).append(trial)
     return kept

@@ -48,12 +48,12 @@ class Search:
     labels: bool
     fitting: Fitting
     groups: NDArray[np.intp]  # (d,), the column of the table that each input comes from
-    reference: Any = None  # another model, not fitted; the default one may get more trees
+    reference: Any = None  # the reference model, not fitted; the default one may get more trees
     link: str = "identity"  # "log": the targets of the folds are logarithms
     loss: Loss | None = None  # of models for the data themselves; None: the squared error
     fitted_references: dict[tuple[int, int], Reference] = field(default_factory=dict)  # by identity and number of folds
-    training: Any = field(default_factory=Lock)  # held while another model is trained
-    lost: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
+    training: Any = field(default_factory=Lock)  # held while a reference model is trained
+    eliminated: list[Trial] = field(default_factory=list)  # trials that were clearly worse in the first folds
 
     @property
     def n_threads(self) -> int:
@@ -73,13 +73,13 @@ class Search:
         """Numbers of the other folds, in which clearly worse trials do not take part."""
         return [number for number in np.unique(self.folds[0].fold).tolist() if number not in self.first_folds]
 
-    # -- another model -------------------------------------------------------------------------------------------------
+    # -- the reference model -------------------------------------------------------------------------------------------
 
     def fold_reference(self, folds: Folds, number: int) -> Reference:
-        """Return the predictions of the other model, trained without a fold.
+        """Return the predictions of the reference model, trained without a fold.
 
         One model is trained at a time: scikit-learn resets the warning filters of the whole process while it bins the
-        inputs, so that a model trained beside it would warn, at random, that it has none.
+        inputs, so that models trained concurrently raise spurious warnings.
         """
         X, Y, weight, fold = folds
         train = fold != number
@@ -92,9 +92,9 @@ class Search:
             return self.fitted_references[id(folds), number]
 
     def favours_boosting(self, trials: Sequence[Trial]) -> bool:
-        """Whether the other model is about as accurate as the best of trials: then there may be kinks or thresholds.
+        """Whether the reference model is about as accurate as the best trial, which suggests kinks or thresholds.
 
-        Where a linear model is about the best, the other one must be better: else nothing speaks for a nonlinear model.
+        Where a linear model is about the best, the reference must be more accurate.
         """
         if self.reference is None:
             return False
@@ -111,7 +111,7 @@ class Search:
         return ratio <= (1.0 if linear else settings.rough_error)
 
     def boosting_ratio(self, trials: Sequence[Trial], numbers: Numbers) -> tuple[float, bool]:
-        """Return the error of the other model in some folds as a multiple of that of the best of trials.
+        """Return the error of the reference model in some folds as a multiple of that of the best trial.
 
         Also return whether a linear model is not clearly worse than that one.
         """
@@ -139,9 +139,9 @@ class Search:
             }
 
     def gain_of_trees(self, numbers: Numbers) -> float:
-        """Return the error of the other model in some folds over that of the first half of its trees.
+        """Return the error of the reference model in some folds over that of the first half of its trees.
 
-        It is one for a model that is given, which stays as it is.
+        1 for an estimator that is given, which is not tuned.
         """
         if any(self.fold_reference(self.folds[0], number).halfway is None for number in numbers):
             return 1.0
@@ -149,7 +149,7 @@ class Search:
         return whole / max(half, np.finfo(np.float64).tiny)
 
     def reference_error(self, loss: Loss | None, numbers: Numbers, halfway: bool = False) -> float:
-        """Return the error of the other model in some folds, or of the first half of its trees."""
+        """Return the error of the reference model in some folds, or of the first half of its trees."""
         folds = self.folds[0]
         predictions = np.repeat(folds.Y.mean(axis=0, keepdims=True), len(folds.Y), axis=0)  # of the other folds
         for number in numbers:
@@ -202,7 +202,7 @@ class Search:
             ]  # fmt: skip
 
     def target_of(self, objective: Objective, folds: Folds, number: int) -> Target:
-        """Return what terms are selected for without a fold; another model is trained when it is needed."""
+        """Return what terms are selected for without a fold; a reference model is trained when it is needed."""
         if objective.target in REFERENCES:
             return partial(self.fold_reference, folds, number)
         if objective.target == "data":
@@ -228,7 +228,7 @@ class Search:
         """Cross-validate dictionaries in the first folds; return the trials that are not clearly worse than others.
 
         Paths that have their smallest error early are not continued to `max_terms`. Trials are compared with each other
-        and with `rivals`; what is dropped is in `lost`. Dictionaries of trials `before` are not fitted again.
+        and with `rivals`; what is dropped is in `eliminated`. Dictionaries of trials `before` are not fitted again.
         """
         (folds, *_), first, settings = self.folds, self.first_folds, self.settings
         if not self.rest_folds:
@@ -244,15 +244,15 @@ class Search:
         started = in_order(wanted, ((name, [grown(trial) for trial in trials]) for name, trials in found))
         others = [one.on_rows(rows) for one in rivals]
         if lowest_error([one for one in others if one.link != self.link]) <= lowest_error(started):
-            self.lost.extend(self.reported(started))  # another link is better
+            self.eliminated.extend(self.reported(started))  # another link is better
             return []
         kept = eliminate([*started, *others], settings.elimination_se, settings.simpler_se)
         return self.keep(kept, started)
 
     def keep(self, kept: Sequence[Trial], started: list[Trial]) -> list[Trial]:
-        """Return the trials of the first folds that are among those kept; report the others, which are lost."""
+        """Return the trials of the first folds that are among those kept; report the others, which are eliminated."""
         numbers = set(map(id, kept))
-        self.lost.extend(self.reported([trial for trial in started if id(trial) not in numbers]))
+        self.eliminated.extend(self.reported([trial for trial in started if id(trial) not in numbers]))
         return [trial for trial in started if id(trial) in numbers]
 
     def finish(self, started: list[Trial]) -> list[Trial]:

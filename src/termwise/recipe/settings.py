@@ -43,37 +43,39 @@ class RecipeSettings:
     alpha: float = 1e-6  # ridge penalty during selection: stabilises near-duplicate candidates, hardly shrinks
     first_terms: int = 40  # maximum length of the first paths, which eliminate dictionaries
     min_first_terms: int = 10  # their minimum length
-    rows_per_first_term: int = 8  # rows for each of the first terms; of more classes than this, rows of each class,
-    many_classes: int = 30  # since a term has a weight for each of them, which its own rows determine
+    rows_per_first_term: int = 8  # rows for each of the first terms
+    many_classes: int = 30  # with more classes these are rows of each class, which determine its weight of a term
     rows_per_term: int = 3  # rows for each term at any length, short of interpolation
     growth_share: float = 0.7  # a chosen size above this share of the path doubles the path: errors rise and fall
     close_error: float = 1.25  # errors up to this multiple of the smallest: paths that grow with that of the best model
     elimination_se: float = 3.0  # standard errors of the paired difference from which a trial is dropped
-    race_folds: int = 2  # folds after which clearly worse trials are dropped, which saves most of their time,
-    race_rows: int = 300  # from this many rows on: in smaller folds the differences are a matter of chance
-    # There a dictionary may be worse by this than one that it contains, and a nonlinear model than a linear one that is
-    # better by `min_gain`. On 24 tables of 250 to 1,000 training rows, two splits, the errors are those without the
-    # second limit (1.000 "small", 0.998 "accurate"); a linear table of 20,000 rows takes half the time.
+    race_folds: int = 2  # folds after which clearly worse trials are dropped, which saves most of their time
+    race_rows: int = 300  # rows from which trials are dropped there: in smaller folds differences are random
+    # Standard errors by which a dictionary may be worse there than one that it contains, and a nonlinear model than a
+    # linear one with an error lower by `min_gain`. On 24 tables of 250 to 1,000 training rows, two splits, the errors
+    # are those without the second limit (1.000 "small", 0.998 "accurate"); a linear table of 20,000 rows takes half the
+    # time.
     simpler_se: float = 2.0
     extra_terms: int = 10  # terms of the final path beyond the chosen size, for `at(n_terms)`
 
     # -- penalties, and the preference for linear models ---------------------------------------------------------------
-    # Penalty of losses other than the squared one, on standardised columns: C = 1 of scikit-learn. The linear and the
-    # most accurate dictionary are also tried with multiples of it by powers of the factor, while each of these saves
-    # `min_gain` of the error: on nine development tables of classes, 400 training rows, the log loss was 1.3 % smaller.
+    # Penalty of losses other than the squared one, on standardised columns: C = 1 of scikit-learn.
     loss_alpha: float = 1.0
+    # Factor by which that penalty is multiplied or divided, for the linear and the most accurate dictionary, while each
+    # step saves `min_gain` of the error. On nine development tables of classes, 400 training rows, the log loss was
+    # 1.3 % smaller.
     penalty_factor: float = 8.0
-    max_penalty_steps: int = 3
-    # Linear models of many inputs are tried with penalties of n / 8, n and 8 n, from one input for so many rows on.
+    max_penalty_steps: int = 3  # maximum number of these steps
+    # Rows per input up to which linear models are tried with penalties of n / 8, n and 8 n; one for other losses.
     rows_per_penalised_input: float = 10.0
     # Standard errors by which a nonlinear model must be better than a linear one, with fewer inputs. On 22 development
     # tables of up to 1,000 training rows the error was 1.001 ("small") and 0.994 ("accurate") of that without this, in
     # 20 % and 14 % less time. With one standard error, curves among many inputs lost 20 % of the accuracy.
     linear_se: float = 0.5
-    # The same of classes. On nine development tables, two splits of up to 400 rows, the log loss was the same in a
-    # quarter less time, and the errors of german for ten seeds had a range of 0.9 in place of 3.6 points. With as many
-    # inputs as rows, the largest penalty may be as much worse than the best: on five simulated wide tables, four draws
-    # each, the log loss was 0.98 of that with the best.
+    # The same for classes. On nine development tables, two splits of up to 400 rows, the log loss was the same in a
+    # quarter less time, and the errors of german for ten seeds had a range of 0.9 instead of 3.6 points. With as many
+    # inputs as rows, the largest penalty may be worse than the best by as much: on five simulated wide tables, four
+    # draws each, the log loss was 0.98 of that with the best.
     label_se: float = 1.0
 
     # -- choice of the size --------------------------------------------------------------------------------------------
@@ -96,16 +98,16 @@ class RecipeSettings:
 
     # -- logarithm of the target ---------------------------------------------------------------------------------------
     # Not the default: on eleven development tables of benchmarks/tables.py ten errors were the same, one 6 % larger.
-    link_rows: int = 200  # rows from which link="auto" tries the logarithm of positive targets,
-    min_skewness: float = 0.5  # if their skewness is at least this, and larger than that of the logarithm
+    link_rows: int = 200  # rows from which link="auto" tries the logarithm of positive targets
+    min_skewness: float = 0.5  # skewness of the targets from which it does; that of the logarithm must be smaller
 
     # -- kinks and thresholds ------------------------------------------------------------------------------------------
-    rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target,
-    max_boosted_outputs: int = 30  # and classes or outputs up to which it does: boosting grows trees for each,
-    rough_error: float = 1.3  # if boosting has an error of at most this multiple of that of the best other model,
-    clearly_smooth: float = 2.0  # and not beyond this multiple in the first folds, which saves the time of the others
+    rough_rows: int = 200  # rows from which "auto" tries hinges, steps and boosting as the target
+    max_boosted_outputs: int = 30  # classes or outputs up to which it does: boosting grows trees for each
+    rough_error: float = 1.3  # error of boosting up to which it does, as a multiple of that of the best other model
+    clearly_smooth: float = 2.0  # the same multiple in the first folds, beyond which the others are not needed
 
-    # -- another model as the target -----------------------------------------------------------------------------------
+    # -- the reference model as the target -----------------------------------------------------------------------------
     # Gradient boosting with fewer and smaller trees than scikit-learn's defaults: on thirteen tables of 260 to 1,000
     # training rows its error was 6 % lower, in the same time. With three rows in a leaf in place of ten it was 3 %
     # lower again on 24 tables of 250 to 1,000 rows, and the log loss of eleven tables of classes 1 % lower.
@@ -113,35 +115,37 @@ class RecipeSettings:
     boosting_iterations: int = 120
     boosting_leaves: int = 8
     boosting_leaf_rows: int = 3
-    # Trees, also those for rules, are doubled if the second half of them lowers the error by this share, up to so many
-    # times: of 24 tables of up to 1,000 training rows this concerns three. On tables of 4,000 rows with many thresholds
-    # the error of 150 terms was 11 % to 28 % smaller.
+    # Trees, also those for rules, are doubled if the second half of them lowers the error by this share: this concerns
+    # three of 24 tables of up to 1,000 training rows. On tables of 4,000 rows with many thresholds the error of 150
+    # terms was 11 % to 28 % smaller.
     boosting_gain: float = 0.05
-    boosting_doublings: int = 2
-    # Synthetic inputs at which the other model is evaluated, for each row: on six tables of 260 to 600 rows the error
-    # of 80 terms of steps was 0.226, 0.197, 0.192, 0.183 and 0.185 with 0, 1, 2, 3 and 5 of them. Time grows as well.
+    boosting_doublings: int = 2  # maximum number of doublings
+    # Synthetic inputs at which the reference model is evaluated, for each row: on six tables of 260 to 600 rows the
+    # error of 80 terms of steps was 0.226, 0.197, 0.192, 0.183 and 0.185 with 0, 1, 2, 3 and 5 of them. Time grows as
+    # well.
     synthetic_rows_per_row: int = 2
     max_synthetic_rows: int = 2000
     synthetic_weight: float = 1.5  # their total weight, as a share of that of the rows
     crossover_share: float = 0.25  # share of the inputs of a synthetic row that come from another row
 
     # -- dictionaries --------------------------------------------------------------------------------------------------
-    max_centers: int = 1000  # Gaussians on every row up to this many rows,
-    center_growth: float = 0.2  # then growing as this power of the rows, to bound the time
+    max_centers: int = 1000  # rows up to which every one is the centre of a Gaussian
+    center_growth: float = 0.2  # power of the rows with which the number of centres grows beyond, to bound the time
     widths: tuple[float, ...] = (0.35, 0.7, 1.4, 2.8)  # Gaussian widths tried, in median distances between rows
     width_rows: int = 300  # rows the width is chosen on, by leave-one-out of ridge regression, in every fold
     max_pair_candidates: int = 50_000  # candidates up to which "auto" tries products: time and memory
     max_paired_inputs: int = 100  # inputs up to which all pairs have products; beyond, screened inputs only
     n_screened_inputs: int = 40  # inputs kept by screening: at most 20,000 candidates
-    n_hinge_knots: int = 6  # knots of hinges for each input; on thirteen tables 6 did as well as more,
-    n_step_knots: int = 16  # and 8 to 18 knots of steps alike, of which more are closer to a threshold
-    # Half of the knots of steps are thresholds of trees, up to `max_paired_inputs` inputs: on 16 tables of 260 to 1,000
-    # training rows, two splits each, the error of steps was 0.95 of that with quantiles alone (0.53 to 1.03), and that
-    # of hinges, which have quantiles, would have been the same.
-    min_knots: int = 3  # with many inputs, whose single functions are to be
-    max_single_functions: int = 250  # at most as many: products cost the square
-    max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots; beyond,
-    n_knotted_inputs: int = 20  # only the screened ones
+    n_hinge_knots: int = 6  # knots of hinges for each input; on thirteen tables 6 did as well as more
+    # Knots of steps for each input; on thirteen tables 8 to 18 did alike, and more are closer to a threshold. Half of
+    # them are thresholds of trees, up to `max_paired_inputs` inputs: on 16 tables of 260 to 1,000 training rows, two
+    # splits each, the error of steps was 0.95 of that with quantiles alone (0.53 to 1.03), and that of hinges, which
+    # have quantiles, would have been the same.
+    n_step_knots: int = 16
+    min_knots: int = 3  # knots for each of many inputs, at least
+    max_single_functions: int = 250  # functions of one input that limit the number of knots: products cost the square
+    max_knotted_inputs: int = 40  # inputs with more than two values up to which all have knots
+    n_knotted_inputs: int = 20  # screened inputs that have knots beyond that number
     max_rule_inputs: int = 400  # inputs up to which trees find rules: their time grows with the inputs
     max_levels: int = 20  # levels up to which every one has an indicator; beyond, means of the targets take their place
     min_support: float = 5  # Gaussians of fewer rows are on isolated rows, where large weights cancel and explode

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import skew
+from sklearn.utils import get_tags
 
 from termwise._checks import check_bool, check_choice, check_number
 from termwise._numerics import ERROR_DIGITS, EXACT_FIT_ERROR
@@ -24,12 +24,25 @@ SIZES = ("readable", "small", "accurate")
 SMALL_SIZES = ("readable", "small")
 
 
+def is_reference(target: Any, labels: bool) -> bool:
+    """Whether a target is an estimator that terms can reproduce: a regressor, or a classifier with probabilities.
+
+    An ensemble of other estimators may have its methods only after it is fitted.
+    """
+    if isinstance(target, str | type) or not hasattr(target, "fit"):
+        return False
+    kind = get_tags(target).estimator_type if hasattr(target, "__sklearn_tags__") else None
+    if labels:
+        return hasattr(target, "predict_proba") or (kind == "classifier" and not hasattr(target, "predict"))
+    return kind == "regressor" or (kind != "classifier" and hasattr(target, "predict"))
+
+
 class RecipeOptions(NamedTuple):
     """The parameters of the estimators that the choice depends on."""
 
     size: str | int = "small"
     dictionary: str = "auto"
-    target: Any = "auto"  # or another model, not fitted
+    target: Any = "auto"  # or a reference model, not fitted
     max_terms: int = 150
     random_state: int | np.random.RandomState | None = 0
     labels: bool = False  # whether the targets are classes coded -1 and +1
@@ -37,6 +50,7 @@ class RecipeOptions(NamedTuple):
     cv: Any = None  # number of folds, a splitter of scikit-learn, or splits
     monotone: dict[int, int] | None = None  # encoded inputs, and the directions of their effects
     hierarchy: bool = False  # whether products require terms of each of their inputs
+    exposure: float = 1.0  # mean exposure, per which the targets are given
     link: str = "identity"  # "log": terms add up to logarithms of the targets; "auto": cross-validation decides
 
     def check(self) -> None:
@@ -48,7 +62,7 @@ class RecipeOptions(NamedTuple):
             remedy = "'readable', 'small', 'accurate', or a number up to max_terms"
             check_number("size", self.size, low=1, below=self.max_terms + 1, integer=True, remedy=remedy)
         check_choice("dictionary", self.dictionary, ["auto", *DICTIONARIES], remedy="'auto' tries them all")
-        if not (hasattr(self.target, "fit") and hasattr(self.target, "predict_proba" if self.labels else "predict")):
+        if not is_reference(self.target, self.labels):
             what = "a classifier with predict_proba" if self.labels else "a regressor"
             remedy = f"'auto' tries them all, or give {what} of scikit-learn, not fitted"
             check_choice("target", self.target, ["auto", "data", "ridge", "boosting", "pooled"], remedy=remedy)
@@ -92,7 +106,7 @@ class RecipeOptions(NamedTuple):
             return False
         return self.target == "pooled" or (self.tries_all and not (self.labels and self.size in SMALL_SIZES))
 
-    def links(self, Y: Floats, settings: RecipeSettings) -> list[str]:
+    def links(self, Y: Floats, sample_weight: Floats, settings: RecipeSettings) -> list[str]:
         """Return the links to try for targets Y: the logarithm if it makes positive targets more symmetric."""
         if self.link == "log":
             if Y.min() <= 0:
@@ -101,10 +115,10 @@ class RecipeOptions(NamedTuple):
                     "counts."
                 )
             return ["log"]
-        plain = self.link == "identity" or self.loss is not None or self.labels or not isinstance(self.target, str)
-        if plain or Y.shape[1] > 1 or len(Y) < settings.link_rows or Y.min() <= 0:
+        plain, n = self.link == "identity" or self.loss is not None or self.labels, max(len(Y), sample_weight.sum())
+        if plain or Y.shape[1] > 1 or n < settings.link_rows or Y.min() <= 0:
             return ["identity"]
-        skewness, of_logarithm = skew(Y[:, 0]), skew(np.log(Y[:, 0]))
+        skewness, of_logarithm = (skewness_of(values, sample_weight) for values in (Y[:, 0], np.log(Y[:, 0])))
         tried = skewness >= settings.min_skewness and abs(of_logarithm) < skewness
         return ["identity", "log"] if tried else ["identity"]
 
@@ -120,6 +134,13 @@ class RecipeOptions(NamedTuple):
         if n > settings.ridge_rows:
             found = list(dict.fromkeys("data" if target == "ridge" else target for target in found))
         return found
+
+
+def skewness_of(values: Floats, sample_weight: Floats) -> float:
+    """Return the skewness of a weighted sample, zero if all values are equal."""
+    centred = values - np.average(values, weights=sample_weight)
+    second, third = (float(np.average(centred**power, weights=sample_weight)) for power in (2, 3))
+    return third / second**1.5 if second > 0 else 0.0
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------

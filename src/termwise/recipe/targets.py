@@ -1,12 +1,12 @@
-"""What the terms are fitted to: the data, a ridge fit to them, another model, or a stacked ensemble (distillation).
+"""What the terms are fitted to: the data, a ridge fit to them, a reference model, or a stacked ensemble (distillation).
 
 *Ridge fit.* Terms selected for noisy targets fit some of the noise, the more the larger the candidate set: among
 thousands of products there is always one that fits the samples with the largest errors. Ridge regression on all
 candidates shrinks instead of selecting, and averages the noise out; a few terms fitted to its predictions inherit the
 low variance. Where few of very many candidates matter, ridge regression is poor and the data are the better target.
 
-*Another model* of the same samples, gradient boosting by default, is evaluated wherever its predictions are needed: at
-the samples and at synthetic inputs between them. A rough function that is known at the samples alone would be
+A *reference model* of the same samples, gradient boosting by default, is evaluated wherever its predictions are needed:
+at the samples and at synthetic inputs between them. A rough function that is known at the samples alone would be
 interpolated there, and missed in between.
 
 *Stacked ensemble.* Models with different dictionaries and targets make different errors, so that a convex combination
@@ -15,8 +15,8 @@ of out-of-fold predictions. The ensemble has the terms of all its members, but i
 terms reproduce it.
 
 Cross-validation of the whole procedure decides between them. The ridge fit and ensembles are linear in the targets, so
-that leave-one-out goes through both stages in closed form (see `termwise.linalg.two_stage`); for another model it is
-that of least squares on the terms, an approximation.
+that leave-one-out goes through both stages in closed form (see `termwise.linalg.two_stage`); for a reference model it
+is that of least squares on the terms, an approximation.
 """
 
 from __future__ import annotations
@@ -124,10 +124,10 @@ class RidgeTarget:
         return V @ (V.T @ B)
 
 
-# -- another model -----------------------------------------------------------------------------------------------------
+# -- the reference model -----------------------------------------------------------------------------------------------
 
-MAX_LOG_ODDS = 8.0  # of a class that another model predicts: its probabilities below 3e-4 are hardly more certain
-REFERENCES = ("boosting", "estimator")  # targets that are predictions of another model: the default one, or one given
+MAX_LOG_ODDS = 8.0  # of a class that the reference model predicts: its probabilities below 3e-4 are hardly more certain
+REFERENCES = ("boosting", "estimator")  # targets that are predictions of a reference model: the default, or a given one
 
 
 def default_reference(labels: bool, loss: Loss | None, settings: RecipeSettings) -> Any:
@@ -208,7 +208,7 @@ class TrainedModel:
         return cls(MultiOutputRegressor(clone(estimator)).fit(X, Y, **weighted), Y, labels)
 
     def predict(self, X: Floats) -> Floats:
-        """Predictions, (n, q); of labels scores whose softmax, as of `linalg.calibration`, are the probabilities.
+        """Predictions, (n, q); for labels, scores whose softmax, as of `linalg.calibration`, are the probabilities.
 
         Terms that reproduce probabilities near zero to the same error as others would lose most of the log loss.
         """
@@ -237,7 +237,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Reference:
-    """Predictions of another model for the samples it was trained on, and for synthetic inputs."""
+    """Predictions of a reference model for the samples it was trained on, and for synthetic inputs."""
 
     signal: Floats  # (n, q), at the samples
     X: Floats  # (m, d), synthetic inputs
@@ -330,7 +330,7 @@ def synthetic_inputs(X: Floats, groups: Indices, settings: RecipeSettings) -> Fl
 
 @dataclass(frozen=True)
 class ReferenceTarget:
-    """Another model as a first stage: its predictions, and the candidates, at the samples and synthetic inputs."""
+    """A reference model as a first stage: its predictions, and the candidates, at the samples and synthetic inputs."""
 
     targets: Floats  # (n, q)
     labels: bool  # whether these are labels, of which the model has scores
@@ -397,7 +397,7 @@ class MemberFit:
 
     @classmethod
     def from_reference(cls, model: NestedModels, targets: Floats, rows: WeightedRows) -> Self:
-        """Use all terms of a path that reproduces another model; left out as by least squares on its terms."""
+        """Use all terms of a path that reproduces the reference model; left out as by least squares on its terms."""
         root, k = np.sqrt(rows.sample_weight)[:, None], len(model.terms)
         same = NestedModels.from_columns(model.columns(k, root), targets, rows.sample_weight, 0.0)
         Z, signal = same.Z.T, model.fitted(k, root)
@@ -410,8 +410,8 @@ class MemberFit:
     def from_path(cls, model: NestedModels, targets: Floats, rows: WeightedRows, ridge: RidgeTarget | None) -> Self:
         """Use all terms of a path.
 
-        Without sample i the ridge fit is less by `d`, and the member predicts `s_i` for it: its fit is the one it would
-        be if entry i of the ridge fit less d were `s_i`.
+        Leaving out sample i lowers the ridge fit by `d`. The member's fit without i is its fit to that signal with
+        entry i replaced by its prediction `s_i`.
         """
         root, Z = np.sqrt(rows.sample_weight)[:, None], model.Z.T
         U, signal = Z / root, model.fitted(len(model.terms), root)

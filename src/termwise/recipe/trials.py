@@ -128,7 +128,7 @@ class Trial:
         return [[] if one is None else one.inputs_of(np.arange(one.n_functions)) for one in bases]
 
     def readable_size(self, max_effects: int) -> int:
-        """Largest number of terms with at most so many effects, the median over the folds."""
+        """Largest number of terms in at most `max_effects` effects; median over folds."""
         return int(np.median([readable_size(terms, max_effects) for terms in self.inputs]))
 
     def compared_with(self, losses: Floats) -> tuple[Floats, Floats]:
