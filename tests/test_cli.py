@@ -325,6 +325,11 @@ def test_every_method_with_every_basis(folder, tmp_path, method, basis):
      ("-t y --method evidence --size small", "--method evidence cannot do --size small: give a number of terms"),
      ("-t y --size many", "--size must be readable, small, accurate or a number of terms, got many."),
      ("-t y --hold-out 1.5", "--hold-out must be between 0 and 1, got 1.5: use --no-hold-out to hold out none."),
+     ("-t y --hold-out 0.2 --no-hold-out", "--hold-out 0.2 and --no-hold-out exclude each other: leave one out."),
+     ("-t y --lags 3", "--lags requires --basis lag, got --basis auto: add --basis lag, or leave --lags out."),
+     ("-t y --method forward --size readable",
+      "--method forward and --basis lag have no --size readable: use accurate or a number of terms, or leave it out."),
+     ("-t y --seed 99999999999", "4294967295"),
      ("-t y --method magic", "'magic' is not one of")],
 )  # fmt: skip
 def test_invalid_combinations_of_options(folder, options, message):
@@ -402,7 +407,7 @@ def test_time_series(folder, tmp_path):
     gap.to_csv(tmp_path / "gap.csv", index=False)
     found = pd.read_csv(io.StringIO(invoke("predict", path, tmp_path / "gap.csv").stdout), skip_blank_lines=False)
     broken = found["prediction"].isna()
-    assert sorted(series["day"].rank()[broken]) == [51, 52, 53]
+    assert sorted(series["day"].rank()[broken]) == [1, 2, 3, 51, 52, 53]  # the first have no past
     np.testing.assert_allclose(found["prediction"][~broken], one_step[~broken])
     refused = invoke("report", path, tmp_path / "gap.csv", "-o", tmp_path / "r.html")
     assert "must have level up to some time and not after, got one in line" in words(refused)
@@ -479,6 +484,7 @@ AWKWARD = [
     ("names only", "a,y\n", 1, "has column names but no rows"),
     ("one row", "a,y\n1,2\n", 1, "must have at least 5 rows with a target, got 1"),
     ("one column", "y\n" + "1\n2\n3\n" * 4, 1, "must have a column to predict from (the target is the only one)"),
+    ("a class called NA", "a,y\n" + "1,NA\n2,yes\n" * 9, 1, "got yes in 9 rows and missing values in 9: if a class is"),
     ("no such target", "a,Y1\n1,2\n", 1, "has no column y: did you mean Y1?"),
     ("stray text", "a,y\n" + "1,2\n" * 9 + "2 kg,3\n", 1, "'2 kg' in line 11 is not a number"),
     ("constant", "a,y\n" + "1,2\n1,3\n" * 9, 1, "left out, the same in all rows: a"),
@@ -952,6 +958,148 @@ def test_model_saved_from_python(tmp_path, folder):
     result = invoke("predict", path, folder / "table.csv")
     assert result.exit_code == 0
     assert "against the table" not in result.output
+
+
+def test_whole_numbers_as_classes_are_compared_with_the_table(tmp_path):
+    rows = "".join(f"{i * 7 % 11},{int(i * 7 % 11 > 5)}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text("a,y\n" + rows)
+    options = "--method", "forward", "--no-hold-out", "-o", tmp_path / "m.json"
+    assert invoke("fit", tmp_path / "t.csv", "-t", "y", *options).exit_code == 0
+    assert re.search(r"40 predictions; \S+% agree with the table", words(invoke("predict", tmp_path / "m.json",
+                                                                                tmp_path / "t.csv")))  # fmt: skip
+
+
+@pytest.mark.slow
+def test_rows_in_the_order_of_time_have_no_score_of_random_folds(tmp_path):
+    walk = np.cumsum(np.random.default_rng(0).normal(size=40))
+    table = pd.DataFrame({"t": np.arange(40), "a": walk.round(3), "y": (walk + 0.1).round(2)})
+    for n, options in ((40, ["--no-hold-out"]), (18, [])):
+        table.head(n).to_csv(tmp_path / "walk.csv", index=False)
+        common = "-t", "y", "--basis", "none", "--size", "1", "-f", "-o", tmp_path / "m.json", "--json"
+        record = json.loads(invoke("fit", tmp_path / "walk.csv", *common, "--time", "t", *options).stdout)
+        assert record["score"] is record["scores"]["cross_validation"] is None
+        assert load_predictor(tmp_path / "m.json").facts["scores"]["cross_validation"] is None
+    assert json.loads(invoke("fit", tmp_path / "walk.csv", *common, "--drop", "t").stdout)["score"] is not None
+
+
+def test_numbers_of_two_meanings_are_read_as_in_the_fit(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(1, 9, 40).round(3)}).assign(y=lambda frame: 2 * frame["a"])
+    table.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    options = "--method", "forward", "--no-hold-out", "-o", tmp_path / "m.json"
+    assert invoke("fit", tmp_path / "t.csv", "-t", "y", *options).exit_code == 0
+    (tmp_path / "new.csv").write_text("a\tb\n5,118\tu\n6,125\tv\n")
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
+    assert "numbers are read with decimal commas, as in the fit: those of this table have two meanings" in words(result)
+    found = pd.read_csv(io.StringIO(result.stdout))["prediction"]
+    np.testing.assert_allclose(found, [10.236, 12.25], rtol=1e-2)
+
+
+def test_words_for_a_missing_number_may_be_the_only_entry(folder, tmp_path):
+    options = "--method", "forward", "--drop", "kind", "--impute", "--no-hold-out", "-o", tmp_path / "m.json"
+    assert invoke("fit", folder / "gaps.csv", "-t", "y", *options).exit_code == 0
+    expected = None
+    for word in ("", "-", ".", "none"):
+        (tmp_path / "new.csv").write_text(f"a,b\n{word},1\n")
+        result = invoke("predict", tmp_path / "m.json", tmp_path / "new.csv")
+        assert result.exit_code == 0, result.output
+        expected = expected or result.stdout
+        assert result.stdout == expected
+
+
+def test_words_of_missing_values_that_occur_nowhere_are_noted(folder):
+    options = "-t", "y", "--drop", "label", "--method", "forward", "--no-hold-out"
+    said = words(invoke("fit", folder / "table.csv", *options, "--missing", "-999", "--missing", "NA"))
+    assert "--missing -999 occurs nowhere in the table" in said
+    assert "--missing NA" not in said
+
+
+@pytest.fixture(scope="module")
+def series(folder):
+    """Fit a series with few lags; return the file of the model."""
+    path = folder / "lags.json"
+    options = "--time", "day", "--basis", "lag", "--lags", "3", "--no-hold-out", "-o", path
+    assert invoke("fit", folder / "series.csv", "-t", "level", *options).exit_code == 0
+    return path
+
+
+def test_first_rows_of_a_series_are_not_scored(folder, series, tmp_path):
+    """Predict, compare and report score the same rows, and leave-one-out scores have those of the fit."""
+    table = pd.read_csv(folder / "series.csv")
+    past, ranks = load_predictor(series)._program.lags.longest, table["day"].rank()
+    result = invoke("predict", series, folder / "series.csv", "-o", tmp_path / "p.csv")
+    assert f"{past} of 120 rows without a prediction" in words(result)
+    predicted = pd.read_csv(tmp_path / "p.csv", skip_blank_lines=False)["prediction"]
+    assert (predicted.isna() == (ranks <= past)).all()
+    score = r2_score(table["level"][ranks > past], predicted[ranks > past])
+    assert f"R2 {score:.3f} against the table" in words(result)
+    compared = json.loads(invoke("compare", series, series, folder / "series.csv", "--json").stdout)["predictions"]
+    assert [one["value"] for one in compared["scores"]] == pytest.approx([score, score])
+    assert compared["rows_compared"] == compared["scores"][0]["n"] == 120 - past
+    page = tmp_path / "r.html"
+    assert invoke("report", series, folder / "series.csv", "-o", page).exit_code == 0
+    assert f'"n":{120 - past},' in page.read_text(encoding="utf-8")
+    level = table.sort_values("day")["level"].to_numpy()
+    lagged = np.column_stack([level[3 - k : -k] for k in (1, 2, 3)])
+    model = ForwardRegressor(refit_alpha="loo", criterion="tcr").fit(lagged, level[3:])
+    expected = 1 - np.sum(model.loo_residuals_**2) / np.sum((level[3:] - level[3:].mean()) ** 2)
+    assert load_predictor(series).facts["scores"]["loo_r2"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_compare_a_series_with_a_gap(folder, series, tmp_path):
+    table = pd.read_csv(folder / "series.csv")
+    table.loc[table["day"].rank() == 50, "level"] = np.nan
+    table.to_csv(tmp_path / "gap.csv", index=False)
+    past = load_predictor(series)._program.lags.longest
+    record = json.loads(invoke("compare", series, series, tmp_path / "gap.csv", "--json").stdout)["predictions"]
+    assert (record["rows"], record["rows_compared"], record["largest_difference"]) == (120, 120 - 2 * past, 0)
+    assert f"predictions of {120 - 2 * past} rows differ" in words(invoke("compare", series, series,
+                                                                         tmp_path / "gap.csv"))  # fmt: skip
+    table.head(1).to_csv(tmp_path / "one.csv", index=False)
+    refused = invoke("compare", series, series, tmp_path / "one.csv")
+    assert "must have rows that both models predict, got none, since all miss values of the rows before" in words(
+        refused
+    )
+
+
+def test_infinite_intervals(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,2\n2,3.5\n4,8.2\n5,10\n7,14.1\n8,16\n")
+    options = "--basis", "none", "--size", "1", "-o", tmp_path / "m.json"
+    assert invoke("fit", tmp_path / "t.csv", "-t", "y", *options).exit_code == 0
+    result = invoke("predict", tmp_path / "m.json", tmp_path / "t.csv", "--interval", "0.9", "--json")
+    record = json.loads(result.stdout)
+    assert record["lower"] == record["upper"] == [None] * 6
+    assert "the fit had too few samples for intervals that cover 90%: some of their ends are infinite" in words(result)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "json_only"),
+    [("predict", "model", True), ("explain", "rows", True), ("explain", "base", False)],
+)
+def test_kept_columns_do_not_replace_results(automatic, new_rows, command, name, json_only):
+    pd.read_csv(new_rows, dtype=str).rename(columns={"id": name}).to_csv(new_rows, index=False)
+    result = invoke(command, automatic, new_rows, "--id", name, "--json")
+    assert result.exit_code == 1
+    assert f"{name} cannot be kept, since it is the name of a result: rename the column." in words(result)
+    assert (invoke(command, automatic, new_rows, "--id", name).exit_code == 0) == json_only
+
+
+def test_kept_columns_are_written_as_they_are(automatic, tmp_path):
+    (tmp_path / "new.csv").write_text("id,a,b,kind,state\n00699,7.020,1,red,NA\n00700,-1.50,2,blue,\n")
+    options = "--id", "id", "--keep", "a", "--keep", "state"
+    result = invoke("predict", automatic, tmp_path / "new.csv", *options)
+    assert [row.rpartition(",")[0] for row in result.stdout.split()[1:]] == ["00699,7.020,NA", "00700,-1.50,"]
+    frame = pd.DataFrame({"id": pd.array([7, None], dtype="Int64"), "a": [7.5, 1], "b": [1, 2], "kind": ["red", "blue"],
+                          "state": ["NA", None], "day": pd.to_datetime(["2021-01-02", None])})  # fmt: skip
+    frame.to_parquet(tmp_path / "new.parquet")
+    options = *options, "--keep", "day", "--json"
+    record = json.loads(invoke("predict", automatic, tmp_path / "new.parquet", *options).stdout)
+    assert (record["id"], record["a"], record["state"]) == ([7, None], [7.5, 1], ["NA", None])
+    assert record["day"] == ["2021-01-02T00:00:00.000000", None]
+
+
+def test_export_names_the_format(model, tmp_path):
+    assert json.loads(invoke("export", model, "-o", tmp_path / "m.sympy.py", "--json").stdout)["to"] == "sympy"
 
 
 # -- comparison, completion, embedded code -----------------------------------------------------------------------------

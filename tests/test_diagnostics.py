@@ -136,6 +136,11 @@ def test_weights_are_repetitions(sample):
     assert once["scores"]["loo_r2"] == pytest.approx(again["scores"]["loo_r2"], rel=1e-5)
     counts[:5] = 0
     assert diagnostics.facts(BasisRidge(alpha=1.0).fit(X, y, sample_weight=counts), X, y)["scores"]["loo_r2"] > 0.5
+    weighted = BasisRidge(alpha=1.0).fit(X, y, sample_weight=counts)
+    found = diagnostics.facts(weighted, X, y, sample_weight=counts)["scores"]["loo_r2"]
+    mean = np.average(y, weights=counts)
+    residual, total = counts @ weighted.loo_residuals_**2, counts @ (y - mean) ** 2
+    assert found == pytest.approx(1 - residual / total, rel=1e-5)
     halves = BasisRidge(alpha=1.0).fit(X, y, sample_weight=np.full(120, 0.55))
     assert diagnostics.facts(halves)["model"]["n"] == pytest.approx(66)
 
@@ -455,3 +460,22 @@ def test_messages(sample):
     with pytest.raises(ValueError, match=r"X, y must be the 120 samples of the fit, got 30: leave-one-out residuals "
                        r"belong to those\. Give scores on other samples as held_out\."):  # fmt: skip
         diagnostics.facts(ForwardRegressor().fit(X, y), X[:30], y[:30])
+
+
+def test_a_column_may_have_the_name_of_an_interaction():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(150, 3)), columns=["A", "B", "A and B"])
+    model = ForwardRegressor(AnovaBasis(), max_terms=4, criterion=None).fit(X, 3 * X["A"] * X["B"] + X["A and B"])
+    predictor = model.predictor_.with_facts(diagnostics.facts(model, X))
+    found = diagnostics.contributions(predictor, X)
+    assert {"A and B", "A and B (2)"} <= set(found.effects)
+    np.testing.assert_allclose(found.base + found.values.sum(axis=1), model.predict(X)[:, None], rtol=1e-4, atol=1e-3)
+
+
+def test_the_path_of_an_automatic_model_has_all_sizes(rng):
+    """Terms selected for the data keep their weights on the path: no penalty is chosen anew."""
+    X = rng.normal(size=(80, 5))
+    model = TermwiseRegressor(3, dictionary="linear", target="data").fit(X, X[:, 0] + rng.normal(size=80))
+    found = termwise.diagnostics.facts(model, X, X[:, 0])
+    assert [row["size"] for row in found["path"]] == list(range(len(model.path_) + 1))
+    assert {"loo", "tcr"} <= set(found["choices"])

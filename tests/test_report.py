@@ -553,3 +553,10 @@ def test_outputs_of_different_sizes_are_shown_one_at_a_time(show, rng):
     css(browser, "#effect-output option")[1].click()
     assert len(reaches()) == 2
     assert max(reaches()) > 80
+
+
+def test_a_predictor_of_several_quantiles_is_reported(tmp_path, rng):
+    X = rng.normal(size=(60, 2))
+    model = ForwardRegressor(loss="quantile", quantile=(0.1, 0.9), max_terms=2).fit(X, X[:, 0])
+    write_report(model.predictor_, tmp_path / "report.html", X, X[:, 0] + rng.normal(size=60))
+    assert (tmp_path / "report.html").stat().st_size > 0

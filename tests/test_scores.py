@@ -155,7 +155,7 @@ def test_printed_saved_and_shown_are_one_model_and_one_score(fitted):
 def test_saved_model_makes_the_predictions_that_are_shown(fitted):
     table, options, _, folder, record, _ = fitted
     done = CliRunner().invoke(app, ["predict", str(folder / "m.json"), str(folder / "t.csv"), "--json"])
-    predicted, y = np.array(json.loads(done.stdout)["prediction"]), table["y"].to_numpy()
+    predicted, y = pd.Series(json.loads(done.stdout)["prediction"]).to_numpy(), table["y"].to_numpy()
     facts = load_predictor(folder / "m.json").facts
     if "--hold-out" not in options:
         assert ("fit" in facts) == (record["task"] == "regression")

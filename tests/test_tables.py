@@ -143,6 +143,41 @@ def test_absence_is_a_value_unless_said_otherwise(written):
     assert np.array_equal(written("a\n-999\n5\n", missing=["-999"]).columns["a"].values, [np.nan, 5], equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    ("content", "missing", "expected"),
+    [("a;b\n-99,9;1,5\n2,5;2,5\n", ["-99,9"], [np.nan, 2.5]), ("a;b\n-99,9;1,5\n2,5;2,5\n", ["-99.9"], [np.nan, 2.5]),
+     ("a,b\n1234,1\n5,2\n", ["1,234"], [np.nan, 5]), ("a,b\n1000,1\n5,2\n", ["1 000"], [np.nan, 5]),
+     ("a,b\n-999.0,1\nn.d.,2\n5,3\n", ["-999", "n.d."], [np.nan, np.nan, 5])],
+)  # fmt: skip
+def test_numbers_for_a_missing_value(written, content, missing, expected):
+    column = written(content, missing=missing).columns["a"]
+    np.testing.assert_array_equal(column.values, expected)
+    assert column.found == set(missing)
+
+
+def test_a_number_may_stand_for_all_values_of_a_column(written):
+    assert written("a,b\n-999.0,1\nn.d.,2\n", missing=["-999", "n.d."]).columns["a"].kind == "empty"
+
+
+def test_usual_decimal_mark(written):
+    """It decides where numbers have two meanings, but fields between commas have decimal points."""
+    note = "numbers are read with decimal points, as in the fit: those of this table have two meanings"
+    table = written("a;b\n1,500;2,125\n", decimal=".")
+    assert values(table) == {"a": [1500], "b": [2125]}
+    assert note in table.notes
+    assert values(written("a\tb\n5,118\t1\n", decimal=",")) == {"a": [5.118], "b": [1]}
+    assert values(written("a,b\n5.118,1\n", decimal=",")) == {"a": [5.118], "b": [1]}
+    assert values(written("a;b\n5.1;1\n", decimal=",")) == {"a": [5.1], "b": [1]}
+    assert written("a\tb\n5\t1\n", decimal=",").notes == ["fields are separated by tabs"]
+
+
+def test_blank_lines_of_one_column_are_missing_values(written):
+    table = written("\n\ny\n1\n\n3\n \nx\n\n\n")
+    assert table.columns["y"].values.tolist() == ["1", None, "3", None, "x"]
+    assert [table.location(row) for row in (0, 2, 4)] == ["line 4", "line 6", "line 8"]
+    np.testing.assert_array_equal(written("1\n\n3\n").columns["x0"].values, [1, np.nan, 3])
+
+
 def test_short_rows_have_missing_values(written):
     table = written("a,b\n1\n2,3\n")
     assert table.columns["b"].missing.tolist() == [True, False]
@@ -524,6 +559,8 @@ INVALID_TASKS = [
      r"the target y must be numbers or classes, got dates: name another column\."),
     ("no target", {"a": wave, "y": lambda i: ""}, {},
      r"the target y must be numbers or classes, got missing values only"),
+    ("all dropped", {"a": wave, "y": wave}, {"drop": ["a"]},
+     r"must have a column to predict from \(none is left by --drop and --time\): drop fewer columns\."),
     ("constant target", {"a": wave, "y": lambda i: 3}, {},
      r"the target y must take different values, got 3 in all rows"),
     ("words to regress on", {"a": wave, "y": lambda i: "uv"[i % 2]}, {"kind": "regression"},

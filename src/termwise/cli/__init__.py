@@ -35,6 +35,7 @@ BasisName = StrEnum(
     "BasisName", ["auto", "none", "rbf", "smooth", "relevant", "anova", "hinges", "steps", "rules", "fourier", "lag"]
 )
 LossName = StrEnum("LossName", ["auto", "squared", "poisson", "gamma", "huber"])
+MAX_SEED = 2**32 - 1  # of NumPy
 FORMER_STUDIES = {"hagiwara": "hagiwara2014", "recipe": "modern"}  # earlier names of studies of `termwise reproduce`
 
 Columns = list[str] | None
@@ -216,7 +217,9 @@ def fit(
         Columns, typer.Option(metavar="WORD", help="Word for a missing value, such as none; repeatable.")
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="COL", help="Sort the rows by it, score the last.")] = None,
-    lags: Annotated[int, typer.Option(min=1, help="Past values with --basis lag.")] = 10,
+    lags: Annotated[
+        int | None, typer.Option(min=1, help="Past values with --basis lag; default: 10.", show_default=False)
+    ] = None,
     impute: Annotated[
         bool, typer.Option("--impute", help="Impute missing values, by the median or the most frequent category.")
     ] = False,
@@ -226,7 +229,7 @@ def fit(
     ] = None,
     no_hold_out: Annotated[bool, typer.Option("--no-hold-out", help="Fit only: no refits, no baselines.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="HTML", help="Report to write, too.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of folds and held-out rows.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed of folds and held-out rows.")] = 0,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace MODEL if it exists.")] = False,
     no_samples: Annotated[bool, typer.Option("--no-samples", help="Store no observed targets in MODEL.")] = False,
     quiet: Quiet = False,
@@ -261,10 +264,12 @@ def fit(
     if size not in (None, "readable", "small", "accurate") and not (size.isdecimal() and int(size) > 0):
         raise UsageError(f"--size must be readable, small, accurate or a number of terms, got {size}.")
     terms = int(size) if size is not None and size.isdecimal() else size
-    options = FitOptions(data, target, str(task), str(method), str(basis), terms, seed, lags, tuple(drop or ()),
-                         tuple(category or ()), tuple(missing or ()), time, impute,
-                         None if no_hold_out else hold_out, not no_hold_out, report, out, force, str(loss),
-                         not no_samples)  # fmt: skip
+    options = FitOptions(
+        data=data, target=target, task=str(task), method=str(method), basis=str(basis), size=terms, seed=seed,
+        lags=lags, drop=tuple(drop or ()), category=tuple(category or ()), missing=tuple(missing or ()), time=time,
+        impute=impute, hold_out=hold_out, score=not no_hold_out, report=report, out=out, force=force, loss=str(loss),
+        samples=not no_samples,
+    )  # fmt: skip
     return run_fit(options, Console(quiet, as_json))
 
 
@@ -324,9 +329,10 @@ def explain(
 ) -> dict[str, Any]:
     """Explain the prediction of every row: the contribution of each effect.
 
-    An effect is the sum of the terms of the same inputs, less its mean over the training data. The base, the mean
-    prediction, and all effects of a row add up to its prediction; for classes, to the score of the class that is
-    predicted, or of the second of two.
+    An effect is the sum of the terms of the same inputs, less its mean over the training data; the shares of the
+    variance that fit and report show are those of purified effects, in which main effects are separated from
+    interactions. The base, the mean prediction, and all effects of a row add up to its prediction; for classes, to the
+    score of the class that is predicted, or of the second of two.
 
     Examples
     --------

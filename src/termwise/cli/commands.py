@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,19 @@ from termwise._files import write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.series import after_breaks, fill_breaks
-from termwise.cli.tables import Table, read_table
+from termwise.cli.tables import Table, as_word, read_table
 from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
 from termwise.deploy.exports import header_of
+from termwise.deploy.formats import format_of
 
 pd = import_optional("pandas", "cli", "The command line")
 
 FORMATS = (".csv", ".parquet", ".npz")
 RESULTS = ("prediction", "lower", "upper", "outside range", "unseen levels")  # columns of `termwise predict`
+EXPLAINED = ("prediction", "base")  # columns of `termwise explain`, with those of the effects
+COMPUTED = ("probability of ", "effect of ")  # beginnings of their names
+RECORD = ("command", "model", "data", "output", "rows", "rows_clipped", "inputs_clipped", "rows_extrapolated",
+          "inputs_extrapolated", "rows_unseen")  # what --json prints beside the columns  # fmt: skip
 RANGE_ROUNDING = 1e-5  # relative: more than the ranges in the metadata are rounded by
 BAR_LENGTH = 30  # characters
 N_FIT, N_NEW = 400, 100  # rows of the demo
@@ -56,20 +62,24 @@ class SavedModel:
         facts = self.predictor.facts or {}
         command = facts.get("command") or {}
         program = self.predictor._program  # whether it is a series is a matter of the model, not of its metadata
-        self.lags: int = 0 if program.lags is None else max(1, program.lags.longest)
+        # number of rows before one that its prediction reads
+        self.past: int = 0 if program.lags is None else program.lags.longest
+        self.lags: int = 0 if program.lags is None else max(1, self.past)
         named = command.get("target") or facts.get("model", {}).get("target") or ""
         self.target: str = program.series or named if self.lags else named
         self.time: str | None = command.get("time")
         self.missing: list[str] = command.get("missing") or []
+        self.decimal: str | None = command.get("decimal")
         classes = self.predictor.classes
         self.target_kind = "text" if classes and isinstance(classes[0], str) else "number"
 
     def read(self, path: Path, keep: Sequence[str] = ()) -> Table:
-        """Read a table, with categorical inputs, class labels and columns that are only kept as strings."""
-        strings = [each.name for each in self.predictor.inputs if each.kind == "category"]
-        strings += [self.target] * (self.target_kind == "text")
-        strings += [name for name in keep if name not in (*self.predictor.input_names, self.target, self.time)]
-        return read_table(path, as_text=strings, expected=self.predictor.input_names, missing=self.missing)
+        """Read a table as that of the fit was read, with the columns to keep as they are."""
+        inputs, target = self.predictor.inputs, self.target
+        strings = [each.name for each in inputs if each.kind == "category"] + [target] * (self.target_kind == "text")
+        numeric = [name for name in (*self.predictor.input_names, target) if name not in strings]
+        return read_table(path, as_text=strings, expected=self.predictor.input_names, missing=self.missing,
+                          numeric=numeric, decimal=self.decimal, verbatim=keep)  # fmt: skip
 
     def inputs(self, table: Table, every: bool = False) -> tuple[Any, Any]:
         """Return the inputs and the order of the rows, which is that of time in a series.
@@ -95,7 +105,10 @@ class SavedModel:
         return found
 
     def predict(self, table: Table, proba: bool) -> dict[str, Any]:
-        """Return a column of predictions, in the order of the table, and with `proba` one per class."""
+        """Return a column of predictions, in the order of the table, and with `proba` one per class.
+
+        A row of a series whose past is not complete has none: NaN.
+        """
         X, order = self.inputs(table)
         n_past = self.count_known(X)
         if n_past == 0:
@@ -103,7 +116,7 @@ class SavedModel:
         predicted = self.predictor.predict(fill_breaks(X.iloc[:n_past]) if self.lags else X)
         if n_past < len(X):  # forecasts are fed back
             predicted = np.r_[predicted, self.predictor.free_run(fill_breaks(X), n_past)[n_past:]]
-        if self.lags and (broken := after_breaks(X, self.target, n_past, self.lags)).any():
+        if self.lags and (broken := after_breaks(X, self.target, n_past, self.past)).any():
             predicted = np.where(broken, np.nan, predicted)
         columns = {"prediction": predicted[np.argsort(order, kind="stable")]}
         if proba:
@@ -151,18 +164,20 @@ class SavedModel:
                 found |= {name: rows} if rows.any() else {}
         return found
 
+    def scored(self, table: Table, predicted: Any) -> Any:
+        """Return which rows have a target and a prediction to compare with it."""
+        present = ~table.columns[self.target].missing
+        return present & ~np.isnan(predicted) if self.lags else present
+
     def score(self, table: Table, predicted: Any) -> str:
         """Return how well predictions agree with the target, for a message; empty if the table does not have it."""
         column = table.columns.get(self.target)
         if column is None or column.kind != self.target_kind:
             return ""
-        present = ~column.missing
-        if self.lags:  # the first rows have no past
-            present[time_order(table, self.time)[: self.lags]] = False
-            present &= ~np.isnan(predicted)
+        present = self.scored(table, predicted)
         y, predicted = column.values[present], predicted[present]
         if self.predictor.task == "classification":
-            if len(y) and not set(map(str, y)) & set(map(str, self.predictor.classes or ())):
+            if len(y) and not set(map(as_word, y)) & set(map(as_word, self.predictor.classes or ())):
                 return f"; not compared with the table, whose {self.target} has none of the classes of the fit"
             return f"; {np.mean(y == predicted):.1%} agree with the table" if len(y) else ""
         return f"; R2 {r2_score(y, predicted):.3f} against the table" if len(y) > 1 else ""
@@ -195,7 +210,8 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
     check_predict(saved, options)
     with console.step(f"predicting {data.name}"):
         table = saved.read(data, options.keep)
-        columns = kept_columns(table, options.keep) | saved.predict(table, options.proba)
+        kept = kept_columns(table, options.keep, (*RESULTS, *(RECORD if console.as_json else ())))
+        columns = kept | saved.predict(table, options.proba)
         if options.interval is not None:
             columns |= saved.intervals(table, options.interval)
         clipped, unseen = saved.clipped(table), saved.unseen(table)
@@ -208,6 +224,12 @@ def run_predict(model: Path, data: Path, out: Path | None, options: PredictOptio
     console.print_notes(table.notes)
     where = "" if out is None else f" in {out}"
     console.print(f"{counted(table.n_rows, 'prediction')}{where}{saved.score(table, columns['prediction'])}")
+    if saved.lags and (empty := np.isnan(columns["prediction"])).any():
+        console.print(f"{empty.sum()} of {counted(table.n_rows, 'row')} without a prediction: values of the "
+                      f"{counted(saved.past, 'row')} before, which it reads, are missing")  # fmt: skip
+    if options.interval is not None and not np.all(np.isfinite([columns["lower"], columns["upper"]])):
+        console.print(f"the fit had too few samples for intervals that cover {options.interval:.0%}: some of their "
+                      "ends are infinite")  # fmt: skip
     linear = {name: rows for name, rows in outside.items() if name not in clipped}
     rows_clipped = print_outside(table, clipped, "terms were evaluated at the boundary", console)
     rows_extrapolated = print_outside(table, linear, "linear terms were extrapolated", console)
@@ -232,7 +254,8 @@ def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...]
         raise UsageError("termwise explain requires a model of independent rows, got one of a time series: its report "
                          "shows the terms.")  # fmt: skip
     table = saved.read(data, keep)
-    columns = kept_columns(table, keep) | saved.predict(table, proba=False)
+    kept = kept_columns(table, keep, (*EXPLAINED, *(RECORD if console.as_json else ())))
+    columns = kept | saved.predict(table, proba=False)
     X, _ = saved.inputs(table)
     found, classes = tw.diagnostics.contributions(saved.predictor, X), saved.predictor.classes
     rows, output = np.arange(table.n_rows), np.zeros(table.n_rows, dtype=np.intp)
@@ -254,8 +277,8 @@ def run_explain(model: Path, data: Path, out: Path | None, keep: tuple[str, ...]
 
 
 def plain_list(values: Any) -> list[Any]:
-    """Return a column for JSON, with None for missing values."""
-    return [None if value != value else value for value in values.tolist()]
+    """Return a column for JSON, with None for missing values and for numbers that are not finite."""
+    return [None if isinstance(value, float) and not math.isfinite(value) else value for value in values.tolist()]
 
 
 def check_predict(saved: SavedModel, options: PredictOptions) -> None:
@@ -271,15 +294,14 @@ def check_predict(saved: SavedModel, options: PredictOptions) -> None:
                          "another model: leave it out.")  # fmt: skip
 
 
-def kept_columns(table: Table, names: Sequence[str]) -> dict[str, Any]:
-    """Return columns of the table that are written beside the predictions, whole numbers without decimals."""
+def kept_columns(table: Table, names: Sequence[str], taken: Collection[str]) -> dict[str, Any]:
+    """Return columns of the table as they are in the file, to be written beside results with the names `taken`."""
     kept = {}
     for name in names:
-        values = find_column(table, name).values
-        if name in RESULTS or name.startswith("probability of "):
+        find_column(table, name)
+        if name in taken or name.startswith(COMPUTED):
             raise ValueError(f"{name} cannot be kept, since it is the name of a result: rename the column.")
-        whole = values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values == np.round(values))))
-        kept[name] = values.astype(np.int64) if whole and np.abs(values).max() < 2**53 else values
+        kept[name] = table.verbatim[name]
     return kept
 
 
@@ -347,7 +369,8 @@ def run_export(
     size, header = out.stat().st_size, header_of(out) if language in (None, "c") else None
     beside = "" if header is None else f"; the header {header} declares its functions"
     console.print(f"{out}: {size:,} bytes{beside}", style="bold")
-    return {"command": "export", "model": str(model), "output": str(out), "to": language, "bytes": size,
+    return {"command": "export", "model": str(model), "output": str(out),
+            "to": language or format_of(out.name), "bytes": size,
             "header": None if header is None else str(header), "inputs": predictor.input_names}  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from termwise.cli import Console, UsageError
 from termwise.cli.commands import SavedModel, plain_list
@@ -83,15 +84,21 @@ def compare_predictions(models: list[SavedModel], data: Path) -> dict[str, Any]:
     first, second = (
         model.predict(table, proba=False)["prediction"] for model, table in zip(models, tables, strict=True)
     )
-    found: dict[str, Any] = {"data": str(data), "rows": len(first), "first": plain_list(first),
-                             "second": plain_list(second)}  # fmt: skip
-    scores = [scores_of(model, table, y) for model, table, y in zip(models, tables, (first, second), strict=True)]
+    numeric = tasks[0] == "regression"
+    rows = np.flatnonzero(np.isfinite(first) & np.isfinite(second)) if numeric else np.arange(len(first))
+    if not len(rows):
+        raise ValueError(f"{data} must have rows that both models predict, got none, since all miss values of the rows "
+                         "before: add these.")  # fmt: skip
+    found: dict[str, Any] = {"data": str(data), "rows": len(first), "rows_compared": len(rows),
+                             "first": plain_list(first), "second": plain_list(second)}  # fmt: skip
+    scores = [scores_of(model, table, y, rows) for model, table, y in zip(models, tables, (first, second), strict=True)]
     found["scores"] = scores if any(scores) else None
-    if tasks[0] == "classification":
+    if not numeric:
         different = np.flatnonzero(first != second)
         return found | {"agreement": float(np.mean(first == second)), "different_rows": different.tolist()}
+    first, second = first[rows], second[rows]
     difference = second - first
-    largest = np.argsort(-np.abs(difference), kind="stable")[:MAX_ROWS_LISTED]
+    largest = rows[np.argsort(-np.abs(difference), kind="stable")[:MAX_ROWS_LISTED]]
     varied = len(first) > 1 and min(np.std(first), np.std(second)) > 0
     return found | {
         "correlation": float(np.corrcoef(first, second)[0, 1]) if varied else None,
@@ -102,13 +109,15 @@ def compare_predictions(models: list[SavedModel], data: Path) -> dict[str, Any]:
     }
 
 
-def scores_of(model: SavedModel, table: Table, predicted: Any) -> dict[str, Any] | None:
-    """Return the scores of predictions, if the table has the target."""
+def scores_of(model: SavedModel, table: Table, predicted: Any, rows: NDArray[np.intp]) -> dict[str, Any] | None:
+    """Return the scores of the predictions of some rows, if the table has the target."""
     column = table.columns.get(model.target)
-    if column is None or column.kind != model.target_kind or column.missing.all():
+    if column is None or column.kind != model.target_kind:
         return None
-    present, classes = ~column.missing, model.predictor.classes
-    found = score_metadata(column.values[present], predicted[present], classes)
+    rows = rows[model.scored(table, predicted)[rows]]
+    if not len(rows):
+        return None
+    found = score_metadata(column.values[rows], predicted[rows], model.predictor.classes)
     return {key: value for key, value in found.items() if key != "confusion"}
 
 
@@ -149,7 +158,7 @@ def print_predictions(found: dict[str, Any], console: Console) -> None:
     else:
         correlation = "" if found["correlation"] is None else f", correlation {found['correlation']:.4f}"
         rms, largest = found["rms_difference"], found["largest_difference"]
-        console.print(f"predictions of {found['rows']} rows differ by {rms:.4g} (root mean square), at most "
+        console.print(f"predictions of {found['rows_compared']} rows differ by {rms:.4g} (root mean square), at most "
                       f"{largest:.4g}{correlation}")  # fmt: skip
     for title, score in zip(("first", "second"), found["scores"] or (), strict=bool(found["scores"])):
         if score is not None:

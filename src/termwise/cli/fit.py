@@ -21,13 +21,15 @@ from termwise._checks import import_optional
 from termwise._files import is_special, same_file, write_file
 from termwise.cli import Console, UsageError
 from termwise.cli.series import N_TIME_FOLDS, as_series, break_notes, fill_breaks, score_series, scored_rows
-from termwise.cli.tables import read_table
+from termwise.cli.tables import MISSING, Table, read_table
 from termwise.cli.task import Task, counted, fill_values, find_column, listed, make_task
 from termwise.explain.diagnostics import stored_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
 from termwise.explain.scores import quoted_score
 from termwise.explain.summary import size_lines
 from termwise.recipe import dictionaries
+from termwise.recipe.settings import RecipeSettings
+from termwise.recipe.size import RecipeOptions
 
 pd = import_optional("pandas", "cli", "The command line")
 
@@ -40,9 +42,10 @@ MAX_CLASSES_SHOWN = 8  # of a confusion matrix
 SCORE_NAMES = {"root mean squared error": "rmse", "mean absolute error": "mae", "free run: R2": "free_run_r2",
                "root mean squared error of the free run": "free_run_rmse", "log loss": "log_loss", "AUC": "auc",
                "calibration slope": "calibration_slope", "expected calibration error": "calibration_error"}  # fmt: skip
-MAX_LEVELS = 20  # of a category with indicators; more are replaced by means of the target
+MAX_LEVELS = RecipeSettings.max_levels  # of a category with indicators; more are replaced by means of the target
+LAGS = 10  # past values of a time series, unless --lags says otherwise
 MAX_CENTERS = 500  # radial functions on a table with more rows
-MAX_TERMS = 150  # of the default method, unless --size is larger
+MAX_TERMS = RecipeOptions().max_terms  # of the default method, unless --size is larger
 REGRESSORS = {"ridge": tw.BasisRidge, "local-ridge": tw.LocalRidge, "threshold": tw.OrthogonalThresholdRegressor,
               "evidence": tw.EvidenceForwardRegressor}  # fmt: skip
 OPTIONS = {one.option: name for name, one in dictionaries.DICTIONARIES.items() if one.option is not None}
@@ -60,7 +63,7 @@ class FitOptions:
     basis: str = "auto"
     size: str | int | None = None
     seed: int = 0
-    lags: int = 10
+    lags: int | None = None  # with --basis lag 10 by default
     drop: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -73,6 +76,11 @@ class FitOptions:
     force: bool = False
     loss: str = "auto"
     samples: bool = True
+
+    @property
+    def past(self) -> int:
+        """Number of past values that a time series is predicted from; none of other tables."""
+        return 0 if self.basis != "lag" else LAGS if self.lags is None else self.lags
 
     @property
     def command(self) -> str:
@@ -120,15 +128,15 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
     weights: dict[str, Any] = {}
     table = as_series(task, X) if series else None
     if table is not None:
-        notes += break_notes(table, options.lags)
-        weights = {"sample_weight": scored_rows(table, options.lags)[train].astype(float)}  # 0: no complete past
+        notes += break_notes(table, options.past)
+        weights = {"sample_weight": scored_rows(table, options.past)[train].astype(float)}  # 0: no complete past
         X = fill_breaks(X)
     y = task.y if table is None else X[task.target].to_numpy()
     X_train, y_train = X.iloc[train].reset_index(drop=True), pd.Series(y[train], name=task.target)
     model = make_estimator(options, task.kind, X_train)
     with console.step(f"fitting {len(train)} rows", model, notes):
         model.fit(X_train, y_train.to_numpy(), **weights)
-    scores: dict[str, Any] = {}
+    scores: dict[str, Any] = {"cross_validation": {}} if task.ordered else {}  # folds of the fit itself are random
     if options.score and n < MIN_ROWS_TO_SCORE:
         notes.append(f"not compared with baselines: fewer than {MIN_ROWS_TO_SCORE} rows")
     elif options.score:
@@ -138,10 +146,11 @@ def run_fit(options: FitOptions, console: Console) -> dict[str, Any]:
             else:
                 scores = score_series(model, X, table, test, options.seed)
     with console.step("collecting diagnostics", notes=notes):
-        facts = tw.diagnostics.facts(model, X_train, y_train, **scores, reproduce=options.command,
+        facts = tw.diagnostics.facts(model, X_train, y_train, **weights, **scores, reproduce=options.command,
                                      notes=list(dict.fromkeys(notes)))  # fmt: skip
-    facts["command"] = {"target": task.target, "time": options.time, "lags": options.lags if series else 0}
+    facts["command"] = {"target": task.target, "time": options.time, "lags": options.past}
     facts["command"] |= {"missing": list(options.missing)} if options.missing else {}
+    facts["command"] |= {"decimal": task.decimal} if task.decimal else {}
     predictor = tw.Predictor.from_estimator(model).with_facts(stored_facts(facts, options.samples))
     predictor = predictor.with_fill(fill) if options.impute else predictor
     print_fit(facts, console)
@@ -196,6 +205,7 @@ def load_task(options: FitOptions) -> Task:
     if exists and not options.force:
         raise ValueError(f"{options.out} exists already: use --force to replace it, or give another name with -o.")
     table = read_table(options.data, options.category, expected=[options.target], missing=options.missing)
+    table = replace(table, notes=[*table.notes, *unused_words(table, options.missing)])
     for name in options.category:
         find_column(table, name)
     series = options.basis == "lag"
@@ -208,13 +218,19 @@ def load_task(options: FitOptions) -> Task:
     check_options(options, task.kind)
     if not series:
         return task
-    if len(task.y) < 3 * options.lags:
-        raise ValueError(f"--lags must be at most a third of the {len(task.y)} rows, got {options.lags}: use --lags "
+    if len(task.y) < 3 * options.past:
+        raise ValueError(f"--lags must be at most a third of the {len(task.y)} rows, got {options.past}: use --lags "
                          f"{max(1, len(task.y) // 3)}.")  # fmt: skip
     X = task.X.assign(**{task.target: task.y})[[task.target, *task.X.columns]]
     order = "" if task.ordered else "; rows are taken to be in the order of time, --time orders them"
-    notes = [*task.notes, f"a time series: predicted from its last {options.lags} values{order}"]
+    notes = [*task.notes, f"a time series: predicted from its last {options.past} values{order}"]
     return replace(task, X=X, notes=notes, ordered=True)
+
+
+def unused_words(table: Table, missing: tuple[str, ...]) -> list[str]:
+    """Return notes on words of --missing that occur nowhere; the usual ones are not looked for."""
+    found = MISSING.union(*(column.found for column in table.columns.values()))
+    return [f"--missing {word} occurs nowhere in the table" for word in missing if word.strip().lower() not in found]
 
 
 def preprocessing_notes(task: Task, options: FitOptions) -> list[str]:
@@ -281,8 +297,8 @@ def split(task: Task, options: FitOptions, notes: list[str]) -> tuple[Any, Any]:
     if task.kind == "classification" and len(np.unique(task.y[train])) < 2:
         notes.append("no rows are held out: the others would have one class")
         return none
-    if options.basis == "lag" and len(train) < 2 * options.lags:
-        notes.append(f"no rows are held out: the others would be fewer than twice the {options.lags} lags")
+    if len(train) < 2 * options.past:
+        notes.append(f"no rows are held out: the others would be fewer than twice the {options.past} lags")
         return none
     return train, test
 
@@ -291,8 +307,15 @@ def split(task: Task, options: FitOptions, notes: list[str]) -> tuple[Any, Any]:
 
 
 def check_options(options: FitOptions, kind: str) -> None:
-    """Raise on combinations of --method, --basis and --size that the task does not allow."""
+    """Raise on options that the task does not allow, or that have no effect together."""
     method, basis, size = options.method, options.basis, options.size
+    if options.hold_out is not None and not options.score:
+        raise UsageError(f"--hold-out {options.hold_out:g} and --no-hold-out exclude each other: leave one out.")
+    if options.lags is not None and basis != "lag":
+        raise UsageError(f"--lags requires --basis lag, got --basis {basis}: add --basis lag, or leave --lags out.")
+    if size == "readable" and (method == "forward" or basis == "lag"):
+        raise UsageError("--method forward and --basis lag have no --size readable: use accurate or a number of terms, "
+                         "or leave it out.")  # fmt: skip
     if method == "prefilter" and kind == "regression":
         raise UsageError("--method prefilter is a classifier, but the target is numbers: use --method auto, or --task "
                          "classification if its values are classes.")  # fmt: skip
@@ -310,7 +333,6 @@ def check_options(options: FitOptions, kind: str) -> None:
     if size is not None and method not in ("auto", "forward") and not (needs_number and isinstance(size, int)):
         remedy = "give a number of terms, or leave it out" if needs_number else "leave it out, or use --method auto"
         raise UsageError(f"--method {method} cannot do --size {size}: {remedy}.")
-
     if options.loss != "auto" and (kind == "classification" or method not in ("auto", "forward")):
         raise UsageError(f"--loss {options.loss} requires a target of numbers and --method auto or forward: leave it "
                          "out.")  # fmt: skip
@@ -349,7 +371,7 @@ def make_basis(options: FitOptions, X: Any) -> Any:
     """Return the transformer that generates the candidates; None for the columns themselves."""
     name, seed = options.basis, options.seed
     if name == "lag":
-        return tw.LagBasis(options.lags, input_lags=range(options.lags + 1), output=options.target)
+        return tw.LagBasis(options.past, input_lags=range(options.past + 1), output=options.target)
     if name == "auto":
         name = "rbf" if options.method == "threshold" else "none"
     if name == "none":

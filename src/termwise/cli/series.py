@@ -40,14 +40,16 @@ def fill_breaks(X: Any) -> Any:
 
 
 def after_breaks(X: Any, target: str, n_past: int, past: int) -> NDArray[np.bool_]:
-    """Return which rows of a table miss a value that their prediction reads, among so many rows before them.
+    """Return which rows of a table miss a value that their prediction reads, among the `past` rows before them.
 
-    From `n_past` on the target is forecast, and what one forecast misses all later ones do.
+    The first rows miss those before the table. From `n_past` on the target is forecast, and what one forecast misses
+    all later ones do.
     """
     missing = np.array(X.isna().any(axis=1))
     inputs = np.array(X.drop(columns=target, errors="ignore").isna().any(axis=1))
     missing[n_past:] = inputs[n_past:]
     broken = inputs | np.array([missing[max(0, t - past) : t].any() for t in range(len(X))])
+    broken[:past] = True
     broken[n_past:] = np.logical_or.accumulate(broken[n_past:])
     return broken
 

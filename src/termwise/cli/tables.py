@@ -75,6 +75,7 @@ class Column:
     values: NDArray[Any]
     problem: str = ""  # why it is neither numeric nor categorical
     hint: str = ""  # for the user, if the column is used
+    found: frozenset[str] = frozenset()  # words given for a missing value that occur in it
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -99,6 +100,10 @@ class Table:
         How the file was interpreted, for the user.
     location : callable
         Maps the index of a row to its place in the file, such as "line 3".
+    decimal : {".", ","} or None
+        Decimal mark of its numbers; None if they do not tell, and for files that hold numbers as such.
+    verbatim : dict of str to ndarray
+        Some columns as they are in the file, None where a field is empty.
     """
 
     path: Path
@@ -106,10 +111,19 @@ class Table:
     n_rows: int
     notes: list[str] = field(default_factory=list)
     location: Callable[[int], str] = row_number
+    decimal: str | None = None
+    verbatim: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def read_table(
-    path: str | Path, as_text: Iterable[str] = (), expected: Iterable[str] = (), missing: Iterable[str] = ()
+    path: str | Path,
+    as_text: Iterable[str] = (),
+    expected: Iterable[str] = (),
+    missing: Iterable[str] = (),
+    *,
+    numeric: Iterable[str] = (),
+    decimal: str | None = None,
+    verbatim: Iterable[str] = (),
 ) -> Table:
     r"""Read a table; the format is detected from the content, not from the name of the file.
 
@@ -123,8 +137,14 @@ def read_table(
     expected : iterable of str, default=()
         Column names: a first line that contains one of them is a header, even if the names look numeric.
     missing : iterable of str, default=()
-        Words that stand for a missing value, in addition to the usual ones. `none`, `-` and `.` are values unless they
-        are given here, or all other entries of a column are numbers or dates.
+        Words that stand for a missing value, in addition to the usual ones; numbers in any notation. `none`, `-` and
+        `.` are values unless they are given here, or all other entries of a column are numbers or dates.
+    numeric : iterable of str, default=()
+        Columns that are known to hold numbers or dates, in which `none`, `-` and `.` are missing values.
+    decimal : {".", ","} or None, default=None
+        Decimal mark where the numbers of a text have two meanings, such as 1,234.
+    verbatim : iterable of str, default=()
+        Columns that are returned as they are in the file, too.
 
     Returns
     -------
@@ -144,19 +164,38 @@ def read_table(
     ['fields are separated by semicolons', 'numbers are written with decimal commas']
     """
     path = Path(path)
-    raw, missing = read_bytes(path), {word.strip().lower() for word in missing}
+    raw, words = read_bytes(path), {word.strip().lower() for word in missing}
+    how = Reading(set(as_text), set(numeric), words, decimal, set(verbatim))
     if raw.startswith((b"PAR1", b"\x93NUMPY", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         frame = read_parquet(raw, path) if raw.startswith(b"PAR1") else read_arrays(raw, path)
         names, notes = unique_names(frame.columns)
-        typed = {name: column_of(frame.iloc[:, j], name in as_text, missing) for j, name in enumerate(names)}
-        table = Table(path, typed, len(frame), notes)
+        parts = {name: frame.iloc[:, j] for j, name in enumerate(names)}
+        typed = {name: column_of(part, **how.column(name)) for name, part in parts.items()}
+        kept = {name: values_of(parts[name]) for name in how.verbatim.intersection(names)}
+        table = Table(path, typed, len(frame), notes, verbatim=kept)
     else:
-        table = read_text(raw, path, set(as_text), set(expected), missing)
+        table = read_text(raw, path, set(expected), how)
     if not table.n_rows:
         raise ValueError(f"{path} has column names but no rows: add the rows.")
     if not table.columns:
         raise ValueError(f"{path} has no columns: check how it was written.")
     return table
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How columns are to be read; see `read_table`."""
+
+    as_text: set[str]
+    numeric: set[str]
+    missing: set[str]  # in lower case
+    decimal: str | None
+    verbatim: set[str]
+
+    def column(self, name: str) -> dict[str, Any]:
+        """Return the arguments of `column_of` for a column."""
+        words = self.missing | AMBIGUOUS if name in self.numeric else self.missing
+        return {"as_text": name in self.as_text, "missing_words": words}
 
 
 def read_bytes(path: Path) -> bytes:
@@ -212,7 +251,7 @@ class Dialect:
     """How a text is written."""
 
     delimiter: str
-    decimal: str
+    decimal: str | None  # None: the numbers do not tell
     header: bool
     names: list[str]
     boolean: set[str]  # columns of "true" and "false", which pandas would convert
@@ -220,32 +259,39 @@ class Dialect:
     notes: list[str]
 
 
-def read_text(raw: bytes, path: Path, as_text: set[str], expected: set[str], missing: set[str]) -> Table:
-    """Read delimited text: the dialect is detected from its beginning, then pandas parses all of it."""
+def read_text(raw: bytes, path: Path, expected: set[str], how: Reading) -> Table:
+    """Read delimited text: the dialect is detected from its beginning, then pandas parses all of it.
+
+    In a table of one column a blank line is a missing value, except at the beginning and at the end.
+    """
     text, encoding = decode(raw, path)
-    dialect = detect_dialect(text, expected)
+    dialect = detect_dialect(text, expected, how.decimal)
     notes = dialect.notes + [f"the text is encoded in {encoding}"] * (encoding != "utf-8")
-    spaces = dialect.delimiter == " "
+    spaces, single, decimal = dialect.delimiter == " ", len(dialect.names) == 1, dialect.decimal or "."
+    content = (text.strip() if single else text).encode(errors="replace")
+    as_text, kept = how.as_text | dialect.boolean, sorted(how.verbatim.intersection(dialect.names))
+    parse = partial(
+        pd.read_csv, sep=r"\s+" if spaces else dialect.delimiter, header=0 if dialect.header else None,
+        names=dialect.names, index_col=False, keep_default_na=False, decimal=decimal, skipinitialspace=not spaces,
+        low_memory=False, skip_blank_lines=not single,
+    )  # fmt: skip
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                io.BytesIO(text.encode(errors="replace")), sep=r"\s+" if spaces else dialect.delimiter,
-                header=0 if dialect.header else None, names=dialect.names, index_col=False,
-                dtype=dict.fromkeys(as_text.union(dialect.boolean).intersection(dialect.names), str),
-                na_values=["", *NA_VALUES], keep_default_na=False, decimal=dialect.decimal,
-                skipinitialspace=not spaces, low_memory=False,
-            )  # fmt: skip
+            frame = parse(io.BytesIO(content), dtype=dict.fromkeys(as_text.intersection(dialect.names), str),
+                          na_values=["", *NA_VALUES])  # fmt: skip
+            strings = parse(io.BytesIO(content), dtype=str, na_values=[""], usecols=kept) if kept else {}
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(parser_message(text, path, dialect, error)) from None
     location = partial(line_of, text, dialect)
-    columns = {name: column_of(frame[name], name in as_text, missing, dialect.decimal, location)
+    columns = {name: column_of(frame[name], **how.column(name), decimal=decimal, location=location)
                for name in dialect.names}  # fmt: skip
     for name in dialect.padded:
         if columns[name].kind == "number":
             hint = "has numbers that begin with zeros, as identifiers do: --category {} reads them as categories"
             columns[name] = replace(columns[name], hint=hint.format(shlex.quote(name)))
-    return Table(path, columns, len(frame), notes, location)
+    verbatim = {name: values_of(strings[name]) for name in kept}
+    return Table(path, columns, len(frame), notes, location, dialect.decimal, verbatim)
 
 
 def decode(raw: bytes, path: Path) -> tuple[str, str]:
@@ -264,24 +310,26 @@ def decode(raw: bytes, path: Path) -> tuple[str, str]:
     return text, encoding
 
 
-def records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over records with the number of the line each begins in, skipping blank lines.
+def records(text: str, delimiter: str, blank: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Iterate over records with the number of the line each begins in.
 
-    Iteration ends at a field that is too long for the csv module.
+    Blank lines are skipped; with `blank`, only those before the first record. Iteration ends at a field that is too
+    long for the csv module.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-    line = 1
+    line, begun = 1, False
     with suppress(csv.Error):
         for fields in reader:
             if delimiter == " ":
                 fields = list(filter(None, fields))  # of several spaces in a row, or at the end of a line
-            if any(word.strip() for word in fields) or len(fields) > 1:
+            if any(word.strip() for word in fields) or len(fields) > 1 or (blank and begun):
+                begun = True
                 yield line, fields
             line = reader.line_num + 1
 
 
-def detect_dialect(text: str, expected: Collection[str] = ()) -> Dialect:
-    """Detect delimiter, header and decimal mark from the beginning of a text."""
+def detect_dialect(text: str, expected: Collection[str] = (), usual: str | None = None) -> Dialect:
+    """Detect delimiter, header and decimal mark from the beginning of a text; the `usual` mark decides between two."""
     head = max(text[:SAMPLE_CHARS], "\n".join(text.split("\n", SAMPLE_LINES)[:SAMPLE_LINES]), key=len)
     complete = len(head) == len(text)
     samples = {}
@@ -297,9 +345,14 @@ def detect_dialect(text: str, expected: Collection[str] = ()) -> Dialect:
     else:
         names = [f"x{j}" for j in range(max(map(len, rows)))]
         notes = [f"no header in the first line: the columns are named {names[0]} to {names[-1]}"]
-    decimal = decimal_mark([word for row in data for word in row], delimiter)
+    words = [word for row in data for word in row]
+    decimal = decimal_mark(words, delimiter, usual)
     notes += [f"fields are separated by {DELIMITERS[delimiter]}"] * (delimiter != ",")
-    notes += ["numbers are written with decimal commas"] * (decimal == ",")
+    if decimal is not None and decimal != (decimal_mark(words, delimiter) or "."):
+        name = "commas" if decimal == "," else "points"
+        notes.append(f"numbers are read with decimal {name}, as in the fit: those of this table have two meanings")
+    elif decimal == ",":
+        notes.append("numbers are written with decimal commas")
     columns = {name: [row[j].strip() for row in data if j < len(row)] for j, name in enumerate(names)}
     boolean = {name for name, words in columns.items() if any(word.lower() in ("true", "false") for word in words)}
     padded = {name for name, words in columns.items() if any(re.fullmatch(r"0\d+", word) for word in words)}
@@ -335,22 +388,27 @@ def has_header(rows: list[list[str]]) -> bool:
     return not numeric or any(not is_number(name) and not is_missing(name) for name in numeric)
 
 
-def decimal_mark(words: Iterable[str], delimiter: str) -> str:
-    """Return the decimal mark: that of most numbers which have one meaning only, unlike 1,234.
+def decimal_mark(words: Iterable[str], delimiter: str, usual: str | None = None) -> str | None:
+    """Return the decimal mark: that of most numbers which have one meaning only, unlike 1,234; None if none tells.
 
-    If these do not decide, a semicolon as the delimiter does: it is used where commas are decimal marks.
+    If these do not decide, the usual mark does, if it is known, or a semicolon as the delimiter: it is used where
+    commas are decimal marks. Fields that are separated by commas have decimal points unless there are numbers with
+    commas.
     """
     bare = [strip_sign(word) for word in words]
     point = [bool(NUMBER["."].fullmatch(word)) for word in bare]
     comma = [bool(NUMBER[","].fullmatch(word)) for word in bare]
-    if sum(point) == sum(comma) and delimiter == ";":
-        return "," if any("," in word for word, number in zip(bare, comma, strict=True) if number) else "."
-    return "," if sum(comma) > sum(point) else "."
+    if sum(point) != sum(comma):
+        return "," if sum(comma) > sum(point) else "."
+    marks = {mark for word, number in zip(bare, comma, strict=True) if number for mark in word if mark in ",."}
+    if not marks or (delimiter == "," and "," not in marks):
+        return None
+    return usual or ("," if delimiter == ";" and "," in marks else None)
 
 
 def line_of(text: str, dialect: Dialect, row: int) -> str:
     """Return the line in which a row begins, for a message."""
-    for index, (line, _) in enumerate(records(text, dialect.delimiter)):
+    for index, (line, _) in enumerate(records(text, dialect.delimiter, blank=len(dialect.names) == 1)):
         if index == row + dialect.header:
             return f"line {line}"
     return row_number(row)
@@ -426,6 +484,24 @@ def is_number(word: str) -> bool:
     return bool(NUMBER["."].fullmatch(word) or NUMBER[","].fullmatch(word))
 
 
+def as_number(word: str, decimal: str) -> float:
+    """Return a string as a number, with this decimal mark where both fit; NaN if it is none."""
+    word = strip_sign(word)
+    marks = [mark for mark in (decimal, "," if decimal == "." else ".") if NUMBER[mark].fullmatch(word)]
+    return float(word.translate(PLAIN[marks[0]])) if marks else np.nan
+
+
+def values_of(series: Any) -> NDArray[Any]:
+    """Return a column of a data frame as it is: numbers, or strings with None where a value is missing."""
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
+        return column_of(series, as_text=False).values
+    numeric = pd.api.types.is_numeric_dtype(series.dtype)
+    if numeric and (series.dtype.kind == "f" or not series.isna().any()):
+        return np.asarray(series.to_numpy())
+    present = zip(series.tolist(), series.notna(), strict=True)
+    return np.array([(value if numeric else str(value)) if known else None for value, known in present], dtype=object)
+
+
 def as_word(value: Any) -> str:
     """Return a value as a string, whole numbers without a decimal point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
@@ -441,42 +517,47 @@ def column_of(
     """Return a column of a data frame with its type: strings may be numbers or dates."""
     dtype, types = series.dtype, pd.api.types
     empty = Column("empty", np.full(len(series), None))
+    given = {word: number for word in missing_words if (number := as_number(word, decimal)) == number}
     if types.is_datetime64_any_dtype(dtype):
         words = series.dt.strftime("%Y-%m-%dT%H:%M:%S.%f").astype(object)
         return replace(empty, kind="date", values=words.where(series.notna(), None).to_numpy())
     if types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype) and not as_text:
         numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        given = [float(word) for word in missing_words if NUMBER["."].fullmatch(word)]
-        numbers = np.where(np.isin(numbers, given), np.nan, numbers) if given else numbers
-        return empty if np.isnan(numbers).all() else Column("number", numbers)
+        found = frozenset(word for word, number in given.items() if np.any(numbers == number))
+        numbers = np.where(np.isin(numbers, list(given.values())), np.nan, numbers) if found else numbers
+        return replace(empty if np.isnan(numbers).all() else Column("number", numbers), found=found)
     try:
         codes, distinct = pd.factorize(np.asarray(series, dtype=object))
     except TypeError:  # lists, dictionaries
         return replace(empty, kind="other", problem="holds neither numbers nor strings")
     words = np.array([*map(as_word, distinct), ""], dtype=object)  # the last one for missing values, code -1
     lower = [word.strip().lower() for word in words]
-    missing = np.array([word in MISSING or word in missing_words for word in lower])
+    same = [as_number(word, decimal) if given and not as_text else np.nan for word in words]
+    missing = np.array([word in MISSING or word in missing_words or number in given.values()
+                        for word, number in zip(lower, same, strict=True)])  # fmt: skip
+    found = frozenset(word for word in missing_words if word in lower or given.get(word) in same)
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
     unsure = np.array([word in AMBIGUOUS for word in lower]) & ~missing
     kind = "text"
     if not as_text and not missing.all():
         kind, numbers, sign = classify(words[~missing], counts[~missing], decimal)
         if kind in ("mixed", "text") and unsure.any() and not (missing | unsure).all():
-            found = classify(words[~missing & ~unsure], counts[~missing & ~unsure], decimal)
-            if found[0] in ("number", "date"):
-                (kind, numbers, sign), missing = found, missing | unsure
+            others = classify(words[~missing & ~unsure], counts[~missing & ~unsure], decimal)
+            if others[0] in ("number", "date"):
+                (kind, numbers, sign), missing = others, missing | unsure
     words[missing] = None
     if missing.all() or as_text:
-        return empty if missing.all() else Column("text", words[codes])
+        return replace(empty, found=found) if missing.all() else Column("text", words[codes], found=found)
     if kind == "number":
         values = np.full(len(words), np.nan)
         values[~missing] = numbers
-        return Column(kind, values[codes], hint=f"is written with {sign}, which is left out" if sign else "")
+        hint = f"is written with {sign}, which is left out" if sign else ""
+        return Column(kind, values[codes], hint=hint, found=found)
     if kind != "mixed":
-        return Column(kind, words[codes])
+        return Column(kind, words[codes], found=found)
     row = int(np.argmax(np.isin(codes, np.flatnonzero(~missing)[np.isnan(numbers)])))
     problem = f"{words[codes[row]]!r} in {location(row)} is not a number, unlike most of the column"
-    return Column("text", words[codes], problem)
+    return Column("text", words[codes], problem, found=found)
 
 
 def classify(words: NDArray[Any], counts: NDArray[np.intp], decimal: str) -> tuple[str, NDArray[np.float64], str]:

@@ -46,6 +46,8 @@ class Task:
         What was detected, for the user.
     ordered : bool
         Whether the rows are in the order of time.
+    decimal : {".", ","} or None
+        Decimal mark of the table; None if its numbers do not tell.
     """
 
     X: Any
@@ -54,6 +56,7 @@ class Task:
     target: str
     notes: list[str]
     ordered: bool = False
+    decimal: str | None = None
 
 
 def make_task(
@@ -119,10 +122,12 @@ def make_task(
     check_inputs(table, inputs)
     inputs, exclusions = informative_columns(inputs, rows, dates=not series, indicators=not (series or impute))
     if not inputs and not series:
-        why = "; ".join(exclusions) or "the target is the only one"
-        raise ValueError(f"{table.path} must have a column to predict from ({why}): add columns.")
+        alone = len(table.columns) == 1
+        why = "; ".join(exclusions) or ("the target is the only one" if alone else "none is left by --drop and --time")
+        remedy = "add columns" if alone or exclusions else "drop fewer columns"
+        raise ValueError(f"{table.path} must have a column to predict from ({why}): {remedy}.")
     X = pd.DataFrame({name: typed(column) for name, column in inputs.items()}, index=range(len(rows)))
-    return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None)
+    return Task(X, y[rows], kind, target, table.notes + notes + exclusions, time is not None, table.decimal)
 
 
 def typed(column: Column) -> Any:
@@ -181,6 +186,10 @@ def read_target(table: Table, target: str, kind: str) -> tuple[NDArray[Any], str
     numeric = column.kind == "number"
     distinct = np.unique(present if numeric else present.astype(str))
     example = as_word(distinct[0])
+    if len(distinct) < 2 and n < len(column.values):
+        raise ValueError(f"{name} must take different values, got {example} in {counted(n, 'row')} and missing values "
+                         f"in {len(column.values) - n}: if a class is called NA, null or another word that is read as "
+                         "a missing value, write it differently.")  # fmt: skip
     if len(distinct) < 2:
         raise ValueError(f"{name} must take different values, got {example} in all rows: there is nothing to learn.")
     if numeric:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,12 +72,26 @@ def contributions(predictor: Any, X: Any) -> Contributions:
         )
     listed = (predictor.facts or {}).get("terms") or []
     known = len(listed) == predictor.n_terms and all("inputs" in term for term in listed)
-    names = [effect_name(term["inputs"]) for term in listed] if known else predictor.term_names
+    # effects are told apart by their inputs, not by their names: a column may be called "age and bmi"
+    keys: list[Any] = [tuple(term["inputs"]) for term in listed] if known else list(range(predictor.n_terms))
     means = np.array([term.get("mean") or 0.0 for term in listed] if known else [0.0] * predictor.n_terms)
-    effects = list(dict.fromkeys(names))
+    effects = list(dict.fromkeys(keys))
+    names = unique_names([effect_name(key) for key in effects] if known else predictor.term_names)
     parts = (predictor.terms(X) - means)[:, :, None] * predictor.weights.T
     values = np.zeros((len(parts), len(effects), len(predictor.intercept)))
-    for j, name in enumerate(names):
-        values[:, effects.index(name)] += parts[:, j]
+    for j, key in enumerate(keys):
+        values[:, effects.index(key)] += parts[:, j]
     order = np.argsort(-(values**2).sum(axis=(0, 2)), kind="stable")
-    return Contributions(predictor.intercept + predictor.weights @ means, [effects[k] for k in order], values[:, order])
+    return Contributions(predictor.intercept + predictor.weights @ means, [names[k] for k in order], values[:, order])
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return names of which those that were used before are numbered."""
+    found: list[str] = []
+    for base in names:
+        name, number = base, 1
+        while name in found:
+            number += 1
+            name = f"{base} ({number})"
+        found.append(name)
+    return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_consistent_length
 
 from termwise._arrays import as_columns, evenly, is_foreign, rows_of, to_host
 from termwise._checks import is_frame
@@ -57,6 +59,7 @@ def facts(
     X: Any = None,
     y: Any = None,
     *,
+    sample_weight: Any = None,
     held_out: dict[str, Any] | None = None,
     cross_validation: dict[str, Any] | None = None,
     baselines: Sequence[dict[str, Any]] | None = None,
@@ -72,11 +75,14 @@ def facts(
     X, y : data frame or array-like of shape (n, d), array-like of shape (n,) or (n, q), default=None
         Samples of the fit. Without them there are no observed values, and effects only where the basis has stored the
         ranges of its inputs.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the samples in the fit. They are needed only if some are zero: these samples are not scored.
     held_out : dict, default=None
         Score on held-out samples: "metric", "value", "n", as returned by `held_out_comparison`.
     cross_validation : dict, default=None
         Cross-validated score of the procedure, as returned by `cross_validated_comparison`; by default that of
-        `TermwiseRegressor` and `TermwiseClassifier` on their own folds, and None for other estimators.
+        `TermwiseRegressor` and `TermwiseClassifier` on their own folds, and None for other estimators. An empty dict:
+        none, if random folds are not suitable.
     baselines : list of dict, default=None
         Scores of baselines on the same samples: "name", "value", "terms".
     notes : list of str, default=()
@@ -131,6 +137,9 @@ def facts(
     >>> text = json.dumps(facts, allow_nan=False)
     """
     resolved = resolve(estimator, "facts")
+    if sample_weight is not None:
+        check_consistent_length(y, sample_weight)
+        resolved = replace(resolved, weight_of_rows=as_numpy(sample_weight).astype(np.float64))
     model, residuals = resolved.model, resolved.loo_residuals
     X, target, labels = to_host(X) if is_foreign(X) else X, y, None if y is None else as_numpy(y)
     if labels is not None and residuals is not None and len(residuals) != len(labels):
@@ -142,7 +151,8 @@ def facts(
     criteria = {} if resolved.n_samples is None else model.criteria_
     scores = {name: round_significant(value) for name, value in criteria.items()}
     scores |= {"held_out": to_plain(held_out)}
-    scores |= {"cross_validation": to_plain(cross_validation or own_score(estimator, labels, X))}
+    cross_validation = own_score(estimator, labels, X) if cross_validation is None else cross_validation
+    scores |= {"cross_validation": to_plain(cross_validation or None)}
     module = "termwise" if type(estimator).__module__.startswith("termwise") else "sklearn.pipeline"
     script = f"from {module} import {type(estimator).__name__}\n\nmodel = {estimator!r}\nmodel.fit(X, y)"
     versions = {name: version(name) for name in ("termwise", "scikit-learn", "numpy")}
@@ -269,8 +279,10 @@ def trials_metadata(resolved: ResolvedModel) -> Metadata:
 def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> Metadata:
     """Observed and predicted values of some samples, confusion matrix, leave-one-out scores."""
     model, residuals, classes = resolved.model, resolved.loo_residuals, resolved.classes
-    rows, loo = evenly(len(y), MAX_ROWS), None
-    fitted = as_numpy(model.predict(rows_of(X, rows)))
+    known = np.arange(len(y)) if resolved.weight_of_rows is None else np.flatnonzero(resolved.weight_of_rows)
+    rows, loo = known[evenly(len(known), MAX_ROWS)], None
+    lagged = any(isinstance(step, LagBasis) for step in resolved.steps)  # predictions read the rows before
+    fitted = as_numpy(model.predict(X))[rows] if lagged else as_numpy(model.predict(rows_of(X, rows)))
     if classes is None:
         Y = as_columns(y).astype(np.float64)
         left_out = None if residuals is None else Y - residuals
@@ -288,7 +300,8 @@ def samples_metadata(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> Metada
         predicted, how = (as_numpy(model.predict(X)), "fit") if loo is None else (loo, "leave-one-out")
         found = {"fit": to_plain(observed), "confusion": {**confusion_metadata(y, predicted, classes), "how": how}}
         if loo is not None:
-            found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo))}
+            weight = resolved.weights_of_samples(len(y))
+            found["scores"] = {"loo_accuracy": round_significant(accuracy_score(y, loo, sample_weight=weight))}
         found |= reliability_metadata(resolved, X, y)
     n, p = len(y), resolved.n_candidates
     if isinstance(model, BasisRidge) and n * p * min(n, p) <= PENALTY_FLOPS:

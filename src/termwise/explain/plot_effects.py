@@ -27,8 +27,8 @@ class ShapeDisplay:
 
     A model whose terms are functions of one or two inputs is a sum of curves and surfaces, exactly and without
     averaging: `prediction = offset + sum of the effects`. Main effects hold all that single inputs explain,
-    interactions what is left (functional ANOVA). Of terms of three inputs, what pairs explain is drawn as well; what is
-    left of them counts as an effect and is not drawn. Make it with `from_estimator`.
+    interactions what is left (functional ANOVA). For terms of three inputs, what pairs explain is drawn as well; the
+    rest counts as an effect and is not drawn. Make it with `from_estimator`.
 
     Parameters
     ----------

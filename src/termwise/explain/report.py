@@ -14,12 +14,13 @@ import numpy as np
 from termwise._arrays import as_columns, evenly
 from termwise._checks import import_optional
 from termwise._files import write_file
+from termwise.basis import LagBasis
 from termwise.deploy.facts import check_facts
 from termwise.deploy.predictor import Predictor
 from termwise.explain.diagnostics import MAX_ROWS, fit_metadata
 from termwise.explain.diagnostics import facts as collect_facts
 from termwise.explain.groups import MIN_SHARE, effect_name
-from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, round_significant
+from termwise.explain.resolve import CRITERION_NAMES, Metadata, as_numpy, resolve, round_significant
 from termwise.explain.scores import quoted_score, score_metadata
 from termwise.explain.summary import size_lines
 from termwise.recipe.dictionaries import DICTIONARIES
@@ -202,15 +203,25 @@ def predictor_metadata(predictor: Predictor) -> Metadata:
 
 def scores_on_data(model: Any, X: Any, y: Any) -> Metadata:
     """Score of a model or predictor on any samples, with observed and predicted values."""
-    y, predicted = as_numpy(y), as_numpy(model.predict(X))
+    past = rows_of_the_past(model)  # the first rows of a time series have none, and are not scored
+    y, predicted = as_numpy(y)[past:], as_numpy(model.predict(X))[past:]
     classes = getattr(model, "classes", getattr(model, "classes_", None))
     if classes is not None:
-        probabilities = as_numpy(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
+        probabilities = as_numpy(model.predict_proba(X))[past:] if hasattr(model, "predict_proba") else None
         return score_metadata(y, predicted, classes, probabilities)
-    Y, F, rows = as_columns(y).astype(np.float64), as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
+    F, rows = as_columns(predicted).astype(np.float64), evenly(len(y), MAX_ROWS)
+    Y = as_columns(y).astype(np.float64) + np.zeros((1, F.shape[1]))  # several quantiles are of one target
     scores = score_metadata(Y, F, None)
     scores |= {name: round_significant(scores[name]) for name in ("rmse", "mae")}
     return {**scores, "fit": fit_metadata(rows, Y, F[rows], None), "confusion": None}
+
+
+def rows_of_the_past(model: Any) -> int:
+    """Number of earlier rows that a prediction reads: none unless the model is one of a time series."""
+    if isinstance(model, Predictor):
+        return 0 if model._program.lags is None else model._program.lags.longest
+    first = next(iter(resolve(model).steps), None)
+    return int(first.max_lag_) if isinstance(first, LagBasis) else 0
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,7 @@ class ResolvedModel:
     sample_weight: Floats | None  # of the samples with positive weight
     std_errors: Floats | None  # (q, k)
     loo_residuals: Floats | None  # (n, q)
+    weight_of_rows: Floats | None = None  # (n,), where it is known which samples have weight zero
     read: NDArray[np.intp] | None = None  # encoded columns that the terms take, where these are not all
 
     def preprocess(self, X: Any) -> Any:
@@ -106,8 +107,10 @@ class ResolvedModel:
         return [f"term{j}" for j in candidates]
 
     def weights_of_samples(self, n: int) -> Floats:
-        """Weights of n samples; ones where samples of weight zero were left out of the fit."""
+        """Weights of n samples; ones if it is not known which of them have weight zero."""
         assert self.sample_weight is not None
+        if self.weight_of_rows is not None:
+            return self.weight_of_rows
         return self.sample_weight if len(self.sample_weight) == n else np.ones(n)
 
 
@@ -162,7 +165,7 @@ def path_metadata(resolved: ResolvedModel, y: NDArray[Any] | None = None) -> Met
     if hasattr(model, "at"):  # all sizes of a short path, some of a long one, always that of the model
         affordable = int(SIZES_FLOPS / max(1.0, path.n_samples * len(path) ** 2))
         some = evenly(len(path) + 1, int(np.clip(affordable, MIN_SIZES, MAX_SIZES))).tolist()
-        sizes = [size_metadata(model.at(k), y) for k in sorted({*some, model.n_terms_})]
+        sizes = [size_metadata(model.at(k), y, resolved.weight_of_rows) for k in sorted({*some, model.n_terms_})]
     rows = path_rows(path, names)
     refitted = resolved.two_stage or getattr(model, "refit_alpha", None) is not None
     if refitted:
@@ -215,9 +218,9 @@ def path_rows(path: Any, names: list[str]) -> list[Metadata]:
     return rows
 
 
-def size_metadata(model: Any, y: NDArray[Any] | None) -> Metadata:
+def size_metadata(model: Any, y: NDArray[Any] | None, weight_of_rows: Floats | None) -> Metadata:
     """Weights, standard errors and criteria of a model at one size of its path."""
-    resolved = resolve(model)
+    resolved = replace(resolve(model), weight_of_rows=weight_of_rows)
     criteria = {name: round_significant(value) for name, value in model.criteria_.items()}
     if y is not None and resolved.classes is not None and resolved.loo_residuals is not None:
         Y, weight = as_columns(code_known_labels(resolved.classes, y)), resolved.weights_of_samples(len(y))
@@ -241,7 +244,9 @@ def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> dict[str
     """Every criterion of a ridge regression at many penalties, from the samples of the fit."""
     model = resolved.model
     G = np.asarray(densify(X if model.basis_ is None else model.basis_.transform(X)), dtype=np.float64)
-    spectrum = Spectrum(pose(G, as_columns(y), resolved.weights_of_samples(len(y)), model.fit_intercept))
+    weight = resolved.weights_of_samples(len(y))
+    used = weight > 0
+    spectrum = Spectrum(pose(G[used], as_columns(y)[used], weight[used], model.fit_intercept))
     mu = spectrum.mu[spectrum.mu > 0]
     ends = np.log10([max(mu.min(), SPECTRUM_PLOT_FLOOR * mu.max()), mu.max()]) if len(mu) else np.array([-3.0, 3.0])
     if 0 < model.alpha_ < np.inf:
