@@ -324,7 +324,7 @@ def test_every_method_with_every_basis(folder, tmp_path, method, basis):
      ("-t y --method ridge --size 3", "--method ridge cannot do --size 3: leave it out, or use --method auto."),
      ("-t y --method evidence --size small", "--method evidence cannot do --size small: give a number of terms"),
      ("-t y --size many", "--size must be readable, small, accurate or a number of terms, got many."),
-     ("-t y --hold-out 1.5", "--hold-out must be between 0 and 1, got 1.5: use --no-hold-out to hold out none."),
+     ("-t y --hold-out 1.5", "--hold-out must be between 0 and 1, got 1.5: leave it out to hold out none."),
      ("-t y --hold-out 0.2 --no-hold-out", "--hold-out 0.2 and --no-hold-out exclude each other: leave one out."),
      ("-t y --lags 3", "--lags requires --basis lag, got --basis auto: add --basis lag, or leave --lags out."),
      ("-t y --method forward --size readable",

@@ -260,7 +260,7 @@ def fit(
     if target is None:
         raise ask_for_target(data, tuple(missing or ()))
     if hold_out is not None and not 0 < hold_out < 1:
-        raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: use --no-hold-out to hold out none.")
+        raise UsageError(f"--hold-out must be between 0 and 1, got {hold_out:g}: leave it out to hold out none.")
     if size not in (None, "readable", "small", "accurate") and not (size.isdecimal() and int(size) > 0):
         raise UsageError(f"--size must be readable, small, accurate or a number of terms, got {size}.")
     terms = int(size) if size is not None and size.isdecimal() else size

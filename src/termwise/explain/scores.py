@@ -228,7 +228,7 @@ def cross_validated_comparison(
     if score is None:
         splits = make_splits(y, classes is not None, cv, random_state)
         score = score_metadata(*out_of_fold(estimator, X, y, classes, splits))
-        score |= {"n_folds": len(splits), "protocol": describe_splits(splits, len(y))}
+        score |= {"n_folds": len(splits), "protocol": describe_splits(splits)}
     else:
         splits = own_splits(estimator, y, score["n"], classes is not None, random_state)
     table = TableEncoder().fit_transform(X) if is_frame(X) else X
@@ -315,7 +315,7 @@ def make_splits(y: NDArray[Any], stratify: bool, cv: Any, random_state: int) -> 
         return list(cv.split(np.zeros(len(y)), y))
 
 
-def describe_splits(splits: Splits, n: int) -> str:
+def describe_splits(splits: Splits) -> str:
     """Describe a cross-validation in words."""
     n_test = sum(len(test) for _, test in splits)
     if all(train.max() < test.min() for train, test in splits):
