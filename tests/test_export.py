@@ -31,6 +31,7 @@ from termwise import (
     RadialBasis,
     SmoothBasis,
     TermwiseClassifier,
+    TermwiseRegressor,
     UnionBasis,
 )
 from termwise.basis import TableEncoder
@@ -113,6 +114,35 @@ def test_python_checks_and_fills():
     series = module_of(cases_of(LagBasis)[0].predictor)
     with pytest.raises(ValueError, match="the past values used by the prediction must be finite numbers"):
         series.predict([[None] * 4] * 4)
+
+
+def test_python_tells_missing_from_absent():
+    table = pd.DataFrame({"a": X[:, 0], "kind": ["u", "v", None] * (N // 3)})
+    table.loc[::5, "a"] = np.nan
+    predictor = BasisRidge(make_pipeline(TableEncoder(), SmoothBasis(centers=4)), alpha=0.1).fit(table, y).predictor_
+    module, sample = module_of(predictor), {"a": 0.5, "kind": "u"}
+    for name in sample:
+        expected = module.predict(sample | {name: None})
+        np.testing.assert_allclose(expected, predictor.predict_one(sample | {name: None}), rtol=1e-12)
+        for missing in (np.nan, np.float32("nan"), pd.NA, pd.NaT):
+            assert module.predict(sample | {name: missing}) == expected
+        with pytest.raises(ValueError, match=f"a sample must have the inputs the model uses, got none called {name}$"):
+            module.predict({key: value for key, value in sample.items() if key != name})
+    with pytest.raises(ValueError, match=r"uses, got none called a, kind$"):
+        module.predict({})
+    for wrong in ("1", b"1", [1.0], 10**400, np.inf):
+        with pytest.raises(ValueError, match="a must be a finite number, got "):
+            module.predict(sample | {"a": wrong})
+
+
+def test_python_overflows_as_predict_does():
+    powers = BasisRidge(PolynomialFeatures(3, include_bias=False), alpha=0.1).fit(X[:, :1], y).predictor_
+    waves = BasisRidge(FourierBasis(2), alpha=0.1).fit(X[:, :1], y).predictor_
+    for value in (1e200, -1e200, 1e120, 1e308):
+        with np.errstate(all="ignore"):
+            for predictor in (powers, waves):
+                expected = predictor.predict(np.array([[value]]))[0]
+                np.testing.assert_allclose(module_of(predictor).predict([value]), expected, rtol=1e-9)
 
 
 def cases_of(basis):
@@ -453,6 +483,34 @@ def test_onnx_fills_and_takes_all_kinds_of_categories():
         ValueError, match=r"categories of k must be all strings, all whole numbers or all booleans in O"
     ):
         graph.source(predictor._program)
+
+
+def test_onnx_of_numbers_that_predict_rejects():
+    pytest.importorskip("onnx")
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(a=lambda t: t.a.where(np.arange(N) % 4 > 0))
+    target = table.a.fillna(2.0) + 3 * table.b
+    rows = pd.DataFrame({"a": [0.5, 0.5, 0.5, np.nan, np.inf], "b": [0.1, np.nan, -np.inf, 0.1, 0.1]})
+    linear = TermwiseRegressor(2, dictionary="linear", target="data", cv=3)
+    steps = ForwardRegressor(AnovaBasis(functions=("step",)), max_terms=2, criterion=None)
+    for model, data in ((linear, table), (steps, table.fillna(0.0))):
+        predictor = model.fit(data, target).predictor_
+        assert predictor.used_inputs == ["a", "b"]
+        found = run_onnx(graph.source(predictor._program), rows, np.float64)["prediction"]
+        valid = [0, 3] if model is linear else [0]
+        assert np.flatnonzero(~np.isnan(found)).tolist() == valid
+        np.testing.assert_allclose(found[valid], predictor.predict(rows.iloc[valid]), rtol=1e-12)
+    series = ForwardRegressor(make_pipeline(LagBasis(1), AnovaBasis(functions=("step",))), max_terms=3, criterion=None)
+    past = pd.DataFrame(X[:, :1], columns=["x"])
+    predictor = series.fit(past, np.roll(X[:, 0], 1) > 0).predictor_
+    past.loc[[3, N - 1], "x"] = np.nan  # the newest value is not used
+    found = run_onnx(graph.source(predictor._program), past, np.float64)["prediction"]
+    assert np.flatnonzero(np.isnan(found)).tolist() == [4]
+    mixed = table.assign(kind=FRAME["kind"].astype(str))
+    classifier = TermwiseClassifier(4, dictionary="linear", cv=3).fit(mixed, TWO).predictor_
+    found = run_onnx(graph.source(classifier._program, "float32"), rows.assign(kind="u"), np.float32)
+    rejected = [j for j in range(5) if not np.isfinite(found["scores"][j])]
+    assert rejected == [j for j in (1, 2, 4) if ("a" if j == 4 else "b") in classifier.used_inputs] != []
+    assert np.isnan(found["probabilities"]).any(axis=1).nonzero()[0].tolist() == rejected
 
 
 # -- whole pipelines by skl2onnx ---------------------------------------------------------------------------------------

@@ -22,7 +22,16 @@ from sklearn.pipeline import make_pipeline
 from test_export import AWKWARD, SOME, agree
 from test_expressions import ELEMENTWISE, SUMS, Elementwise, Z, a, step_of
 
-from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis, SmoothBasis, TermwiseClassifier
+from termwise import (
+    AnovaBasis,
+    BasisRidge,
+    ForwardRegressor,
+    LagBasis,
+    RadialBasis,
+    SmoothBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
+)
 from termwise.basis import LevelMeans, TableEncoder
 from termwise.basis.derivatives import CONDITIONS, PARTIALS
 from termwise.basis.encoder import VALUE, name_encoded
@@ -124,14 +133,55 @@ def test_sql_of_incomplete_rows(run):
     assert found.isna().tolist() == [True] * 3 + [False] * 3
     filled = case.predictor.with_fill({"speed": 0.25, "kind": "v"})
     found = run(filled.to_sql("t", keep=["key"]), "t", table)["prediction"]
+    assert found.isna().tolist() == [False, True] + [False] * 4  # infinity is not missing
     table.loc[[0, 1], "speed"], table.loc[2, "kind"] = 0.25, "v"
-    np.testing.assert_allclose(found.astype(float), case.predictor.predict(table), rtol=CLOSE)
+    expected = case.predictor.predict(table)
+    np.testing.assert_allclose(found.drop(1).astype(float), np.delete(expected, 1), rtol=CLOSE)
     classifier = case_of("TermwiseClassifier frame").predictor
     labels = run(classifier.to_sql("t"), "t", table.assign(speed=np.nan))
     assert labels["label"].isna().all()
     assert labels["probability_yes"].isna().all()
     several = case_of("TermwiseClassifier pairs").predictor
     assert run(several.to_sql("t"), "t", pd.DataFrame(X, columns=several.input_names) * np.nan)["label"].isna().all()
+
+
+@cache
+def jumping_models():
+    """Steps of a number, effects of many categories, and a number that may be missing; none propagates NULL."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(size=120), "town": [f"town {i % 30}" for i in range(120)]})
+    steps = AnovaBasis(functions=("step",))
+    step = ForwardRegressor(steps, max_terms=1, criterion=None).fit(table[["x"]], (table.x > 0.5) * 2.0)
+    encoder = TableEncoder(max_levels=5).fit(table)
+    basis = LevelMeans(SmoothBasis(centers=3), columns=encoder.level_columns())
+    towns = BasisRidge(make_pipeline(encoder, basis), alpha=0.1).fit(table, np.arange(120) % 30 + table.x)
+    holes = table[["x"]].assign(z=table.x.where(np.arange(120) % 3 > 0))
+    optional = TermwiseRegressor(3, dictionary="linear", target="data", cv=3).fit(holes, holes.z.fillna(3.0) + table.x)
+    assert set(optional.predictor_.used_inputs) == {"x", "z"}
+    return step.predictor_, towns.predictor_, optional.predictor_
+
+
+@pytest.mark.parametrize("run", DATABASES)
+def test_sql_of_rows_that_predict_rejects(run):
+    step, towns, optional = jumping_models()
+    values = pd.DataFrame({"x": [0.7, None, np.inf, -np.inf, 0.2], "town": "town 3"})
+    for predictor in (step, towns):
+        found = run(predictor.to_sql(keep=[]), "data", values)["prediction"]
+        assert found.isna().tolist() == [False, True, True, True, False]
+        np.testing.assert_allclose(found[[0, 4]].astype(float), predictor.predict(values.iloc[[0, 4]]), rtol=CLOSE)
+    values = pd.DataFrame({"x": 0.5, "town": ["town 3", None, "elsewhere"]})
+    found = run(towns.to_sql(keep=[]), "data", values)["prediction"]
+    assert found.isna().tolist() == [False, True, False]
+    values = pd.DataFrame({"x": [0.5, 0.5, 0.5, 0.5, None], "z": [0.3, None, np.inf, -np.inf, 0.3]})
+    found = run(optional.to_sql(keep=[]), "data", values)["prediction"]
+    assert found.isna().tolist() == [False, False, True, True, True]
+    np.testing.assert_allclose(found[:2].astype(float), optional.predict(values[:2]), rtol=CLOSE)
+    past = pd.DataFrame({"x": X[:, 0], "key": range(N)})
+    lagged = ForwardRegressor(make_pipeline(LagBasis(1), AnovaBasis(functions=("step",))), max_terms=2, criterion=None)
+    query = lagged.fit(past[["x"]], np.roll(X[:, 0], 1) > 0).predictor_.to_sql(keep=["key"], order_by="key")
+    past.loc[[3, N - 1], "x"] = np.nan  # the newest value is not used
+    found = run(query, "data", past)
+    assert found["key"][found["prediction"].isna()].tolist() == [4]
 
 
 @pytest.mark.parametrize("run", DATABASES)
@@ -496,6 +546,28 @@ def test_sympy_and_latex_of_a_real_table(encoded_model):
     text = predictor.to_latex()
     assert r"\mathbf{1}[\text{age} \text{ is missing}]" in text
     assert r"\mathbf{1}[\text{kind} = a]" in text
+
+
+def test_steps_of_many_categories():
+    """Conditions on the effect of a category are a table of its levels."""
+    sympy = pytest.importorskip("sympy")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=120), "town": [f"town {i % 30}" for i in range(120)]})
+    encoder = TableEncoder(max_levels=5, min_count=2).fit(table)
+    basis = LevelMeans(AnovaBasis(3, functions=("linear", "step")), columns=encoder.level_columns())
+    model = ForwardRegressor(make_pipeline(encoder, basis), max_terms=6, criterion=None)
+    predictor = model.fit(table, (np.arange(120) % 30 > 17) * (table.x > 0) + np.arange(120) % 30).predictor_
+    assert predictor.used_inputs == ["x", "town"]
+    expression, towns = predictor.to_sympy(), predictor.inputs[1].categories
+    assert not any(condition.has(sympy.Piecewise) for condition in expression.atoms(sympy.core.relational.Relational))
+    function = sympy.lambdify([sympy.Symbol("x"), sympy.Symbol("town")], expression)
+    found = [function(x, float(towns.index(town))) for x, town in zip(table.x, table.town, strict=True)]
+    np.testing.assert_allclose(found, predictor.predict(table), rtol=CLOSE, atol=CLOSE)
+    unknown = table[:3].assign(town="elsewhere")
+    np.testing.assert_allclose([function(x, -1.0) for x in unknown.x], predictor.predict(unknown), rtol=CLOSE)
+    for run in DATABASES:
+        found = run(predictor.to_sql(), "data", pd.concat([table, unknown]))["prediction"]
+        np.testing.assert_allclose(found, predictor.predict(pd.concat([table, unknown])), rtol=CLOSE, atol=CLOSE)
 
 
 def test_dates_are_parts(tmp_path):

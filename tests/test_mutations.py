@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from mutations import BYTES, replace_value
+from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
-from termwise import TermwiseRegressor, diagnostics, load_predictor, report
+from termwise import BasisRidge, SmoothBasis, TermwiseRegressor, diagnostics, load_predictor, report
+from termwise.basis import LevelMeans, TableEncoder
 from termwise.cli import app
 from termwise.deploy.document import checksum
 
@@ -89,6 +91,42 @@ def test_numbers_beyond_those_of_float64(file, tmp_path):
         ValueError, match=r"m\.json is no valid model: checksum must be that of the rest of the document"
     ):
         load_predictor(tmp_path / "m.json")
+
+
+def refusal(predictor, path, change):
+    """Return why a file is refused after a change of its content."""
+    document = predictor.to_dict()
+    for part in walk(document["predictor"]):
+        change(part)
+    document["checksum"] = checksum(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"m\.json is no valid model: ") as caught:
+        load_predictor(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("n_effects", [0, 2, 9])
+def test_levels_without_their_effects(tmp_path, n_effects):
+    table = TABLE.assign(kind=[f"k{i % 8}" for i in range(40)])
+    encoder = TableEncoder(max_levels=5, min_count=2).fit(table)
+    basis = LevelMeans(SmoothBasis(centers=3), columns=encoder.level_columns())
+    predictor = BasisRidge(make_pipeline(encoder, basis), alpha=0.1).fit(table, TARGET + np.arange(40) % 8).predictor_
+
+    def cut(part):
+        if part.get("step") == "levels":
+            part["effects"] = (2 * part["effects"])[:n_effects]
+
+    message = rf"effects must be a list of 8 levels, the sum of sizes, got {n_effects}\. The file was damaged"
+    assert re.search(message, refusal(predictor, tmp_path / "m.json", cut))
+
+
+def test_folds_without_residuals(file, tmp_path):
+    def cut(part):
+        if "sample_weight" in part:
+            part.update(residuals=[[]], scaled=[[]], sample_weight=[])
+
+    message = "predictor.folds must be models with at least one residual, got 0. The file"
+    assert message in refusal(load_predictor(file), tmp_path / "m.json", cut)
 
 
 @pytest.mark.slow

@@ -359,6 +359,27 @@ def test_lag_basis_models_export_simulations_without_limits(tmp_path):
     assert "max(" not in (tmp_path / "model.py").read_text().split("class Simulation")[1]
 
 
+def test_diverging_free_runs_without_limits(tmp_path):
+    y = 0.01 * 1.2 ** np.arange(30)
+    model = NarxRegressor(1).fit(None, y + 0.1 * y**2)
+    predictor = model.predictor_
+    table = np.full((40, 1), 1e9)
+    with pytest.raises(
+        ValueError, match=r"free_run must have finite predictions .*, got -?inf in row (\d+): the simul"
+    ):
+        predictor.free_run(table, start=1)
+    predictor.export(tmp_path / "model.py", simulation=True)
+    names = {}
+    exec((tmp_path / "model.py").read_text(), names)
+    run = names["Simulation"]([[1e9]])
+    with pytest.raises(ValueError, match="the past values used by the prediction must be finite numbers"):
+        _ = [run.step() for _ in range(40)]
+    run = names["Simulation"]([[1e9]])
+    with np.errstate(over="ignore"):
+        expected = predictor.predict(np.array([[1e9], [np.nan]]))[1]
+    assert run.step() == pytest.approx(expected, rel=1e-12)
+
+
 def test_everything_stays_silent():
     u, y = system(60)
     with warnings.catch_warnings():

@@ -79,6 +79,21 @@ def test_replacements_of_missing_values(table):
     assert filled.predict_one(sample) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("missing", [np.nan, np.float32("nan"), pd.NA, pd.NaT], ids=["NaN", "float32", "NA", "NaT"])
+def test_missing_values_of_all_types(table, missing):
+    frame, predictor = table
+    sample = frame.iloc[1].to_dict()
+    for name in ("speed", "kind"):
+        expected = predictor.predict_one({**sample, name: None})
+        assert expected != predictor.predict_one(sample)
+        assert predictor.predict_one({**sample, name: missing}) == expected
+        row = np.array([list({**sample, name: missing}.values())], dtype=object)
+        assert predictor.predict(row)[0] == pytest.approx(expected, rel=1e-12)
+        assert predictor.count_unseen(row) == {}
+    with pytest.raises(ValueError, match=r"load must be complete, got NaN, null or infinity"):
+        predictor.predict_one({**sample, "load": missing})
+
+
 def test_types_of_numbers():
     predictor = ForwardRegressor(RadialBasis(width=4.0, centers=20), max_terms=5).fit(X, y).predictor_
     for sample in (X[3].astype(np.float32), np.array([1, 2, 50, 0]), [1, 2.0, np.float64(50), np.int8(0)]):
@@ -115,6 +130,12 @@ def test_invalid_values_of_a_table(table):
         predictor.predict_one({**sample, "speed": np.inf})
     with pytest.raises(ValueError, match=r"load must be complete, got NaN, null or infinity"):
         predictor.predict_one({**sample, "load": None})
+    for beyond in (10**400, -(10**400)):
+        with pytest.raises(ValueError, match=r"load must be complete, got NaN, null or infinity"):
+            predictor.predict_one({**sample, "load": beyond})
+    for several in (["u"], np.array(["u", "v"])):
+        with pytest.raises(ValueError, match=r"kind must hold categories, got .*: give a single string, number or bo"):
+            predictor.predict_one({**sample, "kind": several})
 
 
 def test_missing_values_that_a_basis_allows():

@@ -81,6 +81,11 @@ def test_bounds_of_several_outputs_links_and_categories():
         (dict.fromkeys(["x0", "x1", "x2", "x3", "z"], (0, 1)), r"got one for z: the model uses"),
         ([(0, 1), (0, 1), (0, 1), (1, 0)], r"box must have two finite numbers low <= high for x3, got \(1, 0\): one"),
         ([(0, 1), (0, np.inf), 0, 0], r"box must have two finite numbers low <= high for x1, got"),
+        ([(0, 1), (0, 10**400), 0, 0], r"box must have two finite numbers low <= high for x1, got"),
+        (
+            [(-1e308, 1e308), 0, 0, 0],
+            r"box must have a finite width high - low for x0, got \(-1e\+308, 1e\+308\): give",
+        ),
     ],
 )
 def test_invalid_boxes(box, message):
@@ -89,11 +94,23 @@ def test_invalid_boxes(box, message):
         predictor.bounds(box)
 
 
+def test_bounds_of_wide_boxes():
+    predictor = BasisRidge(alpha=0).fit(X[:, :2], y).predictor_
+    for ends in ((-8e307, 8e307), (1e308, 1.7e308)):
+        lower, upper = predictor.bounds([ends, 0.0])
+        assert lower <= predictor.predict([[ends[0] + (ends[1] - ends[0]) / 2, 0.0]])[0] <= upper
+
+
 def test_bounds_refuse():
     predictor = case_of("TermwiseRegressor frame").predictor
     box = dict(FRAME.iloc[0]) | {"kind": "q"}
     with pytest.raises(ValueError, match=r"box must have one category for kind, got 'q': it is one of 'u', 'v', 'w'"):
         predictor.bounds({one.name: box[one.name] for one in predictor.inputs})
+    for several in (np.array(["u", "v"]), ["u"], pd.NA):
+        with pytest.raises(
+            ValueError, match=r"box must have one category for kind, got .*: it is one of 'u', 'v', 'w'"
+        ):
+            predictor.bounds({one.name: (box | {"kind": several})[one.name] for one in predictor.inputs})
     with pytest.raises(ValueError, match="bounds requires a model of one row at a time, got one of past values"):
         case_of(LAGGED).predictor.bounds(BOX)
     with pytest.raises(ValueError, match="tol must be a finite number > 0 and < 1, got 2: 1e-3 is a thousandth"):
@@ -161,6 +178,10 @@ def test_suggest_refuses(uncertain):
         suggest(model, [(0, 1)])
     with pytest.raises(ValueError, match="n must be a whole number >= 1, got 0: it is the number of points to measure"):
         suggest(model, [(0, 1), (0, 1)], 0)
+    for value, got in ((np.nan, "nan"), (np.inf, "inf")):
+        known = np.array([[0.1, 0.2], [0.3, value]])
+        with pytest.raises(ValueError, match=f"X must hold finite numbers in x1, got {got} in row 1: drop the rows wi"):
+            suggest(model, [(0, 1), (0, 1)], 2, X=known)
 
 
 # -- Pyomo -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ more than the tolerance, than the lowest one found. Groups of terms without comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -21,7 +21,7 @@ from scipy.stats import qmc
 from termwise.basis.encoder import VALUE, encode, listing
 from termwise.basis.expressions import Expression
 from termwise.deploy.formulas import Cell, Formulas, cells_of
-from termwise.deploy.inputs import Input
+from termwise.deploy.inputs import Input, as_float, is_missing_value
 from termwise.deploy.intervals import Interval, WeightedSum
 from termwise.deploy.program import Program
 
@@ -67,19 +67,24 @@ def read_box(inputs: Sequence[Input], used: Iterable[int], box: Any) -> list[tup
 def read_ends(one: Input, given: Any) -> tuple[float, float]:
     """Return the ends of an input: numbers, or twice the position of a category."""
     if one.categories is not None:
-        if given not in one.categories:
+        if not isinstance(given, Hashable) or is_missing_value(given) or given not in one.categories:
             raise ValueError(
                 f"box must have one category for {one.name}, got {given!r}: it is one of "
                 f"{listing(map(repr, one.categories))}."
             )
         return (float(one.categories.index(given)),) * 2
     ends = [given, given] if isinstance(given, Real) else list(given) if hasattr(given, "__iter__") else []
-    numbers = len(ends) == 2 and all(isinstance(end, Real) and np.isfinite(float(end)) for end in ends)
+    numbers = len(ends) == 2 and all(isinstance(end, Real) and np.isfinite(as_float(end)) for end in ends)
     if not numbers or ends[0] > ends[1]:
         raise ValueError(
             f"box must have two finite numbers low <= high for {one.name}, got {given!r}: one number is a fixed value."
         )
-    return float(ends[0]), float(ends[1])
+    low, high = float(ends[0]), float(ends[1])
+    if np.isinf(high - low):
+        raise ValueError(
+            f"box must have a finite width high - low for {one.name}, got {given!r}: give the range that the input has."
+        )
+    return low, high
 
 
 class BoxBounds:
@@ -109,7 +114,7 @@ class BoxBounds:
     def find(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return lower and upper bounds, (q,) each, and where the extreme predictions were found, (q, d) each."""
         linear, groups = self.program.linear, self.groups()
-        q, middle = len(linear.intercept), np.array([(low + high) / 2 for low, high in self.ends])
+        q, middle = len(linear.intercept), np.array([low + (high - low) / 2 for low, high in self.ends])
         bounds, points = np.tile(linear.intercept, (2, 1)), np.tile(middle, (2, q, 1))
         for i in range(q):
             for members in groups:

@@ -82,10 +82,11 @@ class Exports:
         to about 1e-4 for inputs of ordinary size; LaTeX is rounded.
 
         Python and C reject the inputs that `predict` rejects; in C categories are numbers, which a comment lists. ONNX
-        cannot reject inputs: where a number is missing that must not be, the result is NaN, and an unknown category is
-        none of the known ones. A missing value is None or NaN in Python, NaN in C and ONNX, and of strings in ONNX the
-        empty one. In SQL the result is NULL for inputs that `predict` rejects. Of dates, all formats but "json" take
-        the parts as numbers, such as `year(sold)`, see `TableEncoder`.
+        cannot reject inputs: where a number is infinite, or missing although it must not be, predictions, scores and
+        probabilities are NaN and the label has no meaning; an unknown category is none of the known ones. A missing
+        value is None, NaN or NA in Python, NaN in C and ONNX, and for strings in ONNX the empty one. In SQL the result
+        is NULL for inputs that `predict` rejects. For dates, all formats but "json" take the parts as numbers, such as
+        `year(sold)`, see `TableEncoder`.
         """
         to = (format_of(Path(path).name) or Path(path).suffix) if to is None else to
         suffixes = ", ".join(one.suffix for one in EXPORTS.values())
@@ -147,7 +148,7 @@ class Exports:
         >>> X = np.arange(6.0).reshape(-1, 1)
         >>> query = BasisRidge(alpha=0).fit(X, 2 * X[:, 0] + 1).predictor_.to_sql("samples")
         >>> [line for line in query.splitlines() if line.startswith("FROM")]
-        ['FROM "samples" AS t', 'FROM step_0;']
+        ['FROM "samples" AS t', 'FROM step_0', 'FROM step_1;']
         """
         return sql.source(self._exported, table, keep, order_by, view)
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from termwise._numerics import LOG_RESPONSE_MAX
-from termwise.basis.encoder import VALUE
+from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.expressions import SUMS, Expression, entry_of, evaluate, variable
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
@@ -66,6 +66,11 @@ class FormulaBuilder:
             return arguments[2] if numbers[0] == 0.0 else arguments[1]
         if operation == "isnan" and not any(self._may_be_missing(one.arguments[0]) for one in cells_of(arguments)):
             return self.number(0.0)
+        level = self._only_level(arguments) if operation == "where" else None
+        if level is not None and arguments[0].arguments[0] is not level:
+            levels = np.arange(-1.0, len(self.inputs[level.arguments[0].input].categories or ()) + 1)
+            values = evaluate(Expression(operation, arguments), {level.arguments[0]: levels})
+            return self.table(level, np.broadcast_to(values, levels.shape).tolist())
         if None not in numbers:
             return self.number(evaluate(Expression(operation, arguments), {}))
         match operation, numbers:
@@ -89,6 +94,14 @@ class FormulaBuilder:
             return arguments[0].arguments[0]
         key = (operation, *map(id, arguments))  # which are kept, so that no other object gets their ids
         return self._known.setdefault(key, Expression(operation, arguments))
+
+    def _only_level(self, arguments: Sequence[Expression]) -> Expression | None:
+        """Return the level of a category if expressions depend on nothing else.
+
+        A condition on its effect is then a table of levels: SymPy cannot handle conditions inside conditions.
+        """
+        cells = cells_of(arguments)
+        return cells[0] if len(cells) == 1 and cells[0].arguments[0].code == LEVEL else None
 
     def _may_be_missing(self, cell: Cell) -> bool:
         one = self.inputs[cell.input]
@@ -144,8 +157,12 @@ class FormulaBuilder:
         return found
 
     def level_effects(self, level: Expression, effects: Sequence[float]) -> Expression:
-        """Return the effect of a level, by bisection; zero for a level without one, and where it is missing."""
-        values = [self.number(value) for value in (0.0, *effects, 0.0)]
+        """Return the effect of a level; zero for a level without one, and where it is missing."""
+        return self.table(level, [0.0, *effects, 0.0])
+
+    def table(self, level: Expression, numbers: Sequence[float]) -> Expression:
+        """Return the number of a level, by bisection: the first and the last are those of levels below and above."""
+        values = [self.number(value) for value in numbers]
 
         def search(low: int, high: int) -> Expression:  # among the levels low - 1 to high - 2
             if high - low == 1:

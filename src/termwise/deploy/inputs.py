@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -38,6 +39,22 @@ Column = tuple[NDArray[Any], NDArray[np.bool_]]  # values, and which are missing
 NUMBERS = (Real, Decimal, np.bool_)  # types of values of an input of numbers, in a column of objects
 MAX_LISTED = 5  # unknown categories of a column that an error lists
 MAX_NAMES = 20  # columns that an error lists
+
+
+def is_missing_value(value: Any) -> bool:
+    """Whether a single value is missing: None, NaN of any type, NaT or NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # neither NA nor a comparison of arrays has a truth value
+        return not hasattr(value, "__len__")
+
+
+def as_float(value: Any) -> float:
+    """Return a number in float64, infinite beyond its range."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value > 0 or -1)
 
 
 @dataclass(frozen=True)
@@ -108,7 +125,11 @@ class Input(Record):
                         f"{self.name} must hold numbers, got {value!r}: convert the column, or fit with it as a "
                         "category."
                     )
-            what, numbers[~missing] = "NaN, null or infinity", values[~missing].astype(np.float64)
+            what, present = "NaN, null or infinity", values[~missing]
+            try:
+                numbers[~missing] = present.astype(np.float64)
+            except OverflowError:
+                numbers[~missing] = [as_float(value) for value in present]
             if self.fill is not None:
                 numbers[np.isnan(numbers)] = self.fill
         invalid_rows = np.isinf(numbers) if self.missing else ~np.isfinite(numbers)
@@ -125,7 +146,13 @@ class Input(Record):
         assert self.categories is not None
         position = {category: i for i, category in enumerate(self.categories)}
         default = np.nan if self.unseen is None else self.unseen
-        numbers = np.array([position.get(value, default) for value in values], dtype=np.float64)
+        try:
+            numbers = np.array([position.get(value, default) for value in values], dtype=np.float64)
+        except TypeError:  # a list or an array cannot be looked up
+            several = next((value for value in values if not isinstance(value, Hashable)), values)
+            raise ValueError(
+                f"{self.name} must hold categories, got {several!r}: give a single string, number or boolean."
+            ) from None
         if np.isnan(numbers).any():
             unknown = list(dict.fromkeys(repr(value) for value in values[np.isnan(numbers)].tolist()))
             more = f" and {len(unknown) - MAX_LISTED} more" * (len(unknown) > MAX_LISTED)
@@ -298,8 +325,7 @@ class InputSchema(Record):
         for i, j in enumerate(self.used):
             values = table[:, j if table is X else i]
             if values.dtype.kind == "O":
-                missing = [value is None or (isinstance(value, float) and value != value) for value in values]
-                yield values, np.array(missing)
+                yield values, np.array([is_missing_value(value) for value in values], dtype=bool)
             else:
                 yield values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 

@@ -74,10 +74,9 @@ def source(program: Program, dtype: str = "float64") -> bytes:
     if any(one.categories is not None for one in schema.inputs):
         types = [graph.dtype if one.categories is None else CATEGORY_TYPES[category_type(one)] for one in schema.inputs]
         inputs = [(name, np.dtype(kind), 1) for name, kind in zip(columns, types, strict=True)]
-    z = inputs[0][0]
-    if linear.names:
-        z = add_steps(program.steps, graph, encode(schema, graph, [name for name, _, _ in inputs]))
-    outputs = _add_predictions(program, graph, add_outputs(linear, graph, z))
+    names = [name for name, _, _ in inputs]
+    scores = add_scores(program, linear, graph, names) if linear.names else add_outputs(linear, graph, names[0])
+    outputs = _add_predictions(program, graph, scores)
     body = helper.make_graph(
         [
             helper.make_node(op, operands, [name], name=name, domain=domain, **attributes)
@@ -259,7 +258,7 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
     """
     fills = [np.nan if one.fill is None or one.categories is not None else one.fill for one in schema.inputs]
     if all(one.categories is None for one in schema.inputs):
-        z = graph.columns(names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1), schema.columns)
+        z = graph.columns(_joined(graph, names), schema.columns)
         values = np.array(fills)[schema.columns]
         if not np.isnan(values).all():
             z = graph.node("Where", graph.node("IsNaN", z), graph.constant(values), z)
@@ -289,6 +288,32 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
             part = graph.node("Cast", graph.node("IsNaN", part), to=element_type(graph.dtype))
         parts.append(part)
     return graph.node("Concat", *parts, axis=1)
+
+
+def _joined(graph: Graph, names: Sequence[str]) -> str:
+    """Add the matrix of all columns of numbers, given as one matrix or several."""
+    return names[0] if len(names) == 1 else graph.node("Concat", *names, axis=1)
+
+
+def reject_numbers(schema: InputSchema, graph: Graph, names: Sequence[str], scores: str) -> str:
+    """Replace scores by NaN in rows with a number that `predict` rejects: infinite, or missing where it must not be."""
+    used = [j for j in schema.used if schema.inputs[j].categories is None]
+    if not used:
+        return scores
+    if all(one.categories is None for one in schema.inputs):
+        z = graph.columns(_joined(graph, names), used)
+    else:
+        z = graph.node("Concat", *(names[j] for j in used), axis=1)
+    optional = [bool(schema.inputs[j].missing) or schema.inputs[j].fill is not None for j in used]
+    return _reject(graph, z, np.array(optional), scores)
+
+
+def _reject(graph: Graph, z: str, optional: NDArray[np.bool_], scores: str) -> str:
+    """Replace scores by NaN in rows of z with infinity, or with NaN in a column that is not optional."""
+    missing = graph.node("And", graph.node("IsNaN", z), graph.constant(~optional))
+    rejected = graph.node("Cast", graph.node("Or", graph.node("IsInf", z), missing), to=element_type(graph.dtype))
+    count = graph.node("ReduceSum", rejected, graph.constant(np.array([1])))
+    return graph.node("Where", graph.node("Greater", count, graph.constant(0.0)), graph.constant(np.nan), scores)
 
 
 def _add_code(one: Input, graph: Graph, number: str, code: int) -> str:
@@ -344,6 +369,17 @@ def add_outputs(linear: Linear, graph: Graph, z: str) -> str:
         return graph.node("Add", graph.product(z, linear.weights.T), intercept)
     rows = graph.node("Concat", graph.node("Shape", z, start=0, end=1), graph.constant(np.array([1])), axis=0)
     return graph.node("Expand", intercept, rows)
+
+
+def add_scores(program: Program, linear: Linear, graph: Graph, names: Sequence[str]) -> str:
+    """Add the outputs of a model with terms, (n, q); NaN in rows with numbers that `predict` rejects."""
+    lags = program.lags
+    split = 0 if lags is None else program.steps.index(lags) + 1
+    z = add_steps(program.steps[:split], graph, encode(program.schema, graph, names))
+    scores = add_outputs(linear, graph, add_steps(program.steps[split:], graph, z))
+    if lags is None:
+        return reject_numbers(program.schema, graph, names, scores)
+    return _reject(graph, z, np.zeros(len(lags.lags), dtype=bool), scores)  # only past values in use must be known
 
 
 def add_link(link: str, graph: Graph, outputs: str, q: int) -> str:
@@ -423,7 +459,7 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     Notes
     -----
     Transformers that skl2onnx cannot convert are named in its error. Precision is that of the inputs: for float64, give
-    `X` in float64 or `DoubleTensorType`. Of a table with categories every column is an input, numbers and strings.
+    `X` in float64 or `DoubleTensorType`. For a table with categories every column is an input, numbers and strings.
 
     Examples
     --------
@@ -548,14 +584,14 @@ def _add_basis(basis: Any, graph: Graph, names: Sequence[str], converted: Callab
 def _add_model(model: Any, graph: Graph, names: Sequence[str], converted: Callable[[Any], str]) -> list[str]:
     """Add a model: its terms by our own steps, or by skl2onnx where only it supports a transformer."""
     last = list(flatten(model))[-1]
-    terms, (linear, labels) = names[0], _outputs_of(last)
+    linear, labels = _outputs_of(last)
     if linear.names:
         try:
-            program = freeze(model)
-            terms = add_steps(program.steps, graph, encode(program.schema, graph, names))
+            scores = add_scores(freeze(model), linear, graph, names)
         except UnsupportedTransformer:
-            terms = converted(last.fitted_terms_.basis)
-    scores = add_outputs(linear, graph, terms)
+            scores = add_outputs(linear, graph, converted(last.fitted_terms_.basis))
+    else:
+        scores = add_outputs(linear, graph, names[0])
     if labels is None:
         return [add_link(last.fitted_terms_.link, graph, scores, len(linear.intercept))]
     return [add_label(labels, graph, scores), add_class_columns(labels, graph, scores)]

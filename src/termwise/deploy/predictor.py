@@ -329,7 +329,7 @@ class Predictor(Exports):
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Prediction intervals for new observations by CV+, of a model with fold models.
 
-        Of a fold with more than 500 residuals, that many quantiles are kept.
+        For a fold with more than 500 residuals, 500 quantiles are kept.
 
         Parameters
         ----------
@@ -389,7 +389,14 @@ class Predictor(Exports):
         check_number("start", start, low=1, below=len(table) + 1, integer=True, remedy=remedy)
         table[start:, output] = np.nan  # lags of the series are at least one: a value is used only after its prediction
         for t in range(start, len(table)):
-            table[t, output] = self.predict(table[max(0, t - lags.longest) : t + 1])[-1]
+            with np.errstate(over="ignore", invalid="ignore"):
+                table[t, output] = self.predict(table[max(0, t - lags.longest) : t + 1])[-1]
+            if not np.isfinite(table[t, output]):
+                raise ValueError(
+                    f"free_run must have finite predictions to feed back, got {table[t, output]} in row {t}: the "
+                    "simulation diverged; fit fewer terms, other lags or a NarxRegressor, whose simulate keeps to the "
+                    "range of the training data."
+                )
         return table[:, output]
 
     def gradient(self, X: Any) -> Floats:

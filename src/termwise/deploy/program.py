@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,6 +207,15 @@ class LevelEffects(ProgramStep, kind="levels"):
     columns: Annotated[Indices, Integers(("terms",), of="inputs")]
     sizes: Annotated[Indices, Integers(("terms",))]  # number of levels; 0 for an input that stays as it is
     effects: Annotated[Floats, Reals(("levels",))]  # those of all terms, one after the other
+
+    @classmethod
+    def from_plain(cls, data: Any, place: str, sizes: Sizes) -> Self:
+        """Return the step that plain data describe, with an effect for every level."""
+        step = super().from_plain(data, place, sizes)
+        n_levels = sum(step.sizes.tolist())
+        if n_levels != len(step.effects):
+            raise invalid(f"{place}.effects", f"a list of {n_levels} levels, the sum of sizes", len(step.effects))
+        return step
 
     @cached_property
     def offsets(self) -> Indices:
@@ -574,6 +583,8 @@ class Program:
             if len(one.program.linear.intercept) != n_outputs:
                 needed, got = f"a list of {n_outputs} outputs", len(one.program.linear.intercept)
                 raise invalid(f"{place}.folds[{i}].linear.intercept", needed, got)
+        if folds and not any(len(one.residuals.sample_weight) for one in folds):
+            raise invalid(f"{place}.folds", "models with at least one residual", 0)
         if labels is not None and link != "identity":
             raise invalid(f"{place}.link", "identity for classes", link)
         return cls(schema, steps, linear, labels, series, folds, link)

@@ -51,8 +51,9 @@ def source(program: Program, simulation: Any = False) -> str:
         f'"""{title}\n\nIts terms:\n\n{listed}"""\n\nimport math',
         f"INPUTS = (  # name, categories, replacement if missing, may it be missing, place if unknown\n{inputs})\n"
         f"{columns}  # number of an input, and of a category; negative: see _encode",
+        FLOAT,
         NUMBER_OR_NAN if any(lags) else NUMBER,
-        READ,
+        READ.replace("$check", "" if any(lags) else CHECK),
         *steps,
         _step("_linear", [line], weights=linear.weights, intercept=linear.intercept),
         _function("_outputs", chain, argument="x"),
@@ -93,7 +94,7 @@ class ExpressionWriter(SourceWriter):
         **SourceWriter.operations,
         "exp": "math.exp({0})",
         "sqrt": "math.sqrt({0})",
-        "sin": "math.sin({0})",
+        "sin": "(math.sin({0}) if math.isfinite({0}) else math.nan)",
         "expit": "(1 / (1 + math.exp(-{0})) if {0} > -709 else 0.0)",  # math.exp raises where it overflows
         "maximum": "max({0}, {1})",
         "minimum": "min({0}, {1})",
@@ -105,7 +106,7 @@ class ExpressionWriter(SourceWriter):
     reductions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "sum_squares": ("0.0", "{total} += {0} * {0}"),
         "dot": ("0.0", "{total} += {0} * {1}"),
-        "power_product": ("1.0", "{total} *= {0} ** {1}"),
+        "power_product": ("1.0", "{total} *= math.prod([{0}] * {1})"),  # `**` raises where it overflows
     }
     constant = changing = "{name} = {value}"
 
@@ -193,14 +194,21 @@ def write(step: Any, name: str) -> str:
 READ = '''def _read(x):
     """Return one sample as numbers: it is a sequence in the order of INPUTS, or a dict by their names."""
     if hasattr(x, "keys"):
-        x = [x[one[0]] if one[0] in x else None for one in INPUTS]
+$check        x = [x[one[0]] if one[0] in x else None for one in INPUTS]
     if len(x) != len(INPUTS):
         raise ValueError(f"a sample must have {len(INPUTS)} values, got {len(x)}")
     return [_encode(_value(x[number], *INPUTS[number]), code, INPUTS[number][1]) for number, code in _columns]
 
 
+def _is_missing(value):
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # neither NA of pandas nor a comparison of arrays has a truth value
+        return not hasattr(value, "__len__")
+
+
 def _value(value, name, categories, fill, missing, unseen):
-    if value is None or value != value:
+    if _is_missing(value):
         value = fill
     if value is None and missing:
         return math.nan
@@ -218,14 +226,28 @@ def _encode(value, code, categories):
         return float(len(categories)) if value != value else value
     return float(value != value if code == -2 else value == (-1 if code == -4 else code))'''
 
+# rows of a series are not checked: their newest value may be unknown
+CHECK = """        absent = [INPUTS[j][0] for j in sorted({j for j, _ in _columns}) if INPUTS[j][0] not in x]
+        if absent:
+            raise ValueError(f"a sample must have the inputs the model uses, got none called {', '.join(absent)}")
+"""
+
+FLOAT = """def _float(value):
+    if value is None or isinstance(value, (str, bytes)):
+        return math.nan
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):
+        return math.nan"""
+
 NUMBER = """def _number(name, value):
-    if value is None or not math.isfinite(value):
+    if not math.isfinite(_float(value)):
         raise ValueError(f"{name} must be a finite number, got {value!r}")
     return float(value)"""
 
 # the newest value of a series may be unknown: the other ones are checked where they are used
 NUMBER_OR_NAN = """def _number(name, value):
-    return math.nan if value is None else float(value)"""
+    return _float(value)"""
 
 
 def _predictions(program: Program) -> list[str]:

@@ -18,7 +18,7 @@ from scipy.special import expit
 from termwise._checks import is_frame
 from termwise.basis.encoder import VALUE, encode, listing
 from termwise.basis.expressions import OTHERS, Expression
-from termwise.deploy.inputs import MAX_NAMES, NUMBERS, Input
+from termwise.deploy.inputs import MAX_NAMES, NUMBERS, Input, as_float, is_missing_value
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 
 Floats = NDArray[np.float64]
@@ -210,12 +210,13 @@ class SingleRow:
     def _read_table(self, values: list[Any]) -> Floats:
         """Read a sample as a table of one row, which also raises the errors of invalid ones."""
         table = np.empty((1, len(self._schema.inputs)), dtype=object)
-        table[0, self._schema.used] = values
+        for j, value in zip(self._schema.used, values, strict=True):
+            table[0, j] = value
         return self._schema.encode(table)[0]
 
 
 def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
-    """Return a function from a value of an input to its encoded numbers, or None if it needs a closer look.
+    """Return a function from a value of an input to its encoded numbers, or None if it needs full validation.
 
     The encoding of a category, and that of a missing value, are computed beforehand.
     """
@@ -233,9 +234,12 @@ def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
         unseen = None if one.unseen is None else encoded(one.unseen)
 
         def category(value: Any) -> Floats | None:
-            if value is None or (isinstance(value, float) and value != value):
+            if type(value) is not str and is_missing_value(value):
                 return missing
-            return table.get(value, unseen)
+            try:
+                return table.get(value, unseen)
+            except TypeError:  # a list or an array
+                return None
 
         return category
 
@@ -246,8 +250,8 @@ def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
 
     def number(value: Any) -> Any:
         if type(value) is not float and not isinstance(value, NUMBERS):
-            return absent if value is None else None
-        value = float(value)
+            return absent if is_missing_value(value) else None
+        value = as_float(value)
         if math.isfinite(value):
             return value if direct else np.where(own, value, present)
         return absent if value != value else None

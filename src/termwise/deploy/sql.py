@@ -13,7 +13,18 @@ import numpy as np
 
 from termwise._numerics import FLOAT64
 from termwise.basis.encoder import MISSING, encode
-from termwise.deploy.formulas import ATOM, BOUNDED_LINKS, PRODUCT, SUM, Cell, Formulas, FormulaWriter, names_of
+from termwise.deploy.formulas import (
+    ATOM,
+    BOUNDED_LINKS,
+    CHUNK,
+    PRODUCT,
+    SUM,
+    Cell,
+    Formulas,
+    FormulaWriter,
+    cells_of,
+    names_of,
+)
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
 
@@ -61,10 +72,15 @@ def source(
     named = {part: writer.free_name(name) for part, name in named.items()}
     texts = writer.write([*formulas.outputs, *formulas.probabilities], named)
     notes = {named[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
-    result_name = free_names(kept)
-    results = [f"{text} AS {identifier(result_name(name))}" for name, text in _results(program, texts)]
+    result_name, valid = free_names(kept), writer.free_name("valid")
+    checks = [f"{writer.cell(cell)} IS NOT NULL" for cell in _checked_cells(program, formulas)]
+    results = []
+    for name, text in _results(program, texts):
+        value = f"CASE WHEN {valid} = 1 THEN {text} END" if checks else text
+        results.append(f"{value} AS {identifier(result_name(name))}")
     text, previous = "", f"{'.'.join(map(identifier, names))} AS t"
-    for i, columns in enumerate(_levels(writer, kept, order)):
+    tested = [(valid, f"CASE WHEN {_all_of(checks)} THEN 1 ELSE 0 END")] if checks else []
+    for i, columns in enumerate(_levels(writer, kept, order, tested)):
         lines = [f"{value} AS {name}" if name else value for name, value in columns]
         listed = _listed(lines, [notes.get(name, "") for name, _ in columns])
         window = (
@@ -130,7 +146,10 @@ def free_names(taken: Sequence[str]) -> Callable[[str], str]:
 
 
 class Writer(FormulaWriter):
-    """Writes formulas in columns of a query; comparisons with NULL are not true, and fall to ELSE."""
+    """Writes formulas in columns of a query; comparisons with NULL are not true, and fall to ELSE.
+
+    Rows with NULL in an input that must be known are therefore marked by a column of their own.
+    """
 
     operations: ClassVar[Mapping[str, tuple[str, int, tuple[int, ...]]]] = {
         "add": ("{0} + {1}", SUM, (SUM, PRODUCT)),
@@ -175,14 +194,16 @@ class Writer(FormulaWriter):
 
 
 def encoded(one: Input, code: int) -> str:
-    """Write an encoded column of an input; NULL where the input must not be missing or unknown, but is."""
+    """Write an encoded column of an input; NULL where `predict` rejects the input, and for a missing number itself."""
     column = f"t.{identifier(one.name)}"
     if one.categories is None:
-        there, fill = f"{column} BETWEEN -{MAX_FLOAT} AND {MAX_FLOAT}", one.fill  # where there is NaN, it lies above
-        if code == MISSING:
-            return f"CASE WHEN {there} THEN 0e0 ELSE {number(fill is None)} END"
-        otherwise = "" if fill is None else f" ELSE {number(fill)}"
-        return f"CASE WHEN {there} THEN CAST({column} AS DOUBLE PRECISION){otherwise} END"
+        double, allowed = f"CAST({column} AS DOUBLE PRECISION)", one.missing or one.fill is not None
+        # Databases with NaN sort it above infinity, also after a change of sign.
+        missing = f"{column} IS NULL OR ({column} > {MAX_FLOAT} AND -{double} > {MAX_FLOAT})"
+        there, absent = ("0e0", number(one.fill is None)) if code == MISSING else (double, "NULL")
+        absent = number(one.fill) if one.fill is not None and code != MISSING else absent
+        otherwise = f" WHEN {missing} THEN {absent}" if allowed and absent != "NULL" else ""
+        return f"CASE WHEN {column} BETWEEN -{MAX_FLOAT} AND {MAX_FLOAT} THEN {there}{otherwise} END"
 
     def value(position: float) -> str:
         found = float(encode(np.array([position]), code, one.kind, len(one.categories or ()))[0])
@@ -200,8 +221,36 @@ def encoded(one: Input, code: int) -> str:
     return f"CASE{text} END"
 
 
-def _levels(writer: Writer, kept: list[str], order: list[str]) -> Iterator[list[tuple[str, str]]]:
-    """Yield names and values of the columns of each query in the chain, with an empty name for those passed on."""
+def _checked_cells(program: Program, formulas: Formulas) -> list[Cell]:
+    """Return encoded numbers that are NULL exactly where `predict` rejects an input."""
+    schema = program.schema
+    wanted = [(j, 0) for j in schema.used]
+    if program.lags is not None:  # only the past values that are used must be known
+        wanted = [(c.input, c.lag) for c in (node.arguments[0] for node in cells_of(formulas.outputs))]
+    cells = []
+    for j, lag in dict.fromkeys(wanted):
+        one = schema.inputs[j]
+        optional = bool(one.missing) and one.fill is None
+        if one.unseen is None or not (one.missing or one.fill is not None):  # else any value is valid
+            cells.append(Cell(j, MISSING if optional else int(schema.categories[schema.columns == j][0]), lag))
+    return cells
+
+
+def _all_of(conditions: list[str]) -> str:
+    """Write that all conditions hold, in groups if there are many."""
+    while len(conditions) > CHUNK:
+        groups = [conditions[i : i + CHUNK] for i in range(0, len(conditions), CHUNK)]
+        conditions = [f"({' AND '.join(group)})" for group in groups]
+    return " AND ".join(conditions)
+
+
+def _levels(
+    writer: Writer, kept: list[str], order: list[str], tested: list[tuple[str, str]]
+) -> Iterator[list[tuple[str, str]]]:
+    """Yield names and values of the columns of each query in the chain, with an empty name for those passed on.
+
+    Columns in `tested` depend on the encoded inputs.
+    """
     cells = writer.cells
     passed = [("", f"t.{identifier(name)}") for name in dict.fromkeys([*kept, *order])]
     now = [(name, encoded(writer.inputs[c.input], c.code)) for c, name in cells.items() if not c.lag]
@@ -214,8 +263,9 @@ def _levels(writer: Writer, kept: list[str], order: list[str]) -> Iterator[list[
             past.append((name, f"CASE WHEN ROW_NUMBER() OVER history > {cell.lag} THEN {before} END"))
     if past:
         yield [("", "*"), *past]
-    for level in range(max((one.level for one in writer.definitions), default=-1) + 1):
-        yield [("", "*"), *((one.name, one.text) for one in writer.definitions if one.level == level)]
+    for level in range(max([one.level for one in writer.definitions] + [0] * bool(tested), default=-1) + 1):
+        own = [(one.name, one.text) for one in writer.definitions if one.level == level]
+        yield [("", "*"), *(tested if level == 0 else []), *own]
 
 
 def _listed(columns: Sequence[str], notes: Sequence[str] = ()) -> str:

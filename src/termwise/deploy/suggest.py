@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from termwise._checks import check_number
 from termwise.basis.encoder import listing
-from termwise.deploy.inputs import Input
+from termwise.deploy.inputs import Input, as_float, is_missing_value
 from termwise.deploy.predictor import Predictor
 
 Floats = NDArray[np.float64]
@@ -43,12 +43,12 @@ def suggest(
     model : fitted estimator or Predictor
         A regression with fold models: `TermwiseRegressor`, or another estimator with `selection_cv=10`.
     bounds : mapping or sequence
-        For each input a pair (low, high), by its name, or a sequence in the order of the inputs. Of a category, the
+        For each input a pair (low, high), by its name, or a sequence in the order of the inputs. For a category, the
         categories to choose from.
     n : int, default=1
         Number of points.
     X : array-like or data frame of shape (m, d), default=None
-        Points measured already, from which the new ones keep away.
+        Points measured already, from which the new ones keep away; their numbers must be finite.
     integer : collection of str or int, default=()
         Inputs, by name or number, that are whole numbers.
     n_candidates : int, default=4096
@@ -121,7 +121,7 @@ def read_axis(one: Input, given: Any, whole: bool) -> Any:
     values = list(given) if hasattr(given, "__iter__") and not isinstance(given, str) else []
     if one.categories is not None and values and all(value in one.categories for value in values):
         return values
-    pair = len(values) == 2 and all(isinstance(end, Real) and np.isfinite(float(end)) for end in values)
+    pair = len(values) == 2 and all(isinstance(end, Real) and np.isfinite(as_float(end)) for end in values)
     low, high = (float(values[0]), float(values[1])) if pair else (1.0, 0.0)
     low, high = (np.ceil(low), np.floor(high)) if whole else (low, high)
     if one.kind != "number" or low > high:
@@ -148,11 +148,17 @@ def known_points(predictor: Predictor, axes: list[Any], X: Any) -> Floats:
     frame = hasattr(X, "columns")
     columns = [X[name] for name in predictor.input_names] if frame else np.asarray(X, dtype=object).T
     parts = []
-    for axis, column in zip(axes, columns, strict=True):
+    for name, axis, column in zip(predictor.input_names, axes, columns, strict=True):
         if isinstance(axis, list):
             parts.append((np.asarray(column, dtype=object)[:, None] == np.array(axis, dtype=object)) / np.sqrt(2))
         else:
-            values = np.asarray(column, dtype=np.float64)
+            values = np.array([np.nan if is_missing_value(value) else as_float(value) for value in column])
+            invalid = np.flatnonzero(~np.isfinite(values))
+            if len(invalid):
+                raise ValueError(
+                    f"X must hold finite numbers in {name}, got {values[invalid[0]]} in row {invalid[0]}: drop the "
+                    "rows with missing values, which have no distance from others."
+                )
             parts.append(((values - axis[0]) / ((axis[1] - axis[0]) or 1.0))[:, None])
     return np.column_stack(parts)
 
