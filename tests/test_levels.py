@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from termwise import (
     ForwardRegressor,
     RadialBasis,
     SmoothBasis,
+    TermwiseClassifier,
     TermwiseRegressor,
     UnionBasis,
 )
@@ -250,3 +253,29 @@ def test_several_quantiles_with_many_levels():
     model = TermwiseRegressor(2, dictionary="linear", loss="quantile", quantile=(0.1, 0.9)).fit(table, y)
     lower, upper = model.predict(table).T
     assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.8, abs=0.1)
+
+
+def test_categories_alone_explain_classes(rng):
+    """Most samples are equal: repetitions of one in other folds of the cross-fitting are other samples."""
+    codes, flag = rng.integers(40, size=800), rng.integers(2, size=800)
+    chance = 1 / (1 + np.exp(-1.5 * rng.normal(size=40)[codes]))
+    table, labels = pd.DataFrame({"c": named_levels(codes), "flag": flag}), rng.uniform(size=800) < chance
+    model = TermwiseClassifier(1, dictionary="linear").fit(table, labels)
+    assert np.corrcoef(model.predict_proba(table)[:, 1], chance)[0, 1] > 0.9
+    weight = pd.DataFrame({**table, "y": labels}).value_counts()
+    distinct = weight.index.to_frame(index=False)
+    merged = TermwiseClassifier(1, dictionary="linear").fit(distinct[["c", "flag"]], distinct["y"], weight.to_numpy())
+    np.testing.assert_allclose(merged.predict_proba(table), model.predict_proba(table), atol=1e-6)
+
+
+def test_levels_that_do_not_differ(rng):
+    """Nothing varies where their means are equal: in a fold the mean is fitted, at the end there is an error."""
+    table = pd.DataFrame({"c": named_levels(np.arange(200) % 25)})
+    equal = np.repeat([0.0, 1.0, 2.0, 3.0], 50) + 1e-3 * rng.normal(size=200)
+    with pytest.raises(ValueError, match="levels that differ by no more than noise in columns"):
+        TermwiseRegressor(1, dictionary="linear", target="data").fit(table, equal)
+    codes, model = rng.integers(30, size=N), TermwiseRegressor(dictionary="linear")
+    for _ in range(4):  # in some folds levels do not differ
+        noise = rng.normal(size=N)
+        with contextlib.suppress(ValueError):
+            assert model.fit(pd.DataFrame({"c": named_levels(codes)}), noise).n_terms_ <= 1

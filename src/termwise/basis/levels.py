@@ -12,13 +12,17 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._arrays import as_columns, is_foreign, to_host
+from termwise._arrays import as_columns, comparable, is_foreign, to_host
 from termwise._checks import check_choice, check_indices, check_number
 from termwise.basis.base import Basis, design_matrix
 
 Floats = NDArray[np.float64]
 
 SMALLEST_RATIO = 1e-3  # of the mean of a level to that of all: without noise, levels of zeros alone are not shrunken
+
+
+class EqualLevels(ValueError):
+    """All inputs are constant once the levels of categories, which do not differ, are replaced by their means."""
 
 
 class LevelMeans(Basis):
@@ -191,14 +195,18 @@ class LevelMeans(Basis):
         components = [variance_components(column, Y, weight) for column in codes.T]
         levels = list(zip(codes.T, sizes, components, strict=True))
         self.effects_ = [level_effects(column, Y, weight, size, own, self.link) for column, size, own in levels]
-        fold = check_random_state(self.random_state).permutation(len(X)) % self.cv
+        shares = fold_shares(weight, self.cv, check_random_state(self.random_state))
         values = np.zeros((len(X), len(sizes), Y.shape[1]))
         for i, (column, size, variances) in enumerate(levels):
-            for k in range(self.cv):
-                own, others = fold == k, fold != k
-                effects = level_effects(column[others], Y[others], weight[others], size, variances, self.link)
-                values[own, i] = look_up(effects, column[own])
+            for share in shares.T:
+                effects = level_effects(column, Y, weight * (1 - share), size, variances, self.link)
+                values[:, i] += share[:, None] * look_up(effects, column)
         table = self._replace(X, values)
+        if np.all(comparable(table[:1]) == comparable(table)) and len(table) > 1:
+            raise EqualLevels(
+                f"X must have an input on which the targets depend, got levels that differ by no more than noise in "
+                f"columns {self.columns_.tolist()}, and no other input that varies: predict the mean, or add inputs."
+            )
         self.basis_ = self._unfitted(self.basis, table.shape[1]).fit(table, y)
         return table
 
@@ -332,6 +340,21 @@ def look_up(effects: Floats, codes: NDArray[Any]) -> Floats:
     known = (codes >= 0) & (codes < len(effects))
     padded = np.vstack([effects, np.zeros((1, effects.shape[1]))])
     return padded[np.where(known, codes, len(effects)).astype(np.intp)]
+
+
+def fold_shares(sample_weight: Floats, n_folds: int, rng: np.random.RandomState) -> Floats:
+    """Return the share of every sample in each fold, (n, n_folds), rows adding up to one.
+
+    A sample is in one fold, unless it has at least as many repetitions as there are folds. Those are assigned one by
+    one, as samples that only happen to be equal: where all inputs are categories, most are.
+    """
+    fold = rng.permutation(len(sample_weight)) % n_folds
+    shares = np.zeros((len(fold), n_folds))
+    shares[np.arange(len(fold)), fold] = 1.0
+    for i in np.flatnonzero(sample_weight >= n_folds):
+        repetitions = int(sample_weight[i])
+        shares[i] = rng.multinomial(repetitions, np.full(n_folds, 1 / n_folds)) / repetitions
+    return shares
 
 
 def variance_components(codes: NDArray[Any], Y: Floats, sample_weight: Floats) -> tuple[Floats, Floats]:

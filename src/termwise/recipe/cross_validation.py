@@ -16,6 +16,7 @@ from termwise._arrays import comparable
 from termwise._memory import budget
 from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasis
 from termwise.basis.base import design_matrix
+from termwise.basis.levels import EqualLevels
 from termwise.design.computed import ProductDesign
 from termwise.linalg.losses import Loss
 from termwise.recipe.folds import Folds, symmetric_order
@@ -171,7 +172,13 @@ def fit_fold(
     values: list[Values] = [target() if callable(target) else target for target in targets]
     X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
     test = folds.X[~train]
-    if np.all(comparable(X[0]) == comparable(X)):  # constant inputs: only the mean can be fitted
+    constant = basis is None or bool(np.all(comparable(X[0]) == comparable(X)))
+    if not (constant or isinstance(basis, TrainingDesign)):  # what depends on targets is learned on the training set
+        try:
+            basis = TrainingDesign.fit(basis, X, Y, sample_weight)
+        except EqualLevels:
+            constant = True
+    if constant:  # only the mean can be fitted
         none, columns, found = np.empty((len(X), 0)), np.empty((len(test), 0)), []
         (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
         for target in values:
@@ -181,8 +188,7 @@ def fit_fold(
             else:
                 found.append(FoldPath(mean, train, columns, None, None, Y))
         return found
-    if not isinstance(basis, TrainingDesign):  # what is learned from targets is learned from the training set
-        basis = TrainingDesign.fit(basis, X, Y, sample_weight)
+    assert isinstance(basis, TrainingDesign)
     # a reference model has values at more inputs, where the candidates are evaluated
     training = basis if all(isinstance(target, Reference) for target in values) else basis.evaluated(X)
     fitted, G = training.basis, training.G

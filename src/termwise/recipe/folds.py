@@ -40,12 +40,14 @@ def group_folds(X: Floats, n_folds: int, rng: np.random.RandomState, classes: Fl
     """Assign folds to distinct rows: equal rows share a fold, and duplicates do not change the assignment.
 
     With `classes`, (n, q), the folds are stratified: sorted by class, each run of `n_folds` rows has one in every fold.
+    Equal rows of several classes are sorted by the mean, whatever their order.
     Numeric targets are not stratified: folds with the mean of their training samples would have too small an error.
     """
     distinct, first, group = np.unique(comparable(X), axis=0, return_index=True, return_inverse=True)
     order = symmetric_order(distinct)[rng.permutation(len(first))]
     if classes is not None:
-        order = order[np.lexsort(classes[first[order]].T)]
+        sums = np.stack([np.bincount(group.ravel(), weights=column) for column in classes.T])
+        order = order[np.lexsort((sums / np.bincount(group.ravel()))[:, order])]
     folds = np.empty(len(first), dtype=np.intp)
     folds[order] = np.arange(len(first)) % n_folds
     return folds[group.ravel()]
