@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, PredefinedSplit
 
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path
 
@@ -78,3 +78,13 @@ def test_other_kinds_of_data() -> None:
     repeated = ForwardRegressor(**options).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
     np.testing.assert_allclose(weighted.cv_errors_, repeated.cv_errors_)
     assert ForwardRegressor(**options, include=[0, 2]).fit(X, Y).n_terms_ >= 2
+
+
+def test_one_fold_with_all_the_weight() -> None:
+    halves = PredefinedSplit(np.repeat([0, 1], 30))
+    with pytest.raises(
+        ValueError, match=r"cv must put the samples of every fit into at least two folds, got one fold: "
+    ):
+        ForwardRegressor(criterion="cv", cv=halves).fit(X, Y, np.repeat([1, 0], 30))
+    with pytest.raises(ValueError, match=r"and those that selection_cv or criterion='cv' leaves out, are not in a fit"):
+        ForwardRegressor(criterion="cv", cv=halves, selection_cv=halves).fit(X, Y)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit
 
 import termwise
@@ -30,6 +31,7 @@ from termwise import (
     OnlineRidge,
     RadialBasis,
     RuleBasis,
+    SmoothBasis,
     TermwiseRegressor,
     UnionBasis,
     datasets,
@@ -80,6 +82,43 @@ CASES = [
     ("other bases are not monotone", lambda: ForwardRegressor(UnionBasis([AnovaBasis(monotone={0: 1}), AnovaBasis()]))
      .fit(X, y), ValueError, r"bases must have the same monotone inputs, got .*: functions of the other bases need not "
      r"be monotone\."),
+    ("functions that are no sequence", lambda: AnovaBasis(functions=1).fit(X), TypeError,
+     r"functions must be a sequence of names, got 1: \('linear', 'bump'\) is the default\."),
+    ("one function", lambda: AnovaBasis(functions="linear").fit(X), TypeError,
+     r"functions must be a sequence of names, got 'linear': "),
+    ("relevance in a dict", lambda: SmoothBasis(relevance={"x0": 1}).fit(X), ValueError,
+     r"relevance must be 3 numbers, one per input, none negative and not all of them zero, got \{'x0': 1\}: None"),
+    ("relevance in words", lambda: SmoothBasis(relevance=["x0"]).fit(X), ValueError,
+     r"relevance must be 3 numbers, .*, got \['x0'\]: None gives"),
+    ("ragged centres", lambda: RadialBasis(centers=[[0], [1, 2]]).fit(X), TypeError,
+     r"centers must be a whole number .*, got \[\[0\], \[1, 2\]\]: .* 'samples' or an array of points will do as well"),
+    ("centres in words", lambda: RadialBasis(centers=[["a"] * 3]).fit(X), ValueError,
+     r"centers must hold numbers, got 'a': give the coordinates of points\."),
+    ("ragged lags", lambda: LagBasis([[1], [1, 2]]).fit(X), ValueError,
+     r"lags must be a number >= 1 or a list of different whole numbers >= 1, got \[\[1\], \[1, 2\]\]: say how many"),
+    # arrays and other objects in place of words
+    *[(f"an array as {name} of {type(model).__name__}",
+       lambda m=model, n=name: clone(m).set_params(**{n: y[:2]}).fit(X, y > 1), error,
+       rf"{name} must be .*, got array\(\[")
+      for model in (ForwardRegressor(), ForwardClassifier(), ForwardRegressor(loss="huber"), NarxRegressor())
+      for name, error in [("criterion", ValueError), ("refit_alpha", ValueError), ("rule", ValueError),
+                          ("alpha", TypeError), ("fit_intercept", ValueError)]],
+    ("an array as precompute", lambda: forward_path(X, y, precompute=y[:2]), ValueError,
+     r"precompute must be True or False, got array\(.*: 'auto' decides by the sizes\."),
+    ("ragged terms to include", lambda: ForwardRegressor(include=[[0], [1, 2]]).fit(X, y), ValueError,
+     r"include must be a list of whole numbers, got \[\[0\], \[1, 2\]\]: give positions of terms\."),
+    ("ragged terms and knockoffs", lambda: ForwardRegressor(include=[[0], [1, 2]], criterion="fdr").fit(X, y),
+     ValueError, r"include must be empty with criterion='fdr', got \[\[0\], \[1, 2\]\]"),
+    ("no callback", lambda: forward_path(X, y, callback=3), TypeError,
+     r"callback must be callable or None, got 3: give a function of the path that returns True to stop\."),
+    ("no inputs for a basis", lambda: ForwardRegressor(RadialBasis()).fit(None, y), ValueError,
+     r"X must be a table of shape \(n, d\), got None: give one row per sample\."),
+    ("no inputs", lambda: BasisRidge().fit(None, y), ValueError, r"X must be a table of shape \(n, d\), got None"),
+    *[(f"{lags!r} as lags", lambda lags=lags: NarxRegressor(lags=lags).fit(X, y), ValueError,
+       r"lags must be a number >= 1 or a list of different whole numbers >= 1, got .*: say how many steps back to look")
+      for lags in (None, np.nan, {"y": 1}, ["a"], [[1], [1, 2]])],
+    ("a series of words", lambda: NarxRegressor().fit(frame().assign(a="u"), y), ValueError,
+     r"X must hold numbers, got .* in column 'a' .*: encode it, with TableEncoder for example, or drop it\."),
     # constraints
     ("bounds of a changing penalty", lambda: ForwardRegressor(bounds=(0, None), alpha="reestimate").fit(X, y),
      ValueError, r"alpha must be a number with bounds, monotone or hierarchy, got 'reestimate': a penalty that changes "
@@ -152,6 +191,16 @@ CASES = [
      r"selection_cv must be a whole number >= 2 and < 13, got 13: 10 is a good number for 12 samples\."),
     ("folds that overlap", lambda: ForwardRegressor(selection_cv=ShuffleSplit(3, test_size=0.5)).fit(X, y), ValueError,
      r"selection_cv must leave out each sample once at most, got ShuffleSplit\(.*\), which repeats some: use KFold"),
+    ("splits that are no pairs", lambda: ForwardRegressor(selection_cv=[1, 2]).fit(X, y), ValueError,
+     r"selection_cv must hold pairs \(train, test\) of row numbers, got list of something else: give list\(splitter"),
+    ("splits in words", lambda: ForwardRegressor(selection_cv=["x0"]).fit(X, y), ValueError,
+     r"selection_cv must hold pairs \(train, test\) of row numbers, got list of something else"),
+    ("splits of other rows", lambda: ForwardRegressor(selection_cv=[(range(6), range(6, 13))]).fit(X, y), ValueError,
+     r"selection_cv must lie between 0 and 11, got 12: there are 12 rows\."),
+    ("no splits", lambda: ForwardRegressor(selection_cv=[]).fit(X, y), ValueError,
+     r"selection_cv must leave out some samples with positive weight, got \[\], which leaves out none: use KFold, "),
+    ("a split without samples", lambda: LocalRidge(selection_cv=[(range(12), [])]).fit(X, y), ValueError,
+     r"selection_cv must leave out some samples with positive weight, got .*, which leaves out none"),
     ("intercept", lambda: BasisRidge(fit_intercept="yes").fit(X, y), ValueError,
      r"fit_intercept must be True or False, got 'yes': True fits the mean too\."),
     # data

@@ -387,3 +387,14 @@ def test_terms_are_kept_without_pruning(rng):
     assert EvidenceForwardRegressor(prune=False, reselect=True).fit(X, y).n_terms_ == 12
     with pytest.raises(ValueError, match="prune must be True or False, got 1: False keeps terms whose penalty diverg"):
         EvidenceForwardRegressor(prune=1).fit(X, y)
+
+
+@pytest.mark.parametrize("reselect", [False, True])
+def test_targets_of_zeros_without_pruning(rng, reselect):
+    for y in (np.zeros(40), np.zeros((40, 2))):
+        model = EvidenceForwardRegressor(prune=False, reselect=reselect).fit(rng.normal(size=(40, 4)), y)
+        assert model.n_terms_ == 4
+        assert not model.coef_.any()
+        assert np.isfinite(model.alphas_).all()
+        assert np.isfinite(model.evidence_path_).all()
+        assert model.stop_reason_ == "the penalties have converged"

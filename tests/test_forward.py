@@ -9,12 +9,22 @@ import oracles
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from termwise import BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis, datasets, forward_path
+from termwise import (
+    BasisRidge,
+    ForwardClassifier,
+    ForwardRegressor,
+    PrefilterClassifier,
+    RadialBasis,
+    TermwiseClassifier,
+    TermwiseRegressor,
+    datasets,
+    forward_path,
+)
 
 
 def linear(rng, n=80, p=30, outputs=1):
@@ -151,6 +161,55 @@ def test_included_terms_are_always_kept(rng):
     assert 20 in useless.support_
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_included_terms_may_be_more_than_max_terms(loss, rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(loss=loss, max_terms=1, include=[20, 3]).fit(G, y)
+    assert model.support_.tolist() == [20, 3]
+    assert model.stop_reason_ == "max_terms=1 reached"
+    folds = ForwardRegressor(loss=loss, max_terms=1, include=[20, 3], selection_cv=3).fit(G, y)
+    assert folds.selection_frequency_.nonzero()[0].tolist() == [3, 20]
+    classes = ForwardClassifier(loss="auto" if loss == "huber" else loss, max_terms=1, include=[20, 3]).fit(G, y > 1)
+    assert classes.support_.tolist() == [20, 3]
+
+
+@pytest.mark.parametrize("criterion", ["tcr", "cv", None])
+def test_max_terms_beyond_all_candidates(criterion, rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(criterion=criterion, max_terms=10**30, patience=None).fit(G, y)
+    assert len(model.path_) == 30
+
+
+def test_more_included_terms_than_folds_are_to_have(rng):
+    G, y = linear(rng)
+    model = ForwardRegressor(criterion="cv", refit_alpha="cv", max_terms=1, include=[20, 3]).fit(G, y)
+    assert model.support_.tolist() == [20, 3]
+    assert model.cv_errors_.shape == (3,)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_included_constant_brings_no_other_term(loss, rng):
+    G = np.hstack([rng.normal(size=(40, 4)), np.ones((40, 1))])
+    y = np.random.default_rng(0).normal(size=40)
+    model = ForwardRegressor(loss=loss, include=[4]).fit(G, y)
+    assert model.path_.choose("tcr") == 0
+    assert model.support_.tolist() == []
+    limited = ForwardRegressor(loss=loss, include=[4, 1], max_terms=1, criterion=None).fit(G, y)
+    assert limited.support_.tolist() == [1]
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_included_terms_enter_whatever_ends_the_path(loss, rng):
+    G, y = linear(rng)
+    late = ForwardRegressor(loss=loss, include=[20, 3], max_seconds=1e-9).fit(G, y)
+    assert late.support_.tolist() == [20, 3]
+    assert late.stop_reason_ == "max_seconds=1e-09 are over"
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    stopped = ForwardRegressor(loss=loss, include=[20, 3]).set_callbacks(StopAfter(1)).fit(G, y)
+    assert stopped.support_.tolist() == [20, 3]
+    assert stopped.stop_reason_ == "stopped by a callback"
+
+
 def test_budgets_and_reports(rng, capsys):
     G, y = linear(rng)
     model = ForwardRegressor(max_seconds=1e-9).fit(G, y)
@@ -189,6 +248,35 @@ def test_classifier(labels, rng):
         assert scores.shape == (150, 3)
         np.testing.assert_array_equal(model.predict(X), model.classes_[scores.argmax(axis=1)])
     assert model.at(1).n_terms_ == 1
+
+
+@pytest.mark.parametrize("loss", ["squared", "poisson", "logistic", "three classes"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "basis"])
+def test_another_size_has_the_residuals_of_samples_of_weight_zero(loss, kind, rng):
+    X = rng.normal(size=(40, 4))
+    y = X[:, 0] + rng.normal(size=40)
+    y = {"squared": y, "poisson": np.exp(y), "logistic": y > 0}.get(loss, np.digitize(y, [-0.5, 0.5]))
+    table, weights = sp.csr_array(X) if kind == "sparse" else X, np.repeat([0.0, 1.0, 2.0], [5, 30, 5])
+    estimator = ForwardClassifier if loss in ("logistic", "three classes") else ForwardRegressor
+    options = {"loss": "squared" if loss == "three classes" else loss, "criterion": None}
+    options["basis"] = RadialBasis(centers=6, store=False) if kind == "basis" else None
+    model = estimator(**options, max_terms=3).fit(table, y, weights)
+    fewer = estimator(**options, max_terms=2).fit(table, y, weights)
+    assert len(fewer.loo_residuals_) == 40
+    np.testing.assert_allclose(model.at(2).loo_residuals_, fewer.loo_residuals_, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TermwiseRegressor(3, dictionary="linear"), TermwiseRegressor(3, dictionary="linear", loss="poisson"),
+     TermwiseClassifier(3, dictionary="linear"), PrefilterClassifier(max_terms=3)],
+)  # fmt: skip
+def test_another_size_has_a_residual_for_every_sample(model, rng):
+    X = rng.normal(size=(60, 4))
+    y, weights = np.abs(X[:, 0]) + rng.uniform(size=60), np.repeat([0.0, 1.0, 2.0], [5, 50, 5])
+    model = model.fit(X, y > 1 if is_classifier(model) else y, weights)
+    assert len(model.at(1).loo_residuals_) == len(model.loo_residuals_) == 60
+    np.testing.assert_allclose(model.at(model.n_terms_).loo_residuals_, model.loo_residuals_)
 
 
 class StopAfter:

@@ -243,6 +243,18 @@ def test_include_comes_first(rng):
     path = forward_path(G, y, include=[5, 2], max_terms=4)
     assert path.terms[:2].tolist() == [5, 2]
     assert len(path) == 4
+    short = forward_path(G, y, include=[5, 2], max_terms=1)
+    assert (short.terms.tolist(), short.stop_reason) == ([5, 2], "max_terms=1 reached")
+    stopped = forward_path(G, y, include=[5, 2], callback=lambda path: len(path) == 1)
+    assert (stopped.terms.tolist(), stopped.stop_reason) == ([5, 2], "stopped by a callback")
+    assert len(forward_path(G[:5], y[:5], include=range(8))) == 4
+
+
+def test_precompute_of_numpy(rng):
+    G, y = rng.normal(size=(30, 8)), rng.normal(size=30)
+    expected = forward_path(G, y).terms.tolist()
+    for precompute in (np.True_, np.False_, np.int64(2), np.str_("auto")):
+        assert forward_path(G, y, precompute=precompute).terms.tolist() == expected
 
 
 def test_endings(rng):

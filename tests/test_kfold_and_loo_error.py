@@ -8,8 +8,17 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
 
+from termwise import ForwardRegressor, forward_path
 from termwise.execution.local import LocalBlocks
 from termwise.selection.blocks import RowBlock
 from termwise.selection.kfold import KFoldRule, fold_labels
@@ -277,6 +286,58 @@ def test_fold_labels_are_those_of_scikit_learn(rng):
 def test_folds_that_are_no_partition(cv, error, message):
     with pytest.raises(error, match=message):
         fold_labels(cv, 12, lambda: np.zeros(12))
+
+
+@pytest.mark.parametrize("given", ["pairs", "splitter"])
+def test_rows_of_weight_zero_leave_the_folds_of_the_others(given, rng):
+    G, y = rng.normal(size=(40, 6)), rng.normal(size=40)
+    labels, weights = rng.permutation(40) % 4, np.ones(40)
+    weights[[3, 8, 20]] = 0
+    used = np.flatnonzero(weights)
+    cv, left = PredefinedSplit(labels), PredefinedSplit(labels[used])
+    cv = list(cv.split()) if given == "pairs" else cv
+    expected = forward_path(G[used], y[used], rule="kfold", cv=left).column("score")[1:]
+    path = forward_path(G, y, rule="kfold", cv=cv, sample_weight=weights)
+    np.testing.assert_allclose(path.column("score")[1:], expected)
+    model = ForwardRegressor(rule="kfold", cv=cv, alpha=1e-6, criterion=None).fit(G, y, weights)
+    np.testing.assert_allclose(model.path_.column("score")[1:], expected)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("given", ["pairs", "splitter"])
+def test_folds_on_a_cluster_with_rows_of_weight_zero(given, rng):
+    distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+    G, y, weights = rng.normal(size=(40, 6)), rng.normal(size=40), np.ones(40)
+    weights[[3, 8, 20]] = 0
+    cv = KFold(4, shuffle=True, random_state=0)
+    cv = list(cv.split(G)) if given == "pairs" else cv
+    expected = forward_path(G, y, rule="kfold", cv=cv, sample_weight=weights)
+    rows = [da.from_array(part, chunks=(15, *part.shape[1:])) for part in (G, y, weights)]
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+        path = forward_path(*rows[:2], rule="kfold", cv=cv, sample_weight=rows[2])
+    np.testing.assert_allclose(path.column("score")[1:], expected.column("score")[1:])
+
+
+def test_folds_within_folds(rng):
+    G = rng.normal(size=(40, 6))
+    y = 3 * G[:, 2] + rng.normal(size=40)
+    cv = list(KFold(4).split(G))
+    model = ForwardRegressor(rule="kfold", cv=cv, selection_cv=KFold(3)).fit(G, y)
+    assert model.selection_frequency_[2] == 1
+    model = ForwardRegressor(rule="kfold", cv=cv, criterion="cv", max_terms=3).fit(G, y)
+    errors = np.zeros(4)
+    for train, test in cv:
+        inner = PredefinedSplit(np.arange(40)[train] // 10)
+        path = forward_path(G[train], y[train], rule="kfold", cv=inner, max_terms=3)
+        for k in range(4):
+            w, intercept = path.coef(k)
+            errors[k] += np.sum((y[test] - G[np.ix_(test, path.terms[:k])] @ w - intercept) ** 2) / 40
+    np.testing.assert_allclose(model.cv_errors_, errors)
+    with pytest.raises(ValueError, match=r"cv must put the samples of every fit into at least two folds, got one fold"):
+        ForwardRegressor(rule="kfold", cv=KFold(2), selection_cv=KFold(2)).fit(G, y)
+    with pytest.raises(ValueError, match=r"samples of weight zero, and those that selection_cv or criterion='cv' leav"):
+        forward_path(G, y, rule="kfold", cv=cv, sample_weight=np.arange(40) < 10)
 
 
 def misclassified(G, Y, alpha, intercept):

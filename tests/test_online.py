@@ -173,6 +173,25 @@ def test_weights_go_with_their_sample(rng):
     assert_equals_refit(ignored, G[:10], y[:10])
 
 
+def test_samples_of_weight_zero_change_nothing(rng):
+    X, y = rng.normal(size=(20, 3)), rng.normal(size=20)
+    weights = np.arange(20) >= 4.0
+    model, expected = OnlineRidge().fit(X, y, weights), OnlineRidge().fit(X[4:], y[4:])
+    model.partial_fit(X[:2] + 1, y[:2], np.zeros(2))
+    model.remove_samples(X[:2], y[:2]).remove_samples(X[:1] + 1, y[:1])
+    assert model.n_samples_ == 16
+    np.testing.assert_array_equal(model.weights_, expected.weights_)
+    np.testing.assert_array_equal(model.loo_residuals_, expected.loo_residuals_)
+    model.remove_samples(X[2:5], y[2:5])
+    assert_equals_refit(model, X[5:], y[5:])
+    with pytest.raises(ValueError, match=r"row 0 was never added, or removed already"):
+        model.remove_samples(X[:1], y[:1])
+    with pytest.raises(ValueError, match=r"remove_samples must leave at least one sample, got all 15: no data"):
+        model.remove_samples(np.vstack([X[1:2] + 1, X[5:]]), np.append(y[1], y[5:]))
+    with pytest.raises(ValueError, match=r"sample_weight must be finite and >= 0, got -1\.0"):
+        model.partial_fit(X[:1], y[:1], [-1.0])
+
+
 def test_failed_operations_leave_the_model_as_it_was(rng):
     G, y = rng.normal(size=(10, 3)), rng.normal(size=10)
     model = OnlineRidge(alpha=0.1, terms=[0, 1]).fit(G, y)

@@ -69,9 +69,24 @@ def check_choice(name: str, value: Any, choices: Iterable[Any], *, remedy: str =
     raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}: {remedy}.")
 
 
+def is_one_of(value: Any, *choices: str) -> bool:
+    """Whether the value of a parameter is one of some strings; an array, which `==` would compare entrywise, is not."""
+    return isinstance(value, str) and value in choices
+
+
+def to_array(values: Any) -> NDArray[Any]:
+    """Return values as an array; lists of different lengths as a single object, which no check takes for numbers."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        single = np.empty((), dtype=object)
+        single[()] = values
+        return single
+
+
 def check_indices(name: str, indices: ArrayLike, size: int, *, what: str) -> NDArray[np.intp]:
     """Return distinct indices below `size` as an array; a boolean mask of that length is accepted, too."""
-    array = np.atleast_1d(np.asarray(indices))
+    array = np.atleast_1d(to_array(indices))
     if array.dtype == bool:
         if array.shape != (size,):
             raise ValueError(f"{name} as a mask must have length {size}, got {array.shape}: one entry per {what}.")
@@ -113,6 +128,8 @@ def is_frame(X: Any) -> bool:
 
 def check_table(X: Any) -> Any:
     """Return a table of which rows can be taken: lists as an array, Arrow tables as a frame, sparse matrices as CSR."""
+    if X is None:
+        raise ValueError("X must be a table of shape (n, d), got None: give one row per sample.")
     X = check_container("X", np.asarray(X) if isinstance(X, list | tuple) else X)
     if sp.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()
@@ -154,6 +171,17 @@ def check_splits(name: str, cv: Any) -> None:
             f"{name} must be a number, a splitter or a list of splits, got a {type(cv).__name__}, which a fit would "
             f"use up: give list({name})."
         )
+
+
+def check_pair(name: str, cv: Any, pair: Any, n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the training and the test rows of one of the splits that `cv` makes of n rows."""
+    if not (isinstance(pair, tuple | list) and len(pair) == 2):
+        raise ValueError(
+            f"{name} must hold pairs (train, test) of row numbers, got {type(cv).__name__} of something else: "
+            "give list(splitter.split(X, y))."
+        )
+    train, test = (check_indices(name, part, n, what="row") for part in pair)
+    return train, test
 
 
 def check_directions(monotone: Any) -> Mapping[Any, Any]:
@@ -389,7 +417,7 @@ def check_some(counts: NDArray[np.float64]) -> None:
 
 
 def check_total(counts: NDArray[np.float64], least: float = 2.0) -> None:
-    """Raise unless the weights add up to at least so many samples, and are those of two samples or repetitions."""
+    """Raise unless the weights sum to `least` and represent two samples or repetitions."""
     total, positive = counts.sum(), np.count_nonzero(counts)
     if total < least * (1 - 1e-9):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -293,7 +293,11 @@ class AnovaBasis(Basis):
     def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
         """Return the codes of the functions and the group of each of d inputs, and set their directions."""
         check_number("n_knots", self.n_knots, low=1, integer=True, remedy="10 suits most data")
-        for name in self.functions or [""]:
+        if isinstance(self.functions, str) or not isinstance(self.functions, Iterable):
+            raise TypeError(
+                f"functions must be a sequence of names, got {self.functions!r}: ('linear', 'bump') is the default."
+            )
+        for name in list(self.functions) or [""]:
             check_choice("functions", name, FUNCTIONS, remedy="('linear', 'bump') is the default")
         self.monotone_ = np.zeros(d, dtype=np.intp)
         names = self.input_names()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._checks import check_number
+from termwise._checks import check_number, to_array
 from termwise.basis.base import Basis
 
 
@@ -67,8 +67,8 @@ class LagBasis(Basis):
         self.output = output
 
     def _fit(self, X: NDArray[Any], y: Any) -> None:
-        own = _lag_list("lags", self.lags, smallest=1)
-        other = own if self.input_lags is None else _lag_list("input_lags", self.input_lags, smallest=0)
+        own = lag_list("lags", self.lags, smallest=1)
+        other = own if self.input_lags is None else lag_list("input_lags", self.input_lags, smallest=0)
         names, output = self.input_names(), self.output
         if isinstance(output, str):
             if output not in names:
@@ -177,9 +177,9 @@ def lagged(X: NDArray[Any], columns: NDArray[np.intp], lags: NDArray[np.intp]) -
     return X[np.maximum(np.arange(len(X))[:, None] - lags, 0), columns]
 
 
-def _lag_list(name: str, lags: Any, smallest: int) -> NDArray[np.intp]:
+def lag_list(name: str, lags: Any, smallest: int) -> NDArray[np.intp]:
     """`L` means 1, ..., L; a list means itself."""
-    array = np.asarray(lags)
+    array = to_array(lags)
     if array.ndim == 0 and np.issubdtype(array.dtype, np.integer) and array >= 1:
         return np.arange(1, int(array) + 1)
     good = array.ndim == 1 and array.size > 0 and np.issubdtype(array.dtype, np.integer)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from termwise import _arrays as arrays
 from termwise._arrays import Array, from_host, to_host
-from termwise._checks import check_bool, check_choice, check_number
+from termwise._checks import check_bool, check_choice, check_no_strings, check_number, to_array
 from termwise._memory import budget
 from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
@@ -130,7 +130,8 @@ class RadialBasis(Basis):
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
             return arrays.copied(X), np.arange(n)
-        if np.ndim(self.centers) == 0:
+        given = arrays.to_host(self.centers) if arrays.is_foreign(self.centers) else to_array(self.centers)
+        if given.ndim == 0:
             points = arrays.to_host(X)
             different = arrays.different_rows(points)
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
@@ -138,11 +139,9 @@ class RadialBasis(Basis):
             rng = check_random_state(self.random_state)
             rows = different[np.sort(spread_rows(points[different], int(count), rng))]
             return arrays.at(X, rows), rows
-        if np.ndim(self.centers) != 2 or np.shape(self.centers)[1] != d:
-            raise ValueError(
-                f"centers must have shape (p, {d}), got shape {np.shape(self.centers)}: the data have {d} inputs."
-            )
-        given = arrays.to_host(self.centers) if arrays.is_foreign(self.centers) else self.centers
+        if given.ndim != 2 or given.shape[1] != d:
+            raise ValueError(f"centers must have shape (p, {d}), got shape {given.shape}: the data have {d} inputs.")
+        check_no_strings("centers", given, "give the coordinates of points")
         centers = check_array(given, dtype=arrays.precision(X.dtype), copy=True, input_name="centers")
         return arrays.moved(centers, X), np.arange(len(centers))
 

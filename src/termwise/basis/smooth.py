@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import different_rows, has_missing, row_blocks
-from termwise._checks import check_bool, check_choice, check_number
+from termwise._checks import check_bool, check_choice, check_number, to_array
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
 from termwise.basis.base import (
@@ -264,9 +264,11 @@ class SmoothBasis(Basis):
             Y = check_targets("relevance='auto'", y, X, remedy="give numbers")
             relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
             return relevance
-        given = check_array(np.atleast_1d(self.relevance), ensure_2d=False, dtype=np.float64, input_name="relevance")
-        relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance
-        if (given < 0).any() or not relevance.any():
+        given = np.atleast_1d(to_array(self.relevance))
+        if given.dtype.kind in "biuf":
+            given = check_array(given, ensure_2d=False, dtype=np.float64, input_name="relevance")
+            relevance = np.where(varies, given, 0.0) if given.shape == varies.shape else relevance
+        if not relevance.any() or (given < 0).any():
             raise ValueError(
                 f"relevance must be {len(varies)} numbers, one per input, none negative and not all of them zero, "
                 f"got {self.relevance!r}: None gives all inputs the same relevance."

@@ -353,6 +353,11 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
         check_choice("method", method, ["auto", "cv+", "jackknife+"], remedy="'auto' accounts for selected terms")
         terms = self._fitted()
         loss = getattr(self, "loss_", "squared")
+        if terms.candidates.labels is not None:
+            raise ValueError(
+                f"predict_interval requires a regressor, got {type(self).__name__}: predict_proba gives the "
+                "probabilities of the classes."
+            )
         if loss == "quantile":
             raise ValueError(
                 "predict_interval requires a model of the mean, got loss='quantile': fit quantile=(0.05, 0.95), whose "
@@ -501,6 +506,7 @@ class TermModel(HtmlSummaryMixin, BaseEstimator):
         if labels is not None:
             terms = replace(terms, candidates=replace(terms.candidates, labels=Labels(labels.classes)))
         terms, attributes = self._cut(self.path_, n_terms, terms)
+        terms = terms if self.path_._unused is None else self.path_._unused.complete(terms)
         return copy.copy(self)._set_terms(replace(terms, sample=self.fitted_terms_.sample), **attributes)
 
     # -- description ---------------------------------------------------------------------------------------------------

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import as_columns, at, densify, is_foreign, to_host
-from termwise._checks import is_dask
+from termwise._checks import check_indices, is_dask, is_one_of
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators.data import DesignData
 from termwise.estimators.folds import assign_folds
 from termwise.execution import select_terms
 from termwise.selection.engine import Settings
-from termwise.selection.kfold import fold_labels
+from termwise.selection.kfold import classes_of, fold_labels, folds_of_rows, keep_folds
 from termwise.selection.path import SelectionPath, fewest_terms
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ NEAR_END = 0.8  # share of the path from which a best size calls for a longer on
 def check_cross_validation(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Raise unless size and penalty can be chosen by cross-validation."""
     if estimator.criterion != "cv":
-        if estimator.refit_alpha == "cv":
+        if is_one_of(estimator.refit_alpha, "cv"):
             raise ValueError(
                 f"refit_alpha='cv' must be used with criterion='cv', got {estimator.criterion!r}: size and penalty are "
                 "chosen together; set criterion='cv', or refit_alpha='loo'."
@@ -64,10 +64,12 @@ def select_by_folds(
     """
     fold, shares = assigned_folds(estimator.cv, design), PENALTIES if estimator.refit_alpha == "cv" else PENALTIES[:1]
     limit = max(int(design.weights.sum() - np.bincount(fold, design.weights).max()) // 2, 1)
+    p = design.candidates.n_candidates
+    included = check_indices("include", settings.include, p, what="term")
     longest = settings.max_terms or min(FIRST_TERMS, limit)
     while True:
-        settings = replace(settings, max_terms=longest)
-        errors = sum(fold_errors(design, settings, fold == one, shares) for one in range(int(fold.max()) + 1))
+        settings, most = replace(settings, max_terms=longest), min(max(longest, len(included)), p)
+        errors = sum(fold_errors(design, settings, fold == one, shares, most) for one in range(int(fold.max()) + 1))
         path = select_terms(design.G, design.Y, design.weights, settings, design.candidates.one_output, callback)
         errors = np.asarray(errors)[: len(path) + 1] / (design.weights.sum() * design.Y.shape[1])
         first = fewest_terms(path)
@@ -84,29 +86,25 @@ def select_by_folds(
 def assigned_folds(cv: Any, design: DesignData) -> NDArray[np.intp]:
     """Return the fold of every sample with positive weight; a number of folds is shuffled with a fixed seed."""
     data = design.data
-
-    def classes() -> Floats:
-        y = as_columns(data.y)
-        return y[:, 0] if y.shape[1] == 1 else y.argmax(axis=1)
-
-    labels = fold_labels(cv, len(data.weights), classes)
+    labels = fold_labels(cv, len(data.weights), lambda: classes_of(as_columns(data.y)))
     if isinstance(cv, Integral):
         labels = assign_folds(int(cv), data)
-    return np.unique(labels[data.used], return_inverse=True)[1]
+    return np.unique(folds_of_rows(labels, data.used), return_inverse=True)[1]
 
 
 def fold_errors(
-    design: DesignData, settings: Settings, left_out: NDArray[np.bool_], shares: tuple[float, ...]
+    design: DesignData, settings: Settings, left_out: NDArray[np.bool_], shares: tuple[float, ...], most: int
 ) -> Floats:
-    """Return the squared errors on a fold, summed, for 0 to `max_terms` terms and all penalties.
+    """Return the squared errors on a fold, summed, for 0 to `most` terms and all penalties.
 
     A path that ends before repeats its last model.
     """
     train, test = np.flatnonzero(~left_out), np.flatnonzero(left_out)
     G = at(design.G, train) if is_foreign(design.G) else design.G[train]
+    settings = keep_folds(settings, design.Y, train)
     path = select_terms(G, at(design.Y, train), design.weights[train], settings, design.candidates.one_output)
     columns, Y = columns_at(design.G, test, path.terms), to_host(at(design.Y, test))
-    errors = np.empty(((settings.max_terms or 0) + 1, len(shares)))
+    errors = np.empty((most + 1, len(shares)))
     for k in range(len(errors)):
         if k > len(path):
             errors[k] = errors[k - 1]

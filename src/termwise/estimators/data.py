@@ -29,6 +29,7 @@ from termwise._arrays import (
     put_at,
     rows_of,
     to_host,
+    zeros,
 )
 from termwise._checks import (
     check_bool,
@@ -129,6 +130,38 @@ class DesignData:
         residuals = put_at(residuals, self.data.used, statistics.residuals)
         return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
 
+    def unused_rows(self, chosen: NDArray[np.intp], targets: NDArray[np.float64] | None = None) -> UnusedRows | None:
+        """Return samples of weight zero, for the residuals at other sizes of a path with these terms; None: no such."""
+        if self.G.shape[0] == self.whole.shape[0]:
+            return None
+        G, rows = self.whole, np.flatnonzero(self.data.weights == 0)
+        part = at(G, rows) if is_foreign(G) else G[rows]
+        if isinstance(part, Design | RowFile):
+            columns = part.columns(chosen)
+        else:
+            columns = at(part, chosen, axis=1) if is_foreign(part) else densify(part[:, chosen])
+        Y = as_columns(self.data.y) if targets is None else targets
+        return UnusedRows(rows, self.data.used, as_float64(columns), Y[rows])
+
+
+@dataclass(frozen=True)
+class UnusedRows:
+    """Samples of weight zero: the columns of the terms of a path, in its order, and the targets."""
+
+    rows: NDArray[np.intp]
+    used: NDArray[np.intp]  # the other samples
+    columns: Array  # (m, k)
+    targets: NDArray[np.float64]  # (m, q)
+
+    def complete(self, terms: FittedTerms) -> FittedTerms:
+        """Add the residuals of these samples to the first terms of the path, as `DesignData.complete` does."""
+        statistics = terms.statistics
+        fitted = self.columns[:, : len(terms.chosen)] @ terms.weights
+        own = from_host(self.targets, fitted) - terms.respond(fitted + terms.fitted_intercept, fitted.dtype)
+        residuals = zeros((len(self.rows) + len(self.used), own.shape[1]), own)
+        residuals = put_at(put_at(residuals, self.rows, own), self.used, statistics.residuals)
+        return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
+
 
 def read(
     estimator: Any,
@@ -221,6 +254,7 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
             return X
         X = X if isinstance(X, RowFile) else check_table(X)
         if reset and isinstance(X, RowFile):
+            check_streams(estimator, X)
             raise TypeError(
                 f"X must be an array if there is a basis, got rows of {X.name}: use basis=None, or X.load() where the "
                 "inputs fit in memory."
@@ -239,13 +273,18 @@ def check_inputs(estimator: Any, X: Any, basis: Any, reset: bool) -> Any:
     return X
 
 
-def _check_file(estimator: Any, X: RowFile, reset: bool) -> RowFile:
-    """Validate names and number of the columns of a file; its values are checked as they are read."""
+def check_streams(estimator: Any, X: RowFile) -> None:
+    """Raise if an estimator requires in memory what it is given as rows of a file."""
     if not estimator.streams:
         raise TypeError(
             f"X must be an array for {type(estimator).__name__}, got rows of {X.name}: ForwardRegressor and "
             "ForwardClassifier work from files; others take X.load()."
         )
+
+
+def _check_file(estimator: Any, X: RowFile, reset: bool) -> RowFile:
+    """Validate names and number of the columns of a file; its values are checked as they are read."""
+    check_streams(estimator, X)
     names = None if reset else getattr(estimator, "feature_names_in_", None)
     if X.names is None or names is None:
         validate_data(estimator, X, skip_check_array=True, reset=reset)

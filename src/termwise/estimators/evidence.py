@@ -91,7 +91,9 @@ class Terms:
         kept = np.flatnonzero(self.uu > q * noise) if prune else np.arange(len(self.index))
         s, total = self.s[kept], self.s[kept] + self.alphas[kept]
         uu = np.maximum(self.uu[kept], noise * q / LARGEST_PENALTY)  # of a term that is kept though it explains nothing
-        alphas = np.minimum((s / total) * noise * q / (s * uu / total**2), LARGEST_PENALTY * s)
+        alphas = np.full_like(s, np.inf)  # where all targets are zero, and there is no noise either
+        np.divide((s / total) * noise * q, s * uu / total**2, out=alphas, where=uu > 0)
+        alphas = np.minimum(alphas, LARGEST_PENALTY * s)
         if reselect:
             order = greedy_order(self.R[:, kept], self.U, alphas, min_norm)
             kept, alphas = kept[order], alphas[order]

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
 from termwise._arrays import as_columns, densify, is_foreign, row_blocks, rows_of, to_host
-from termwise._checks import check_number, is_dask, is_frame
+from termwise._checks import check_number, check_pair, is_dask, is_frame
 from termwise.basis.encoder import is_missing, is_numeric
 from termwise.design.files import RowFile
 from termwise.estimators.data import Data, read
@@ -62,6 +62,11 @@ def with_fold_models(
         models.append(repeated.for_prediction())
         fold[test], residuals[test] = k, to_host(repeated.loo_residuals())[test]
     used = np.flatnonzero((fold >= 0) & (data.weights > 0))
+    if not len(used):
+        raise ValueError(
+            f"selection_cv must leave out some samples with positive weight, got {estimator.selection_cv!r}, which "
+            "leaves out none: use KFold, or a number of folds."
+        )
     folds = FoldModels(tuple(models), fold[used], residuals[used], data.weights[used])
     inputs = data.X if len(used) == len(fold) else rows_of(data.X, used)
     return terms.with_fold_models(folds, inputs, as_columns(data.y)[used])
@@ -88,7 +93,11 @@ def split(cv: Any, data: Data) -> Iterator[tuple[Indices, Indices]]:
     """Yield the training and the left-out samples of every fold."""
     if not isinstance(cv, Integral):
         classes = None if data.labels is None else (as_columns(data.y) > 0).argmax(axis=1)
-        yield from check_cv(cv, classes, classifier=True).split(data.X, data.y if classes is None else classes)
+        pairs = cv
+        if hasattr(cv, "split"):
+            pairs = check_cv(cv, classes, classifier=True).split(data.X, data.y if classes is None else classes)
+        for pair in pairs:
+            yield check_pair("selection_cv", cv, pair, len(data.weights))
         return
     n = len(data.used)
     check_number("selection_cv", cv, low=2, below=n + 1, integer=True, remedy=f"10 is a good number for {n} samples")

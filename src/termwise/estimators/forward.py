@@ -15,8 +15,8 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from termwise._arrays import densify, is_foreign
-from termwise._checks import check_choice, check_indices, check_labels, check_number, check_targets, is_dask
+from termwise._arrays import as_columns, densify, is_foreign
+from termwise._checks import check_choice, check_indices, check_labels, check_number, check_targets, is_dask, to_array
 from termwise.design import Design
 from termwise.design.files import RowFile
 from termwise.estimators import CallbackSupportMixin, SelectorModel, step_callback, with_callbacks
@@ -54,6 +54,7 @@ from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, solve_orthogonal
 from termwise.selection.engine import Settings
 from termwise.selection.glm_path import GlmPath
+from termwise.selection.kfold import keep_folds
 from termwise.selection.knockoffs import (
     MAX_CANDIDATES,
     discoveries,
@@ -89,14 +90,15 @@ def fit_forward(
     settings = replace(settings, criterion=check_criterion(settings.criterion, WHOLE_SELECTION))
     if estimator.criterion == "fdr":
         check_knockoffs(estimator, X, y, sample_weight)
+    if estimator.refit_alpha is not None:
+        check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv", "cv"], remedy="None keeps alpha")
     check_cross_validation(estimator, X, y, sample_weight)
     if estimator.criterion in WHOLE_SELECTION:
         settings = replace(settings, criterion=None, patience=None)
     settings.check()
     check_number("verbose", estimator.verbose, low=0, integer=True, remedy="0 is silent, 1 reports every term")
-    if estimator.refit_alpha is not None:
-        check_choice("refit_alpha", estimator.refit_alpha, ["loo", "gcv", "cv"], remedy="None keeps alpha")
-    callback = path_callback(estimator.verbose, step_callback(estimator, estimator.max_terms))
+    max_steps = None if to_array(estimator.include).size else estimator.max_terms  # which included terms may exceed
+    callback = path_callback(estimator.verbose, step_callback(estimator, max_steps))
     if loss != "squared":
         data = read(estimator, X, y, sample_weight, basis=estimator.basis, classify=classify)
         return fit_glm(estimator, data, loss, settings, callback, exposure)
@@ -110,6 +112,7 @@ def fit_forward(
         design = fit_design(estimator, estimator.basis, data)
         candidates = design.candidates
         settings = replace(settings, constraints=find_constraints(estimator, candidates))
+        settings = keep_folds(settings, as_columns(data.y), data.used)
         if estimator.criterion == "fdr":
             path, discovered = select_by_knockoffs(estimator, design, settings, callback)
         elif estimator.criterion == "cv":
@@ -121,9 +124,10 @@ def fit_forward(
     size = len(path)
     if not path.n_swaps:  # else the path ends at the size that was refined
         best = path.choose(settings.criterion) if best is None else best
-        size = max(best, min(len(included), len(path)))
+        size = max(best, int(np.isin(path.terms, included).sum()))  # one that is constant does not enter
     terms, attributes = truncate_path(estimator, path, size, candidates)
-    terms = terms if design is None else design.complete(terms)
+    if design is not None:
+        terms, path._unused = design.complete(terms), design.unused_rows(path.terms)
     attributes |= {"path_": path, "stop_reason_": path.stop_reason, "n_swaps_": path.n_swaps, **discovered}
     attributes["loss_"] = loss
     return terms, attributes
@@ -178,7 +182,7 @@ def check_knockoffs(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
             f"refine must be None with criterion='fdr', got {estimator.refine!r}: terms that are exchanged have no "
             "knockoff to compare them with."
         )
-    if len(np.atleast_1d(estimator.include)):
+    if to_array(estimator.include).size:
         raise ValueError(
             f"include must be empty with criterion='fdr', got {estimator.include!r}: every term competes with its "
             "knockoff; use another criterion, or regress y on the included terms first."
@@ -313,7 +317,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         columns usually would; "fdr" selects terms by knockoffs at the false discovery rate `fdr`; "cv" cross-validates
         the whole selection; see the notes.
     alpha : float, "auto" or "reestimate", default="auto"
-        The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. Of other losses it
+        The penalty; "reestimate" updates it after each term. "auto" is 1e-6 for the squared loss. For other losses it
         penalises the weights of standardised columns, and "auto" is 1, as C = 1 of scikit-learn's `LogisticRegression`.
     penalty : {"weights", "orthogonal"}, default="weights"
         Whether the weights or the coefficients of the orthogonalised columns are penalised.
@@ -358,7 +362,7 @@ class ForwardRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, S
         with a fixed seed, those with equal inputs in the same fold. A splitter or an iterable of (train, test) indices
         as in scikit-learn's `cv` must leave out each sample once at most.
     timeout : float or None, default=600
-        Of Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
+        For Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
 
     Attributes
     ----------
@@ -674,7 +678,7 @@ class ForwardClassifier(CallbackSupportMixin, ClassifierMixin, SelectorModel):
         in the same fold. A splitter or an iterable of (train, test) indices
         as in scikit-learn's `cv` must leave out each sample once at most.
     timeout : float or None, default=600
-        Of Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
+        For Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
 
     Attributes
     ----------

@@ -21,6 +21,7 @@ from termwise._checks import (
     check_number,
     check_targets,
     is_dask,
+    is_one_of,
 )
 from termwise.design import Design
 from termwise.design.files import RowFile
@@ -48,17 +49,17 @@ SCORE_SLOPES = {"logistic": 0.5, "multinomial": 1.0}  # of the softmax of scores
 def squared_only(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[str, str, Any] | None:
     """Return the first setting that only least squares has: its name, what other losses take, and its value."""
     criterion, rule = estimator.criterion, estimator.rule
-    if rule not in ("auto", "cost"):
+    if not is_one_of(rule, "auto", "cost"):
         return "rule", "'auto' or 'cost'", rule
-    if criterion is not None and criterion not in GlmPath.size_criteria:
+    if criterion is not None and not is_one_of(criterion, *GlmPath.size_criteria):
         return "criterion", f"None or one of {', '.join(map(repr, GlmPath.size_criteria))}", criterion
-    if estimator.penalty != "weights":
+    if not is_one_of(estimator.penalty, "weights"):
         return "penalty", "'weights'", estimator.penalty
-    if estimator.alpha == "reestimate":
+    if is_one_of(estimator.alpha, "reestimate"):
         return "alpha", "a number or 'auto'", estimator.alpha
     if estimator.refine is not None:
         return "refine", "None", estimator.refine
-    if estimator.refit_alpha in ("gcv", "cv"):
+    if is_one_of(estimator.refit_alpha, "gcv", "cv"):
         return "refit_alpha", "None or 'loo'", estimator.refit_alpha
     if is_dask(X, y, sample_weight) or isinstance(X, RowFile):
         return "X", "an array, a sparse matrix or a data frame in memory", type(X).__name__
@@ -187,10 +188,10 @@ def fit_glm(
     )
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     included = check_indices("include", estimator.include, path.n_candidates, what="term")
-    size = max(path.choose(settings.criterion), min(len(included), len(path)))
+    size = max(path.choose(settings.criterion), int(np.isin(path.terms, included).sum()))
     terms, attributes = truncate_glm_path(path, size, candidates, estimator.refit_alpha, settings.criterion)
     rates = targets if exposures is None else targets / exposures[:, None]
-    terms = design.complete(terms, rates)
+    terms, path._unused = design.complete(terms, rates), design.unused_rows(path.terms, rates)
     return terms, {**attributes, "path_": path, "stop_reason_": path.stop_reason, "n_swaps_": 0}
 
 

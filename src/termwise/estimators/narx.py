@@ -16,9 +16,10 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._checks import check_choice, check_number
+from termwise._checks import check_bool, check_choice, check_number, check_numeric, check_table, is_one_of
 from termwise._numerics import NumericalWarning
 from termwise.basis import LagBasis, SmoothBasis
+from termwise.basis.lag import lag_list
 from termwise.estimators import Predictor, freeze_model
 from termwise.estimators.forward import ForwardRegressor
 from termwise.estimators.series import (
@@ -197,6 +198,8 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
             Label of the sequence that each row belongs to; rows of a sequence are consecutive.
         """
         fresh = clone(self)
+        if X is not None:
+            check_numeric(check_table(X))
         series = read_series(fresh, X, y, groups, reset=True)
         names = series_names(fresh, y)
         if isinstance(self.lags, str):
@@ -207,7 +210,7 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
             lags, model = self._fit_lags(series, order)
         else:
             lags, model = self._fit_lags(series, self.lags)
-        if self.criterion == "free_run":
+        if is_one_of(self.criterion, "free_run"):
             model = smallest_by_free_run(series, lags, model)
         lags.feature_names_in_ = np.array(names, dtype=object)
         fresh._set_model(lags, model, series)
@@ -239,16 +242,17 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
 
     def _lag_basis(self, series: Series, lags: Any) -> LagBasis:
         """Return the basis of lagged values of the table, the output first."""
-        longest = np.max(lags) if np.size(lags) else 0
-        inputs = range(int(longest) + 1) if self.input_lags is None else self.input_lags
+        longest = int(lag_list("lags", lags, smallest=1).max())
+        inputs = range(longest + 1) if self.input_lags is None else self.input_lags
         n_inputs = series.table.shape[1] - 1
         return LagBasis(lags, input_lags=inputs if n_inputs else None).fit(np.nan_to_num(series.table))
 
     def _forward(self, n: int) -> ForwardRegressor:
         """Return the estimator of the columns of lagged values of n rows."""
-        basis, polynomial = self.basis, isinstance(self.basis, str) and self.basis == "polynomial"
-        intercept: Any = not polynomial if self.fit_intercept == "auto" else self.fit_intercept
-        alpha = 0.0 if self.alpha == "auto" and (basis is None or polynomial) else self.alpha
+        basis, polynomial = self.basis, is_one_of(self.basis, "polynomial")
+        intercept: Any = not polynomial if is_one_of(self.fit_intercept, "auto") else self.fit_intercept
+        check_bool("fit_intercept", intercept, remedy="'auto' decides by the basis")
+        alpha = 0.0 if is_one_of(self.alpha, "auto") and (basis is None or polynomial) else self.alpha
         if isinstance(basis, str):
             check_choice("basis", basis, ["polynomial", "radial"], remedy="or give a transformer")
             check_number("degree", self.degree, low=1, integer=True, remedy="1 gives a linear model")
@@ -257,7 +261,7 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
         return ForwardRegressor(
             basis,
             rule=self.rule,
-            criterion="tcr" if self.criterion == "free_run" else self.criterion,
+            criterion="tcr" if is_one_of(self.criterion, "free_run") else self.criterion,
             alpha=alpha,
             max_terms=self.max_terms,
             patience=self.patience,

@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import as_columns, densify
-from termwise._checks import UnavailableError, check_bool, check_indices, check_number
+from termwise._checks import UnavailableError, check_bool, check_counts, check_indices, check_number, read_counts
 from termwise._numerics import FLOAT64, ROUNDING_SHARE
 from termwise.estimators import TermModel
 from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
@@ -135,10 +135,12 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         """
         if not hasattr(self, "fitted_terms_"):
             return self.fit(X, y, sample_weight)
-        data, Y = self._read_samples(X, y, sample_weight)
+        data, Y = self._read_samples(X, y)
+        weights = read_counts(sample_weight, len(Y))
+        weights = check_counts(weights, len(Y)) if weights.any() else weights
         basis = self._state.candidates.basis
         G = check_design(self, basis, data.X if basis is None else basis.transform(data.X))
-        self._state.add(data.X, Y, G, data.weights)
+        self._state.add(data.X, Y, G, weights)
         return self._update()
 
     def remove_samples(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -163,8 +165,9 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
                 f"X, y must be samples of the model, but row {missing.args[0]} was never added, or removed already: "
                 "give the same inputs and target it was added with."
             ) from None
-        if len(slots) == self._state.n_samples:
-            raise ValueError(f"remove_samples must leave at least one sample, got all {len(slots)}: no data, no model.")
+        count = samples.n_weighted(slots)
+        if count == self._state.n_samples:
+            raise ValueError(f"remove_samples must leave at least one sample, got all {count}: no data, no model.")
         self._state.remove(slots)
         return self._update()
 
@@ -215,9 +218,9 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
     def _update(self) -> Self:
         return self._set_terms(self._state.fitted_terms(), n_samples_=self._state.n_samples)
 
-    def _read_samples(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Data, NDArray[np.float64]]:
+    def _read_samples(self, X: Any, y: Any) -> tuple[Data, NDArray[np.float64]]:
         """Validate samples for a fitted model; return them, and their targets as columns."""
-        data = read(self, X, y, sample_weight, basis=self.basis, reset=False)
+        data = read(self, X, y, basis=self.basis, reset=False)
         Y, q = as_columns(data.y), self._state.q
         if Y.shape[1] != q:
             raise ValueError(
@@ -267,27 +270,27 @@ class OnlineState:
         return np.where(np.abs(columns) <= ROUNDING_SHARE[FLOAT64] * np.abs(reference), 0.0, columns)
 
     def add(self, X: Any, Y: NDArray[np.float64], G: NDArray[Any], weights: NDArray[np.float64]) -> None:
-        """Add the samples with positive weight.
+        """Add samples; those of weight zero are stored only to be removed again.
 
         With an intercept the first sample is subtracted from all: then constant columns are zero, and columns with a
         large mean keep their digits.
         """
-        used = weights > 0
-        table = G[used].astype(np.float64, copy=False), Y[used], weights[used]
+        used, G = weights > 0, G.astype(np.float64, copy=False)
+        table = G[used], Y[used], weights[used]
         if self.intercept and not self.n_samples and used.any():
             self.reference = table[0][0].copy()
         if self.samples is not None:
-            keys = sample_keys(densify(X), Y)
-            self.samples.add([key for key, positive in zip(keys, used, strict=True) if positive], *table)
-        self.factor.add_rows(*self.weighted_rows(*table))
+            self.samples.add(sample_keys(densify(X), Y), G, Y, weights)
+        if used.any():
+            self.factor.add_rows(*self.weighted_rows(*table))
         self.n_samples += int(used.sum())
 
     def remove(self, slots: list[int]) -> None:
         """Remove samples by their slots; the factor is computed from scratch where a downdate would lose digits."""
         samples = self.require_samples("remove_samples")
         columns, targets = self.weighted_rows(*samples.rows(slots))
+        self.n_samples -= samples.n_weighted(slots)
         samples.discard(slots)
-        self.n_samples -= len(slots)
         for row, target in zip(columns, targets, strict=True):
             if not self.factor.remove_row(row, target):
                 self.factorise()
@@ -368,10 +371,17 @@ class SampleStore:
                 self._slots.setdefault(key, []).append(slot)
 
     def rows(self, slots: Sequence[int] | None = None) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return design rows, targets and weights of the samples in some slots, by default of all."""
+        """Return design rows, targets and weights of the samples in some slots, by default of all with a weight."""
         size = len(self._keys)
-        table = self._table[:size][self._alive[:size]] if slots is None else self._table[list(slots)]
+        if slots is None:
+            table = self._table[:size][self._alive[:size] & (self._table[:size, -1] > 0)]
+        else:
+            table = self._table[list(slots)]
         return table[:, : self._p], table[:, self._p : -1], table[:, -1]
+
+    def n_weighted(self, slots: Sequence[int]) -> int:
+        """Number of the samples in some slots that have a positive weight."""
+        return int(np.count_nonzero(self._table[list(slots), -1]))
 
     def add(self, keys: Sequence[Hashable], G: NDArray[Any], Y: NDArray[Any], weights: NDArray[Any]) -> None:
         """Append samples; a full table is compacted and its capacity doubled, amortised O(1) per sample."""

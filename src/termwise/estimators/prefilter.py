@@ -209,6 +209,7 @@ class PrefilterClassifier(CallbackSupportMixin, ClassifierMixin, TermModel):
         warn_of_lost_digits(design.candidates, path.unresolved)
         size = len(path) if self.criterion is None else equivalent_size(path, stage, self.fit_intercept)
         terms, attributes = truncate_second_stage(path, size, stage, design.candidates, self.fit_intercept)
+        path._unused = design.unused_rows(path.terms)
         return self._store(
             with_fold_models(self, design.complete(terms), X, y, sample_weight),
             first_stage_=stage.active_only(),

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,9 +43,10 @@ from termwise._threads import one_thread
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.execution.cluster import TIMEOUT
-from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, split_chunks
+from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, n_rows, split_chunks
 from termwise.execution.local import local_blocks
 from termwise.selection.engine import Callback, Settings, grow_path
+from termwise.selection.kfold import keep_folds, uses_folds
 from termwise.selection.path import SelectionPath, check_criterion
 from termwise.selection.rules import Rule
 
@@ -126,11 +129,11 @@ def forward_path(
     sample_weight : array-like of shape (n,), default=None
         Weights of the samples, which mean repetitions.
     block_rows : int or None, default=None
-        Work on that many rows at a time; None: on all at once. Of Dask data the chunks are the blocks.
+        Work on that many rows at a time; None: on all at once. For Dask data the chunks are the blocks.
     callback : callable or None, default=None
         Called with the path after each term (its weights are there once it has ended); return True to stop.
     timeout : float or None, default=600
-        Of Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
+        For Dask data: raise `TimeoutError` when no task of the cluster has ended for this many seconds; None: wait.
 
     Returns
     -------
@@ -181,10 +184,18 @@ def forward_path(
         refine=refine,
     )
     settings.check()
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be callable or None, got {callback!r}: give a function of the path that returns True to "
+            "stop."
+        )
     if is_dask(G, y, sample_weight):
         path = select_terms_on_cluster(split_chunks(G, y, sample_weight, timeout), ChunkReader(), settings, callback)
     else:
-        design, Y, weights, one_output = _validated(G, y, sample_weight)
+        design, Y, weights, one_output, used = _validated(G, y, sample_weight)
+        if used is not None:
+            settings = keep_folds(settings, Y, used)
+            Y = at(Y, used)
         path = select_terms(design, Y, weights, settings, one_output, callback)
     names = [f"column {j} of G" for j in path.unresolved[:5]]
     warn_unresolved(names, len(path.unresolved), "subtract the mean before they are rounded, or give them in float64")
@@ -212,7 +223,16 @@ def select_terms_on_cluster(
 ) -> SelectionPath:
     """Grow a path on the workers of a Dask cluster."""
     rows = DaskBlocks(chunks, replace(reader, reserve=_reserve(settings)))
+    if uses_folds(settings) and chunks.weights[0] is not None:  # rows of weight zero are left out of the blocks
+        used = np.flatnonzero(np.concatenate(chunks.gather("weights", np.asarray)))
+        targets = chunks.gather("y", partial(_target_columns, reader.targets))
+        settings = keep_folds(settings, np.concatenate([part for part in targets if part is not None]), used)
     return grow_path(rows, settings, rows.one_output, callback)
+
+
+def _target_columns(read: Callable[[Any], NDArray[np.float64]], y: Any) -> NDArray[np.float64] | None:
+    """Return the targets of a chunk as columns; None if it has no rows."""
+    return as_columns(read(y)) if n_rows(y) else None
 
 
 def _reserve(settings: Settings) -> int:
@@ -220,8 +240,11 @@ def _reserve(settings: Settings) -> int:
     return min(MAX_RESERVE, (settings.max_terms or MAX_RESERVE // 2) + 1)
 
 
-def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[Any], bool]:
-    """Validate; rows of weight zero are left out."""
+def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[Any], bool, NDArray[np.intp] | None]:
+    """Validate; return candidates, targets and weights, whether there is one output, and the rows in use.
+
+    Rows of weight zero are left out, but for their targets; None: there are none.
+    """
     deferred = isinstance(G, Design | RowFile)  # whose entries are checked as they are computed or read
     if deferred and G.shape[0] > 1 and G.shape[1]:
         design = G
@@ -253,5 +276,5 @@ def _validated(G: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, NDArray[
         Y = as_columns(as_float64(moved(detached(given), like))) if is_foreign(given) else from_host(Y, like)
     if sample_weight is not None and len(used := np.flatnonzero(weights)) < n:
         rows = design[used] if sp.issparse(design) or isinstance(design, Design | RowFile) else at(design, used)
-        design, Y, weights = rows, at(Y, used), weights[used]
-    return design, Y, weights, y.ndim == 1
+        return rows, Y, weights[used], y.ndim == 1, used
+    return design, Y, weights, y.ndim == 1, None

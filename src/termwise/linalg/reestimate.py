@@ -15,7 +15,8 @@ from termwise._checks import check_bool, check_choice, check_counts, check_numbe
 from termwise.linalg.least_squares import pose
 from termwise.linalg.spectrum import Spectrum
 
-# The last factor of the four formulas in Orr, appendix A.10.
+# The last factor of the four formulas in Orr, appendix A.10: half the derivative with respect to dof of the logarithm
+# of what the criterion multiplies sse by, such as `n / (n - dof)^2` for GCV.
 FACTORS: dict[str, Callable[[float, float, float], float]] = {
     "gcv": lambda n, dof, freedom: 1 / freedom,
     "uev": lambda n, dof, freedom: 1 / (2 * freedom),
@@ -93,8 +94,8 @@ def reestimate_alpha(
     for _ in range(max_iter):
         sse, freedom = (float(moment[0]) for moment in spectrum.moments(alpha))
         trace = float(np.sum(mu / (mu + alpha) ** 2))
-        curvature = float(np.sum(t2 * mu / (mu + alpha) ** 3))
-        previous, alpha = alpha, reestimate(sse, trace, curvature, n, freedom, criterion)
+        weight_form = float(np.sum(t2 * mu / (mu + alpha) ** 3))
+        previous, alpha = alpha, reestimate(sse, trace, weight_form, n, freedom, criterion)
         if not 0 < alpha < np.inf or abs(alpha - previous) <= tol * previous:
             return alpha
     if max_iter > 1:
@@ -107,18 +108,18 @@ def reestimate_alpha(
     return alpha
 
 
-def reestimate(sse: float, trace: float, curvature: float, n: float, freedom: float, criterion: str = "gcv") -> float:
-    """One application of Orr (6.5), or of its variants in appendix A.10; infinite without curvature.
+def reestimate(sse: float, trace: float, weight_form: float, n: float, freedom: float, criterion: str = "gcv") -> float:
+    """One application of Orr (6.5), or of its variants in appendix A.10; infinite if `weight_form` is zero.
 
     Parameters
     ----------
     sse : sum of squared errors.
     trace : `trace(A^-1 - alpha A^-2)`.
-    curvature : `w' A^-1 w`.
+    weight_form : `w' A^-1 w`.
     n : number of samples.
     freedom : `n - dof`.
     criterion : the criterion whose stationary point is sought.
     """
-    if curvature == 0:
+    if weight_form == 0:
         return np.inf
-    return float(sse * trace / curvature * FACTORS[criterion](n, n - freedom, freedom))
+    return float(sse * trace / weight_form * FACTORS[criterion](n, n - freedom, freedom))

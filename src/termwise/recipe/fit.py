@@ -294,7 +294,9 @@ def fit_choice(
     attributes |= {"categories_": encoder.categories_, "n_candidates_": max(choice.n_candidates, G.shape[1])}
     attributes["loss_"] = "squared" if choice.loss is None else choice.loss.name
     attributes["link_"] = terms.link
-    return design.complete(terms, targets / choice.exposure), attributes
+    rates = targets / choice.exposure
+    path._unused = design.unused_rows(path.terms, rates)
+    return design.complete(terms, rates), attributes
 
 
 def quantile_targets(Y: Floats, options: RecipeOptions) -> tuple[Floats, RecipeOptions]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from termwise._arrays import at, is_foreign, namespace, to_host
-from termwise._checks import check_bool, check_choice, check_indices, check_number
+from termwise._checks import check_bool, check_choice, check_indices, check_number, is_one_of
 from termwise._numerics import (
     REESTIMATED_ALPHA_RANGE,
     REESTIMATED_ALPHA_START,
@@ -77,14 +77,14 @@ def grow(
     rule : Rule
         Chooses the next candidate.
     limit_reached : callable
-        Returns the reason to stop before another term, or "".
+        Returns the reason to stop before another term that is not forced, or "".
     after_step : callable, default=None
         Called after each term with the choice and the number of forced terms to come; returns a reason to stop, or "".
     forced : iterable of int, default=()
-        Candidates that are appended first.
+        Candidates that are appended first, whatever the limit.
     """
-    pending = deque(forced)
-    while not (reason := limit_reached()):
+    pending, reason = deque(forced), ""
+    while pending or not (reason := limit_reached()):
         if pending:
             choice: Choice | None = Choice(pending.popleft(), np.nan)
         else:
@@ -139,10 +139,16 @@ class Settings:
                 check_number(name, getattr(self, name), above=0, remedy="None sets no limit")
         check_number("beta", self.beta, low=0, remedy="1e-6 is Hong's")
         check_number("min_norm", self.min_norm, low=0, remedy="0 admits every linearly independent column")
-        if isinstance(self.precompute, int) and not isinstance(self.precompute, bool):
+        if isinstance(self.precompute, int | np.integer) and not isinstance(self.precompute, bool):
             check_number("precompute", self.precompute, low=1, integer=True, remedy="'auto' decides by the sizes")
-        elif self.precompute != "auto":
+        elif not is_one_of(self.precompute, "auto"):
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
+
+    @property
+    def plain_precompute(self) -> bool | int | str:
+        """`precompute` as a number or a truth value of Python."""
+        given = self.precompute
+        return given if isinstance(given, str) else bool(given) if isinstance(given, bool | np.bool_) else int(given)
 
     def _check_alpha(self) -> None:
         if not isinstance(self.alpha, str):
@@ -217,7 +223,7 @@ class PathBuilder:
             0.0 if reestimated else float(settings.alpha),
             orthogonal=settings.penalty == "orthogonal",
             intercept=settings.fit_intercept,
-            precompute=settings.precompute,
+            precompute=settings.plain_precompute,
             min_norm=settings.min_norm,
             constraints=settings.constraints,
             max_terms=settings.max_terms,
@@ -229,8 +235,11 @@ class PathBuilder:
         state.prefetches, state.follows_cost = not isinstance(rule, ClosedForm), rule.follows_cost
         p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
-        max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
-        self.limit = min(max_terms, p, int(state.n) - settings.fit_intercept)
+        self.most = max(min(p, int(state.n) - settings.fit_intercept), 0)  # terms that the data can determine
+        self.forced = self.forced[: self.most]
+        self.limit = self.most if settings.max_terms is None else max(settings.max_terms, len(self.forced))
+        self.limit = min(self.limit, self.most)
+        self.stopped = False  # by the callback
         self.sizes: list[int] = []  # the criterion's choices so far
         self.n_forced = 0  # terms of `include` in the model
         self.cost = state.cost  # of the model before the newest term
@@ -248,18 +257,21 @@ class PathBuilder:
     def _needs_correlations(self, reestimated: bool) -> bool:
         """Whether the correlation of a term is computed before the next one.
 
-        At the end of the path all of them take less time together, and a device need not be waited for. A callback may
-        read them, and a new penalty rotates the columns that they follow from.
+        Computed together at the end they cost less and need no synchronisation. A callback may read them, and a new
+        penalty rotates the columns that they follow from.
         """
         is_read = self.callback is not None and not is_foreign(self.state.s)
         return self._stops_by_tcr or is_read or reestimated
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
+        if self.stopped:
+            return STOPPED
         max_terms, max_seconds = self.settings.max_terms, self.settings.max_seconds
-        if len(self.path) >= self.limit:
-            reached = self.limit == max_terms
-            return f"max_terms={max_terms} reached" if reached else "as many terms as the data can determine"
+        if max_terms is not None and max_terms <= self.most and len(self.path) >= max(max_terms, self.n_forced):
+            return f"max_terms={max_terms} reached"
+        if len(self.path) >= self.most:
+            return "as many terms as the data can determine"
         return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
 
     def time_over(self) -> bool:
@@ -282,7 +294,8 @@ class PathBuilder:
         self.record(choice, reduction, correlation)
         self.cost = state.cost
         criterion, patience = self.settings.criterion, self.settings.patience
-        if self.callback is not None and self.callback(path):
+        self.stopped |= self.callback is not None and bool(self.callback(path))
+        if self.stopped and not forced_left:
             return STOPPED
         if patience is None:
             return ""
@@ -348,11 +361,11 @@ def reestimated_alpha(state: State) -> float:
     A_inv = R_inv @ R_inv.T
     w = state.training().weights(len(state.chosen))[0]
     trace = float(np.trace(A_inv) - state.alpha * np.sum(A_inv * A_inv))
-    curvature, freedom = float(np.sum(w * (A_inv @ w))), state.n - state.dof
-    if curvature <= 0 or freedom <= 0 or trace <= 0:
+    weight_form, freedom = float(np.sum(w * (A_inv @ w))), state.n - state.dof
+    if weight_form <= 0 or freedom <= 0 or trace <= 0:
         return state.alpha
     scale = float(to_host(at(state.norms, np.array(state.chosen))).mean())
-    alpha = reestimate(state.sse, trace, curvature, state.n, freedom)
+    alpha = reestimate(state.sse, trace, weight_form, state.n, freedom)
     return float(np.clip(alpha, scale / REESTIMATED_ALPHA_RANGE, scale * REESTIMATED_ALPHA_RANGE))
 
 
@@ -367,8 +380,8 @@ def exchange_terms(
     Return the terms, the exchanges (old, new) and why they ended.
 
     Forward selection never removes a term, though later terms can make it redundant. Here each term in turn is removed,
-    and the rule chooses the best one to add, from the statistics of the model without it. Beside the same others,
-    scores order models of equal size: by leave-one-out, K-fold or GCV error or misclassifications for these rules; by
+    and the rule chooses the best one to add, from the statistics of the model without it. With the other terms fixed,
+    scores rank models of equal size: by leave-one-out, K-fold or GCV error or misclassifications for these rules; by
     the squared error or the regularised cost for "sse" and "cost", whose scores are drops from the same level; by
     `det(G_S'G_S + alpha I)` for "norm", which a term multiplies by `alpha + s`; and for "d_optimal", if alpha is zero,
     by the drop of the squared error plus beta times the logarithm of that determinant. Each exchange improves this
@@ -393,7 +406,7 @@ def exchange_terms(
 
 
 def with_better_term(state: State, old: int, rule: Rule) -> State | None:
-    """Append the best candidate to a model that has lost a term; None if that term is as good but for rounding."""
+    """Append the best candidate to the model without `old`; None if `old` is as good up to rounding."""
     while (choice := copy.copy(rule).choose(state)) is not None:
         if choice.index == old:
             return None
@@ -413,7 +426,7 @@ def with_better_term(state: State, old: int, rule: Rule) -> State | None:
 def score_tolerance(state: State, candidates: list[int]) -> float:
     """Relative difference below which scores of candidates are equal but for rounding.
 
-    Of a candidate with a small residual they have the digits of that.
+    Nearly collinear candidates have fewer correct digits.
     """
     stats, _ = state.fetch_candidates(np.array(candidates))
     least = float(np.min(stats.vv / stats.norms))

@@ -82,7 +82,7 @@ def glm_path(
     Parameters
     ----------
     G : (n, p) array, sparse matrix or `Design`.
-    Y : (n, q) targets, of which `loss.check` approves.
+    Y : (n, q) targets that pass `loss.check`.
     sample_weight : (n,) frequency weights, positive.
     loss : one of `linalg.losses`.
     alpha : penalty of the weights of standardised columns.
@@ -118,7 +118,7 @@ def null_model(
 
     Parameters
     ----------
-    Y : (n, q) targets, of which `loss.check` approves.
+    Y : (n, q) targets that pass `loss.check`.
     sample_weight : (n,) frequency weights, positive.
     loss : one of `linalg.losses`.
     offset : (n,) or (n, q) added to the linear predictors, such as the logarithm of the exposure; None: zero.

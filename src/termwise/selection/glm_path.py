@@ -242,23 +242,30 @@ class GlmPathBuilder:
         self.started, self.settings, self.callback = time.perf_counter(), settings, callback
         n, p = float(sample_weight.sum()), G.shape[1]
         self.forced = check_indices("include", settings.include, p, what="term").tolist()
-        max_terms = p if settings.max_terms is None else max(settings.max_terms, len(self.forced))
-        self.limit = max(min(max_terms, p, int(n) - settings.fit_intercept), 0)
+        self.most = max(min(p, int(n) - settings.fit_intercept), 0)  # terms that the data can determine
+        self.forced = self.forced[: self.most]
+        limit = self.most if settings.max_terms is None else max(settings.max_terms, len(self.forced))
         null = null_model(Y, sample_weight, loss, offset, settings.fit_intercept)
-        self.state = GlmState(G, null, float(settings.alpha), self.limit, settings.constraints)
+        self.state = GlmState(G, null, float(settings.alpha), min(limit, self.most), settings.constraints)
         q = Y.shape[1]
         # several quantiles of one target are not independent: their mean is compared with that of one
         dof = q - 1 if loss.coupled else 1 if loss.name == "quantile" else q
         self.outputs_per_dof = q / dof if loss.name == "quantile" else 1.0
         self.path = GlmPath(n, p, settings.fit_intercept, one_output, loss=loss.name, term_dof=dof)
+        self.stopped = False  # by the callback
+        self.n_forced = 0  # terms of `include` in the model
         self.sizes: list[int] = []
         self.record(Choice(-1, np.nan), 0.0)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
-        limit, seconds = self.settings.max_terms, self.settings.max_seconds
-        if len(self.path) >= self.limit:
-            return f"max_terms={limit} reached" if self.limit == limit else "as many terms as the data can determine"
+        if self.stopped:
+            return STOPPED
+        max_terms, seconds = self.settings.max_terms, self.settings.max_seconds
+        if max_terms is not None and max_terms <= self.most and len(self.path) >= max(max_terms, self.n_forced):
+            return f"max_terms={max_terms} reached"
+        if len(self.path) >= self.most:
+            return "as many terms as the data can determine"
         over = seconds is not None and time.perf_counter() - self.started > seconds
         return f"max_seconds={seconds:g} are over" if over else ""
 
@@ -269,7 +276,9 @@ class GlmPathBuilder:
         before = float(f @ loss.value(Y, self.eta))
         drop = before - float(f @ loss.value(Y, state.fit.eta))
         self.record(choice, 2 * drop / (loss.deviance_unit * self.outputs_per_dof))
-        if self.callback(path):
+        self.n_forced += choice.index in self.forced
+        self.stopped |= bool(self.callback(path))
+        if self.stopped and not forced_left:
             return STOPPED
         criterion, patience = self.settings.criterion, self.settings.patience
         if patience is None or forced_left:

@@ -25,7 +25,7 @@ from termwise._memory import budget
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-EXPECTED_RUN = 8.0  # terms that one pass serves, before any is observed
+EXPECTED_RUN = 8.0  # prior for the number of terms served by a pass
 CAPACITY = 8  # passes whose columns are stored; then the oldest are overwritten
 BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns, or the sample of the rows, may take
 MAX_PAUSE = 15  # terms after which it is observed again whether columns pay
@@ -62,7 +62,7 @@ class GramColumns:
     def __init__(self, p: int, cost: GramCost, max_terms: int | None) -> None:
         most = int(BUDGET_SHARE * budget() / (8 * p)) if cost.columns else 0
         self.cost = cost._replace(columns=min(cost.columns, p - 1, most // 2))
-        self.max_terms = np.inf if max_terms is None else max_terms
+        self.max_terms = np.inf if max_terms is None else min(max_terms, p)
         self.values: Array = None  # (capacity, p)
         self.whole: Array = None  # all columns, in the order of the candidates, if they were computed at once
         self.slot = np.full(p, -1)  # row of every candidate's column, -1 if it is not stored
@@ -159,7 +159,7 @@ class CandidateSample(NamedTuple):
 
 
 def simulate(V: NDArray[Any], c: Floats, s: Floats, alpha: float, first: int, n_steps: int) -> list[int]:
-    """Forward selection by the drop of the cost, Orr (7.7), with inner products from a sample of the rows.
+    """Forward selection by the score of `rules.CostRule`, Orr (7.7), with inner products from a sample of the rows.
 
     Parameters
     ----------

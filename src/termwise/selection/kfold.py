@@ -24,13 +24,15 @@ the rows enter only through `A_F'A_F`, `A_F'r_F` and `r_F'r_F` for every fold, t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import Array, at, column_squares, fetch, from_host, namespace, row_blocks, to_host, zeros
-from termwise._checks import check_indices, check_number
+from termwise._checks import check_number, check_pair, is_one_of
 from termwise._numerics import LEVERAGE_GAP_MIN, TIE_TOLERANCE
 from termwise.selection.blocks import Executor, PartialSums, RowBlock, mutates
 from termwise.selection.rules import Choice, Rule
@@ -44,7 +46,10 @@ MAX_RESULT_ENTRIES = 1 << 20  # that a block returns at a time
 
 
 class KFoldRule(Rule):
-    """Smallest K-fold squared error after adding the candidate; `folds` holds the fold of every row over all blocks."""
+    """Smallest K-fold squared error after adding the candidate; `folds` holds the fold of every row over all blocks.
+
+    Pahikkala et al. 2010, section V, leave this rule to future work.
+    """
 
     name = "kfold"
     follows_cost = True
@@ -60,8 +65,7 @@ class KFoldRule(Rule):
         """Take the folds from the settings; splitters that use the classes get them."""
 
         def classes() -> NDArray[Any]:
-            Y = np.concatenate(list(rows.map(RowBlock.targets)))
-            return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
+            return classes_of(np.concatenate(list(rows.map(RowBlock.targets))))
 
         return cls(fold_labels(settings.cv, sum(rows.lengths), classes))
 
@@ -158,12 +162,53 @@ def candidate_products(block: RowBlock, folds: range, L: Floats, T: Array, batch
 # -- folds -------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class RowFolds:
+    """A value of `cv` that is known already: the fold of every row."""
+
+    labels: Indices
+
+
+def uses_folds(settings: Any) -> bool:
+    """Whether a path is grown by the rule "kfold" with folds of particular rows, not just a number of them."""
+    return is_one_of(settings.rule, KFoldRule.name) and not isinstance(settings.cv, Integral)
+
+
+def keep_folds(settings: Any, Y: Array, rows: Indices) -> Any:
+    """Return the settings of a path on some of the rows with targets Y: with the rule "kfold" they keep their folds.
+
+    A number means folds of the rows that are left.
+    """
+    if not uses_folds(settings):
+        return settings
+    labels = fold_labels(settings.cv, Y.shape[0], lambda: classes_of(to_host(Y)))
+    return replace(settings, cv=RowFolds(folds_of_rows(labels, rows)))
+
+
+def folds_of_rows(labels: Indices, rows: Indices) -> Indices:
+    """Return the folds of some rows; raise unless there are at least two."""
+    labels = labels[rows]
+    if labels.min() == labels.max():
+        raise ValueError(
+            "cv must put the samples of every fit into at least two folds, got one fold: use more folds, or others; "
+            "samples of weight zero, and those that selection_cv or criterion='cv' leaves out, are not in a fit."
+        )
+    return labels
+
+
+def classes_of(Y: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes that targets stand for, which splitters may use."""
+    return Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
+
+
 def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Indices:
     """Return the fold of each of n rows, for `cv` a number of folds, a splitter or pairs (train, test).
 
     A number means contiguous folds, as in scikit-learn's `KFold(cv)`. The closed form leaves out a fold and keeps all
     other rows, so the test folds must partition the rows and each training set must be all the others.
     """
+    if isinstance(cv, RowFolds):
+        return cv.labels
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         remedy = "give a number of folds, a splitter of scikit-learn's or pairs (train, test)"
         check_number("cv", cv, low=2, below=n + 1, integer=True, remedy=remedy)
@@ -179,12 +224,7 @@ def fold_labels(cv: Any, n: int, classes: Callable[[], Any]) -> Indices:
             ) from error
     labels, times, misplaced = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp), 0
     for number, pair in enumerate(pairs):
-        if not (isinstance(pair, tuple | list) and len(pair) == 2):
-            raise ValueError(
-                f"cv must hold pairs (train, test) of row numbers, got {name} of something else: "
-                "give list(splitter.split(X, y))."
-            )
-        train, test = (check_indices("cv", part, n, what="row") for part in pair)
+        train, test = check_pair("cv", cv, pair, n)
         labels[test] = number
         times[test] += 1
         misplaced += int(np.sum(np.bincount(np.append(train, test), minlength=n) != 1))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, erfcinv
 
 from termwise._arrays import Array, from_host, is_foreign
-from termwise._checks import check_choice, check_number, import_optional
+from termwise._checks import check_choice, check_number, import_optional, is_one_of
 from termwise.linalg.criteria import CRITERIA
 
 Floats = NDArray[np.float64]
@@ -143,6 +143,7 @@ class SelectionPath:
     unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     _weights: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
     _training: Any = field(default=None, repr=False)
+    _unused: Any = field(default=None, repr=False)  # samples of weight zero, for the residuals of estimators
 
     criteria: ClassVar[tuple[str, ...]] = tuple(CRITERIA)  # with a value at every size
     term_dof = 1  # degrees of freedom of a reduction
@@ -204,7 +205,7 @@ class SelectionPath:
         Parameters
         ----------
         size : int
-            Number of terms of the model that is taken to be right.
+            Number of leading terms assumed correct.
         """
         return float(np.min(self.column("loo")[size:] * np.exp(search_effect(self, size))))
 
@@ -244,8 +245,8 @@ def null_reductions(path: SelectionPath) -> Floats:
     """Bound on the cost reduction that noise of variance one brings to terms 1, 2, ...: Hagiwara 2014 (28).
 
     Term k is the best of `p - k + 1` candidates: under pure noise `|c| / sqrt(den)` stays below
-    `sigma sqrt(2 log(p - k + 1))`. For terms with several weights the quantile of the chi-squared distribution exceeds
-    that of one degree of freedom by as much.
+    `sigma sqrt(2 log(p - k + 1))`; the paper, whose functions are on the samples, counts n - k + 1. For terms with
+    several weights the quantile of the chi-squared distribution exceeds that of one degree of freedom by as much.
     """
     k = np.arange(1, len(path) + 1)
     left = np.maximum(path.n_candidates - k + 1, 1)
@@ -312,7 +313,8 @@ def tcr(path: SelectionPath) -> int:
 def tcr_paper(path: SelectionPath) -> int:
     """Last term, up to the leave-one-out minimum, whose cost reduction is significant (Hagiwara 2014, section 3.3).
 
-    The noise variance is the least leave-one-out error, Hagiwara 2014 (30).
+    The noise variance is the least leave-one-out error, Hagiwara 2014 (30). It counts n - k + 1
+    candidates, `null_reductions` p - k + 1.
     """
     best = smallest_value("loo", path)
     thresholds = path.steps[best].loo * null_reductions(path)
@@ -348,7 +350,7 @@ SIZE_CRITERIA: dict[str, Callable[[SelectionPath], int]] = {
 
 def check_criterion(criterion: Any, others: Sequence[str] = ()) -> str | None:
     """Return the name of a criterion for the size, or None; raise unless there is one, or it is one of the others."""
-    if criterion == "tcr_effective":
+    if is_one_of(criterion, "tcr_effective"):
         warnings.warn(
             "criterion='tcr_effective' is deprecated and means 'tcr': use 'tcr', or 'loo' to keep more terms.",
             FutureWarning,
