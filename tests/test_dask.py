@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import KFold
 
 from termwise import (
     BasisRidge,
@@ -451,3 +452,16 @@ def test_without_a_cluster_it_is_said_how_to_start_one(data, monkeypatch):
     G, Y, _ = data
     with pytest.raises(ValueError, match="X must not be a Dask collection without a cluster to work on, got no client"):
         forward_path(*chunked(G, Y))
+
+
+@pytest.mark.parametrize("given", ["pairs", "splitter"])
+def test_folds_of_rows_with_weights_of_zero(given, data, client):
+    """A whole chunk has none: the folds are those of all rows given."""
+    G, Y, weights = data
+    cv = KFold(4, shuffle=True, random_state=0)
+    cv = list(cv.split(G)) if given == "pairs" else cv
+    expected = forward_path(G, Y, rule="kfold", cv=cv, sample_weight=weights, max_terms=4)
+    rows = [da.from_array(part, chunks=(15, *part.shape[1:])) for part in (G, Y, weights)]
+    path = forward_path(*rows[:2], rule="kfold", cv=cv, sample_weight=rows[2], max_terms=4)
+    np.testing.assert_array_equal(path.terms, expected.terms)
+    np.testing.assert_allclose(path.column("score")[1:], expected.column("score")[1:])

@@ -303,22 +303,6 @@ def test_rows_of_weight_zero_leave_the_folds_of_the_others(given, rng):
     np.testing.assert_allclose(model.path_.column("score")[1:], expected)
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("dask")
-@pytest.mark.parametrize("given", ["pairs", "splitter"])
-def test_folds_on_a_cluster_with_rows_of_weight_zero(given, rng):
-    distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
-    G, y, weights = rng.normal(size=(40, 6)), rng.normal(size=40), np.ones(40)
-    weights[[3, 8, 20]] = 0
-    cv = KFold(4, shuffle=True, random_state=0)
-    cv = list(cv.split(G)) if given == "pairs" else cv
-    expected = forward_path(G, y, rule="kfold", cv=cv, sample_weight=weights)
-    rows = [da.from_array(part, chunks=(15, *part.shape[1:])) for part in (G, y, weights)]
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
-        path = forward_path(*rows[:2], rule="kfold", cv=cv, sample_weight=rows[2])
-    np.testing.assert_allclose(path.column("score")[1:], expected.column("score")[1:])
-
-
 def test_folds_within_folds(rng):
     G = rng.normal(size=(40, 6))
     y = 3 * G[:, 2] + rng.normal(size=40)
