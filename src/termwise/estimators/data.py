@@ -116,19 +116,9 @@ class DesignData:
         The targets, (n, q), are those of the data unless others are given.
         """
         sample = None if self.candidates.basis is None else self.data.sample()  # columns are effects as they are
-        terms, statistics = replace(terms, sample=sample), terms.statistics
-        if self.G.shape[0] == self.whole.shape[0] or statistics.residuals is None:
-            return terms
-        G, Y = self.whole, as_columns(self.data.y) if targets is None else targets
-        if isinstance(G, Design | RowFile):
-            fitted = G.columns(terms.chosen) @ terms.weights
-        else:
-            coef = np.zeros((self.candidates.n_candidates, terms.weights.shape[1]))
-            coef[terms.chosen] = to_host(terms.weights)
-            fitted = (as_float64(G) if is_foreign(G) else G) @ from_host(coef, terms.weights)
-        residuals = from_host(Y, fitted) - terms.respond(fitted + terms.fitted_intercept, fitted.dtype)
-        residuals = put_at(residuals, self.data.used, statistics.residuals)
-        return replace(terms, statistics_or_solve=replace(statistics, residuals=residuals))
+        terms = replace(terms, sample=sample)
+        unused = None if terms.statistics.residuals is None else self.unused_rows(terms.chosen, targets)
+        return terms if unused is None else unused.complete(terms)
 
     def unused_rows(self, chosen: NDArray[np.intp], targets: NDArray[np.float64] | None = None) -> UnusedRows | None:
         """Return samples of weight zero, for the residuals at other sizes of a path with these terms; None: no such."""
@@ -154,7 +144,7 @@ class UnusedRows:
     targets: NDArray[np.float64]  # (m, q)
 
     def complete(self, terms: FittedTerms) -> FittedTerms:
-        """Add the residuals of these samples to the first terms of the path, as `DesignData.complete` does."""
+        """Add the residuals of these samples to a model of the first terms of the path."""
         statistics = terms.statistics
         fitted = self.columns[:, : len(terms.chosen)] @ terms.weights
         own = from_host(self.targets, fitted) - terms.respond(fitted + terms.fitted_intercept, fitted.dtype)

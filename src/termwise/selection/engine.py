@@ -207,7 +207,34 @@ def grow_path(
     return path if settings.refine is None or path.stop_reason == STOPPED else builder.refine()
 
 
-class PathBuilder:
+class PathLimits:
+    """When a path must end, whatever the loss; a builder sets what it has so far."""
+
+    settings: Settings
+    path: Any  # with as many entries as terms
+    most: int  # terms that the data can determine
+    n_forced: int  # terms of `include` in the model
+    stopped: bool  # by the callback
+    started: float
+
+    def limit_reached(self) -> str:
+        """The limit that is reached, "" if none is."""
+        if self.stopped:
+            return STOPPED
+        max_terms, max_seconds = self.settings.max_terms, self.settings.max_seconds
+        if max_terms is not None and max_terms <= self.most and len(self.path) >= max(max_terms, self.n_forced):
+            return f"max_terms={max_terms} reached"
+        if len(self.path) >= self.most:
+            return "as many terms as the data can determine"
+        return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
+
+    def time_over(self) -> bool:
+        """Whether the path has taken more than `max_seconds`."""
+        limit = self.settings.max_seconds
+        return limit is not None and time.perf_counter() - self.started > limit
+
+
+class PathBuilder(PathLimits):
     """Grows a path: the state of the model, its record, and when to stop."""
 
     def __init__(
@@ -235,7 +262,7 @@ class PathBuilder:
         state.prefetches, state.follows_cost = not isinstance(rule, ClosedForm), rule.follows_cost
         p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
-        self.most = max(min(p, int(state.n) - settings.fit_intercept), 0)  # terms that the data can determine
+        self.most = max(min(p, int(state.n) - settings.fit_intercept), 0)
         self.forced = self.forced[: self.most]
         self.limit = self.most if settings.max_terms is None else max(settings.max_terms, len(self.forced))
         self.limit = min(self.limit, self.most)
@@ -262,22 +289,6 @@ class PathBuilder:
         """
         is_read = self.callback is not None and not is_foreign(self.state.s)
         return self._stops_by_tcr or is_read or reestimated
-
-    def limit_reached(self) -> str:
-        """The limit that is reached, "" if none is."""
-        if self.stopped:
-            return STOPPED
-        max_terms, max_seconds = self.settings.max_terms, self.settings.max_seconds
-        if max_terms is not None and max_terms <= self.most and len(self.path) >= max(max_terms, self.n_forced):
-            return f"max_terms={max_terms} reached"
-        if len(self.path) >= self.most:
-            return "as many terms as the data can determine"
-        return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
-
-    def time_over(self) -> bool:
-        """Whether the path has taken more than `max_seconds`."""
-        limit = self.settings.max_seconds
-        return limit is not None and time.perf_counter() - self.started > limit
 
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Re-estimate the penalty, record the step and return why to stop, if so."""

@@ -32,7 +32,7 @@ from termwise._numerics import NEWTON_DECREMENT_FINAL
 from termwise.linalg.least_squares import Solution, WeightedRows
 from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
-from termwise.selection.engine import STOPPED, Settings, grow
+from termwise.selection.engine import STOPPED, PathLimits, Settings, grow
 from termwise.selection.glm import GlmModels, GlmState, null_model
 from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, patience_reason, search_effect
 from termwise.selection.rules import Choice, CostRule
@@ -225,7 +225,7 @@ def measure(loss: Loss, samples: Samples, eta: Floats, left_out: Floats, dof: fl
     }
 
 
-class GlmPathBuilder:
+class GlmPathBuilder(PathLimits):
     """Grows a path of a loss: the state of the model, its record, and when to stop."""
 
     def __init__(
@@ -256,18 +256,6 @@ class GlmPathBuilder:
         self.n_forced = 0  # terms of `include` in the model
         self.sizes: list[int] = []
         self.record(Choice(-1, np.nan), 0.0)
-
-    def limit_reached(self) -> str:
-        """The limit that is reached, "" if none is."""
-        if self.stopped:
-            return STOPPED
-        max_terms, seconds = self.settings.max_terms, self.settings.max_seconds
-        if max_terms is not None and max_terms <= self.most and len(self.path) >= max(max_terms, self.n_forced):
-            return f"max_terms={max_terms} reached"
-        if len(self.path) >= self.most:
-            return "as many terms as the data can determine"
-        over = seconds is not None and time.perf_counter() - self.started > seconds
-        return f"max_seconds={seconds:g} are over" if over else ""
 
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Record the step and return why to stop, if so."""
