@@ -335,6 +335,11 @@ def current_device(x: Array) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+def on_accelerator(x: Any) -> bool:
+    """Whether x is an array on a device other than the processor, such as a GPU."""
+    return is_foreign(x) and "cpu" not in str(array_api_compat.device(x)).lower()
+
+
 def free_on_device(x: Array) -> int | None:
     """Free bytes on the device of x; None for the main memory."""
     if array_api_compat.is_torch_array(x) and x.device.type == "cuda":

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
-from termwise._arrays import different_rows, has_missing, row_blocks
+from termwise._arrays import Array, at, different_rows, from_host, has_missing, namespace, row_blocks
 from termwise._checks import check_bool, check_choice, check_number, to_array
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
@@ -302,16 +302,8 @@ class SmoothBasis(Basis):
             Inputs, in float32 or float64.
         """
         G, incomplete = np.empty((len(X), len(self.columns_)), dtype=X.dtype), has_missing(X)
-        linear = np.flatnonzero(self.columns_ >= 0)
-        columns, inputs = self.columns_[linear], self._relevant_inputs
-        of_linear, of_gaussians = X[:, columns], X[:, inputs]
-        if self.extrapolation in ("bounded", "constant"):
-            of_linear = clip(of_linear, self._linear_ranges()[:, columns], overwrite=True)
-        if self.extrapolation != "continue":
-            of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
-        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
-        standardised = evaluate(STANDARDISED, {"z": of_linear, **scaling})
-        G[:, linear] = np.nan_to_num(standardised) if incomplete else standardised
+        standardised, of_gaussians = self._standardised_and_clipped(X)
+        G[:, self.columns_ >= 0] = np.nan_to_num(standardised) if incomplete else standardised
         for terms, widths, centers in self.gaussians():
             if incomplete:
                 for rows in row_blocks(*G.shape):
@@ -323,6 +315,35 @@ class SmoothBasis(Basis):
             else:
                 G[:, terms] = design.columns(EVERY)
         return G
+
+    def evaluate_on(self, like: Array, X: NDArray[Any]) -> Array:
+        """Return the design matrix in float64, computed in the library and on the device of `like`.
+
+        Parameters
+        ----------
+        like : array
+            Any array of that library on that device.
+        X : ndarray of shape (n, d)
+            Inputs, without missing values.
+        """
+        standardised, of_gaussians = self._standardised_and_clipped(X.astype(np.float64, copy=False))
+        parts, places = [from_host(standardised, like)], [np.flatnonzero(self.columns_ >= 0)]
+        inputs = from_host(of_gaussians, like)
+        for terms, widths, centers in self.gaussians():
+            parts.append(kernel_design(inputs, centers, widths, "gaussian").columns(EVERY))
+            places.append(terms)
+        return at(namespace(like).concat(parts, axis=1), np.argsort(np.concatenate(places)), axis=1)
+
+    def _standardised_and_clipped(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the linear functions, and the inputs of the Gaussians as they see them."""
+        columns, inputs = self.columns_[self.columns_ >= 0], self._relevant_inputs
+        of_linear, of_gaussians = X[:, columns], X[:, inputs]
+        if self.extrapolation in ("bounded", "constant"):
+            of_linear = clip(of_linear, self._linear_ranges()[:, columns], overwrite=True)
+        if self.extrapolation != "continue":
+            of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
+        scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
+        return evaluate(STANDARDISED, {"z": of_linear, **scaling}), of_gaussians
 
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""

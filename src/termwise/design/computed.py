@@ -39,6 +39,7 @@ from termwise._arrays import (
     as_type,
     at,
     empty,
+    from_host,
     namespace,
     row_blocks,
     row_squares,
@@ -224,6 +225,11 @@ class ProductDesign(Design):
     def astype(self, dtype: Any) -> Self:
         """The same products of factors stored in another precision."""
         return type(self)(self.S.astype(dtype, copy=False), self.first, self.second)
+
+    def stored_on(self, like: Array) -> Array:
+        """All products, computed in the library and on the device of `like`."""
+        S = from_host(self.S, like)
+        return at(S, self.first, axis=1) * at(S, self.second, axis=1)
 
     def products(self, u: Floats) -> Floats:
         """`G' u`."""

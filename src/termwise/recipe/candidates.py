@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import as_columns, different_rows, evenly
+from termwise._arrays import Array, as_columns, different_rows, evenly
 from termwise.basis import Basis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design, as_design
 from termwise.linalg.least_squares import WeightedRows
 from termwise.recipe.choice import RecipeChoice
 from termwise.recipe.cross_validation import TrainingDesign, constraints_of
+from termwise.recipe.device import PathData, fits_on, paths_on
 from termwise.recipe.dictionaries import Samples
 from termwise.recipe.folds import merge_duplicates
 from termwise.recipe.settings import RecipeSettings
@@ -26,12 +27,18 @@ Floats = NDArray[np.float64]
 
 
 def fit_candidates(
-    choice: RecipeChoice, X: NDArray[Any], y: NDArray[Any], sample_weight: Floats, settings: RecipeSettings
+    choice: RecipeChoice,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    sample_weight: Floats,
+    settings: RecipeSettings,
+    like: Array | None = None,
 ) -> tuple[Basis, Any, FirstStage | None]:
     """Return the fitted basis, its design matrix, and the first stage if the target is not the data.
 
     Inputs are encoded. The design matrix has all rows of X, the first stage those of positive weight. With more than
-    `path_rows` rows, a path on some of them decides which candidates are evaluated on all.
+    `path_rows` rows a path on some of them decides which candidates are evaluated on all, and so does a path on the
+    device of `like`.
     """
     used = np.flatnonzero(sample_weight)
     every = len(used) == len(sample_weight)
@@ -46,13 +53,19 @@ def fit_candidates(
     if choice.target in REFERENCES:
         samples = Samples(part, Y.astype(np.float64), sample_weight)
         return fit_to_reference(choice, training.basis, X, samples, some, settings)
+    fitted, weight, limits = training.basis, sample_weight[some], constraints_of(training.basis, choice.hierarchy)
+    max_terms, alpha = choice.path_settings.max_terms or len(some), choice.alpha
+    problem = PathData(training.functions, rows if training.table is None else training.table, Y[some], weight)
+    on_device = like is not None and choice.target == "data" and choice.loss is None and not limits
+    if on_device and not fitted.cross_fits and fits_on(like, [problem]):
+        (found,) = paths_on(like, [problem], alpha, max_terms)
+        fitted = fitted.take(np.sort(found.terms))
+        return fitted, fitted.transform(X), None
     training = training.evaluated(rows)
-    fitted, design = training.basis, training.G
+    design = training.G
     if len(some) == len(used):
         G = design if every else all_rows(fitted, X, used, design)
     else:
-        weight, limits = sample_weight[some], constraints_of(fitted, choice.hierarchy)
-        max_terms, alpha = choice.path_settings.max_terms or len(some), choice.alpha
         models: NestedModels | GlmModels
         if choice.loss is None:
             (models,) = nested_paths(design, [Y[some]], weight, alpha, max_terms, **limits)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from termwise._arrays import column_order, comparable, evenly
+from termwise._arrays import Array, column_order, comparable, evenly
 from termwise._threads import one_thread
 from termwise.basis import Basis, LevelMeans
 from termwise.fitted import Candidates, FittedTerms, FoldModels
@@ -71,6 +71,7 @@ def choose_model(
     settings: RecipeSettings,
     after_step: Callable[[], object],
     report: Callable[[str], object] | None = None,
+    like: Array | None = None,
 ) -> RecipeChoice:
     """Choose a dictionary, a target and a size by cross-validation.
 
@@ -83,6 +84,7 @@ def choose_model(
     settings : constants of the recipe.
     after_step : called after each cross-validation.
     report : called with a line for each trial.
+    like : an array on the device that computes paths; None for the host.
     """
     n = max(len(samples.X), samples.sample_weight.sum())
     targets, tries_ensembles = options.targets(n, settings), options.tries_ensembles() and n <= settings.choice_rows
@@ -100,7 +102,8 @@ def choose_model(
     reference = options.target
     if isinstance(reference, str):
         reference = default_reference(options.labels, options.loss, settings)
-    fitting = Fitting(settings.alpha, options.hierarchy)
+    # ridge fits of small tables are made on the host, where everything else is faster, too
+    fitting = Fitting(settings.alpha, options.hierarchy, like if n > settings.ridge_rows else None)
     searches = {
         link: Search(allowed_bases(inputs, levels, targets, options, link, settings),
                      [on_scale(one, link) for one in folds], settings, max_terms, after_step, report, options.labels,

@@ -12,13 +12,15 @@ from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from termwise._arrays import comparable
+from termwise._arrays import Array, comparable
 from termwise._memory import budget
+from termwise._numerics import FLOAT32
 from termwise.basis import AnovaBasis, Basis, LevelMeans, SmoothBasis, UnionBasis
 from termwise.basis.base import design_matrix
 from termwise.basis.levels import EqualLevels
 from termwise.design.computed import ProductDesign
 from termwise.linalg.losses import Loss
+from termwise.recipe.device import PathData, fits_on, paths_on
 from termwise.recipe.folds import Folds, symmetric_order
 from termwise.recipe.settings import RecipeSettings
 from termwise.recipe.targets import Reference, RidgeTarget
@@ -106,6 +108,7 @@ class Fitting(NamedTuple):
 
     alpha: float  # penalty of least squares
     hierarchy: bool = False  # whether products require terms of each of their inputs
+    like: Array | None = None  # an array on the device that computes paths of least squares; None: the host does
 
 
 class Try(NamedTuple):
@@ -126,14 +129,20 @@ class Try(NamedTuple):
 def cross_validate(tries: Sequence[Try], fitting: Fitting, n_threads: int = 1) -> Iterator[list[CrossValidatedPath]]:
     """Yield for each dictionary one cross-validated path per target."""
     jobs = [
-        (basis, one.folds, one.folds.fold != number, one.max_terms, targets, fitting)
+        (basis, one.folds, one.folds.fold != number, targets)
         for one in tries
         for basis, (number, targets) in zip(one.bases, one.targets.items(), strict=True)
     ]
+    lengths = [one.max_terms for one in tries for _ in one.targets]
     # By name, since a backend of the caller would be shared with the calls before all is found, and end with them.
-    found = Parallel(n_threads, backend="threading", return_as="generator")(delayed(fit_fold)(*job) for job in jobs)
+    parallel = Parallel(n_threads, backend="threading", return_as="generator")
+    if fitting.like is None:
+        found = parallel(delayed(fit_fold)(*job, k, fitting) for job, k in zip(jobs, lengths, strict=True))
+    else:
+        found = parallel(delayed(PreparedFold.prepare)(*job) for job in jobs)
     for one in tries:
-        paths = islice(found, len(one.targets))
+        parts = list(islice(found, len(one.targets)))
+        paths = parts if fitting.like is None else fit_together(parts, one.max_terms, fitting)
         yield [CrossValidatedPath(list(path), one.max_terms) for path in zip(*paths, strict=True)]
 
 
@@ -144,64 +153,112 @@ def extend(
 
     Those of a repeat may be as long already, if another target of the same dictionary has longer paths.
     """
+    short = [path for path in before.paths if len(path.models.terms) < max_terms]
+    parallel = Parallel(n_threads, backend="threading")
+    jobs = [(path.dictionary, folds, path.train, [path.target]) for path in short]  # of ensembles, none is continued
+    if fitting.like is None:
+        pairs = zip(jobs, short, strict=True)
+        found = parallel(delayed(fit_fold)(*job, max_terms, fitting, path.longer) for job, path in pairs)
+    else:
+        found = fit_together(parallel(delayed(PreparedFold.prepare)(*job) for job in jobs), max_terms, fitting)
+    longer = {id(path): paths[0] for path, paths in zip(short, found, strict=True)}
+    return CrossValidatedPath([longer.get(id(path), path) for path in before.paths], max_terms)
 
-    def continued(path: FoldPath) -> FoldPath:
-        if len(path.models.terms) >= max_terms:
-            return path
-        assert path.target is not None  # ensembles, which have none, are not continued
-        return fit_fold(path.dictionary, folds, path.train, max_terms, [path.target], fitting, path.longer)[0]
 
-    paths = Parallel(n_threads, backend="threading")(delayed(continued)(path) for path in before.paths)
-    return CrossValidatedPath(paths, max_terms)
+class PreparedFold(NamedTuple):
+    """A basis fitted to the training samples of a fold, and what its terms are selected for."""
+
+    training: TrainingDesign | None  # None: all inputs are constant, and only the mean can be fitted
+    folds: Folds
+    train: Mask
+    values: list[Values]
+
+    @classmethod
+    def prepare(
+        cls, basis: Basis | TrainingDesign | None, folds: Folds, train: Mask, targets: Sequence[Target]
+    ) -> Self:
+        """Fit the basis, unless it was before: what depends on targets is learned on the training samples."""
+        values: list[Values] = [target() if callable(target) else target for target in targets]
+        X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
+        if basis is None or bool(np.all(comparable(X[0]) == comparable(X))):
+            return cls(None, folds, train, values)
+        if not isinstance(basis, TrainingDesign):
+            try:
+                basis = TrainingDesign.fit(basis, X, Y, sample_weight)
+            except EqualLevels:
+                return cls(None, folds, train, values)
+        return cls(basis, folds, train, values)
+
+    @property
+    def samples(self) -> tuple[Floats, Floats, Floats]:
+        """Inputs, targets and weights of the training samples."""
+        return self.folds.X[self.train], self.folds.Y[self.train], self.folds.sample_weight[self.train]
+
+    def path(
+        self,
+        models: NestedModels | GlmModels,
+        target: Values,
+        dictionary: Basis | TrainingDesign,
+        longer: NestedModels | None,
+    ) -> FoldPath:
+        """Return the models of a target, selected on the training samples, with their terms on the others."""
+        assert self.training is not None
+        terms, test = self.training.basis.take(models.terms), self.folds.X[~self.train]
+        n_candidates = self.training.functions.n_functions
+        return FoldPath(models, self.train, terms.evaluate(test), terms, dictionary, target, n_candidates, longer)
+
+    def mean_paths(self, alpha: float) -> list[FoldPath]:
+        """Return a path without terms for each target."""
+        X, Y, sample_weight = self.samples
+        none, columns, found = np.empty((len(X), 0)), np.empty((int(np.sum(~self.train)), 0)), []
+        (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
+        for target in self.values:
+            if isinstance(target, Penalised) and target.loss is not None:
+                null = glm_path(none, Y, sample_weight, target.loss, target.alpha, 0)
+                found.append(FoldPath(null, self.train, columns, None, None, target))
+            else:
+                found.append(FoldPath(mean, self.train, columns, None, None, Y))
+        return found
+
+    def expect_missing(self) -> None:
+        """Accept missing values where other folds have them: rare ones may all be in one."""
+        assert self.training is not None
+        if self.training.basis.allows_missing:
+            self.training.basis.expect_missing(np.isnan(self.folds.X).any(axis=0))
 
 
 def fit_fold(
     basis: Basis | TrainingDesign | None,
     folds: Folds,
     train: Mask,
-    max_terms: int,
     targets: Sequence[Target],
+    max_terms: int,
     fitting: Fitting,
     before: NestedModels | None = None,
 ) -> list[FoldPath]:
-    """Select terms on the training samples for each target; models `before`, of one target, are continued.
+    """Select terms on the training samples for each target; models `before`, of one target, are continued."""
+    return fit_on_host(PreparedFold.prepare(basis, folds, train, targets), max_terms, fitting, before)
 
-    The basis is fitted to the training samples, unless it was before.
-    """
-    alpha = fitting.alpha
-    values: list[Values] = [target() if callable(target) else target for target in targets]
-    X, Y, sample_weight = folds.X[train], folds.Y[train], folds.sample_weight[train]
-    test = folds.X[~train]
-    constant = basis is None or bool(np.all(comparable(X[0]) == comparable(X)))
-    if not (constant or isinstance(basis, TrainingDesign)):  # what depends on targets is learned on the training set
-        try:
-            basis = TrainingDesign.fit(basis, X, Y, sample_weight)
-        except EqualLevels:
-            constant = True
-    if constant:  # only the mean can be fitted
-        none, columns, found = np.empty((len(X), 0)), np.empty((len(test), 0)), []
-        (mean,) = nested_paths(none, [Y], sample_weight, alpha, 0)
-        for target in values:
-            if isinstance(target, Penalised) and target.loss is not None:
-                null = glm_path(none, Y, sample_weight, target.loss, target.alpha, 0)
-                found.append(FoldPath(null, train, columns, None, None, target))
-            else:
-                found.append(FoldPath(mean, train, columns, None, None, Y))
-        return found
-    assert isinstance(basis, TrainingDesign)
-    # a reference model has values at more inputs, where the candidates are evaluated
-    training = basis if all(isinstance(target, Reference) for target in values) else basis.evaluated(X)
-    fitted, G = training.basis, training.G
-    if fitted.allows_missing:  # rare missing values may all be in one fold
-        fitted.expect_missing(np.isnan(folds.X).any(axis=0))
+
+def fit_on_host(
+    fold: PreparedFold, max_terms: int, fitting: Fitting, before: NestedModels | None = None
+) -> list[FoldPath]:
+    """Select terms for each target of a fold."""
+    alpha, training = fitting.alpha, fold.training
+    if training is None:
+        return fold.mean_paths(alpha)
+    X, Y, sample_weight = fold.samples
+    if not all(isinstance(target, Reference) for target in fold.values):
+        training = training.evaluated(X)  # a reference model has values at more inputs, where candidates are evaluated
+    fold.expect_missing()
     found, dictionary = [], training.to_continue()
-    constraints = constraints_of(fitted, fitting.hierarchy)
+    fitted, constraints = training.basis, constraints_of(training.basis, fitting.hierarchy)
     quick = training.in_float32()
-    for target in values:
+    for target in fold.values:
         longer: NestedModels | None = None
         models: NestedModels | GlmModels
         if isinstance(target, Penalised) and target.loss is not None:
-            models = glm_path(G, Y, sample_weight, target.loss, target.alpha, max_terms, **constraints)
+            models = glm_path(training.G, Y, sample_weight, target.loss, target.alpha, max_terms, **constraints)
         else:
             if isinstance(target, str):
                 target = Y if target == "data" else training.ridge(Y, sample_weight).signal
@@ -211,10 +268,45 @@ def fit_fold(
                 signal, own = (Y, target.alpha) if isinstance(target, Penalised) else (target, alpha)
                 (longer,) = nested_paths(quick, [signal], sample_weight, own, max_terms, before, **constraints)
             models = longer.first_rows(len(X))
-        terms = fitted.take(models.terms)
-        n_candidates = training.functions.n_functions
-        found.append(FoldPath(models, train, terms.evaluate(test), terms, dictionary, target, n_candidates, longer))
+        found.append(fold.path(models, target, dictionary, longer))
     return found
+
+
+def fit_together(parts: Sequence[PreparedFold], max_terms: int, fitting: Fitting) -> list[list[FoldPath]]:
+    """Select terms for each target of each fold, those of all folds together on the device.
+
+    What the device does not do is done on the host: losses other than the squared one, ridge fits, which only small
+    tables have, and constraints.
+    """
+    every = [[path_data(fold, target) for target in fold.values] for fold in parts]
+    problems = [one for some in every for one in some if one is not None]
+    unconstrained = all(not constraints_of(one.functions, fitting.hierarchy) for one in problems)
+    if any(None in some for some in every) or not (unconstrained and fits_on(fitting.like, problems)):
+        return [fit_on_host(fold, max_terms, fitting) for fold in parts]
+    found: list[list[FoldPath]] = [[] for _ in parts]
+    for some, targets in zip(zip(*every, strict=True), zip(*(fold.values for fold in parts), strict=True), strict=True):
+        own = targets[0].alpha if isinstance(targets[0], Penalised) else fitting.alpha
+        for fold, paths, models, target in zip(
+            parts, found, paths_on(fitting.like, some, own, max_terms), targets, strict=True
+        ):
+            fold.expect_missing()
+            assert fold.training is not None
+            models = models.first_rows(len(fold.samples[0]))
+            paths.append(fold.path(models, target, fold.training.to_continue(), models))
+    return found
+
+
+def path_data(fold: PreparedFold, target: Values) -> PathData | None:
+    """Return the least-squares problem of a target in a fold; None for ridge fits, other losses and constant inputs."""
+    training, is_ridge = fold.training, isinstance(target, str) and target == "ridge"
+    if training is None or is_ridge or (isinstance(target, Penalised) and target.loss is not None):
+        return None
+    X, Y, sample_weight = fold.samples
+    if isinstance(target, Reference):
+        every = np.vstack([X, target.X]).astype(np.float32)  # as `Reference.models` does
+        return PathData(training.basis, every.astype(np.float64), *target.rows(sample_weight), FLOAT32)
+    signal = Y if isinstance(target, str | Penalised) else target
+    return PathData(training.functions, X if training.table is None else training.table, signal, sample_weight)
 
 
 class TrainingDesign(NamedTuple):

@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d
 
-from termwise._arrays import as_columns, rows_of
+from termwise._arrays import Array, as_columns, on_accelerator, rows_of
 from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
@@ -229,10 +229,12 @@ def fit_recipe(
         blocks = given_folds(options.cv, np.empty((len(Y), 1)), y_of_folds(data), blocks)
     blocks = None if blocks is None else blocks[used]
     samples, report = Samples(table, Y[used], data.weights[used], blocks), print if verbose else None
-    choice = choose_model(samples, encoder.groups(), encoder.level_columns(), options, settings, after_step, report)
+    groups_of, levels = encoder.groups(), encoder.level_columns()
+    like = X if on_accelerator(X) else None
+    choice = choose_model(samples, groups_of, levels, options, settings, after_step, report, like)
     threads = one_thread() if len(Y) <= settings.one_thread_rows else nullcontext()
     with threads:
-        return fit_choice(estimator, choice, data, encoder, encoded, Y, path_callback(verbose, after_step))
+        return fit_choice(estimator, choice, data, encoder, encoded, Y, path_callback(verbose, after_step), like)
 
 
 def fit_choice(
@@ -243,6 +245,7 @@ def fit_choice(
     encoded: NDArray[Any],
     Y: Floats,
     callback: Callback,
+    like: Array | None = None,
 ) -> tuple[FittedTerms, dict[str, Any]]:
     """Select the terms of the chosen model on all samples, and solve.
 
@@ -254,13 +257,14 @@ def fit_choice(
     encoder, encoded : the encoder of the table, fitted, and all its rows, encoded.
     Y : (n, q) targets.
     callback : called after each selected term.
+    like : an array on the device that computes paths; None for the host.
     """
     settings, used, path_settings = estimator.recipe_settings, data.used, choice.path_settings
     targets = Y
     if choice.link == "log":  # samples of weight zero may have any target
         Y = np.log(np.where(Y > 0, Y, 1.0))
         data = replace(data, y=Y.reshape(data.y.shape))
-    basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings)
+    basis, G, stage = fit_candidates(choice, encoded, Y, data.weights, settings, like)
     encodes = is_frame(data.X) or encoded.shape[1] != data.n_features
     whole = Pipeline([("table", encoder), ("terms", basis)]) if encodes else basis
     G = check_design(estimator, whole, G, min_samples=2)

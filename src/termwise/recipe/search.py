@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -10,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import NDArray
 
 from termwise.basis import Basis
@@ -33,6 +35,8 @@ from termwise.recipe.targets import REFERENCES, Reference, with_more_trees
 from termwise.recipe.trials import Objective, Trial, eliminate, lowest_error, most_accurate_of
 
 Numbers = Sequence[int]
+
+RACING_CORES = 2  # up to which training a reference model beside the first paths saves no time
 
 
 @dataclass(eq=False)
@@ -368,6 +372,9 @@ def try_first(
         return search.finish(start(names, targets, []))
     rough = [name for name in names if DICTIONARIES[name].rough and options.dictionary == "auto"]
     others, started, found = [name for name in names if name not in rough], list[Trial](), list[Trial]()
+    references, (n, q) = [target for target in targets if target in REFERENCES], search.folds[0].Y.shape
+    enough = n >= search.settings.rough_rows and q <= search.settings.max_boosted_outputs
+    compares = enough and search.reference is not None and bool(rough or references)  # with the reference model
     if options.labels and options.loss is not None and {"data", "ridge"} <= set(plain):
         # Paths of maximum likelihood take most of the time: the dictionary is chosen by ridge regression.
         found = search.finish(start(others, ["ridge"], []))
@@ -375,13 +382,14 @@ def try_first(
         started = start([name for name in others if name in ("linear", best)], ["data"], found)
         targets = [target for target in targets if target != "data"]
     else:
-        started = start_plain(others, plain)
+        with ThreadPoolExecutor(1) as pool:
+            if compares and cpu_count() > RACING_CORES:  # while dictionaries are fitted
+                for number in search.first_folds[: search.settings.race_folds]:
+                    pool.submit(search.fold_reference, search.folds[0], number)
+            started = start_plain(others, plain)
     if tries_penalties(search):  # which are compared in all folds
         started, found = [], try_penalties(search, found + search.finish(started), length)
-    n, q = search.folds[0].Y.shape
-    enough = n >= search.settings.rough_rows and q <= search.settings.max_boosted_outputs
-    references = [target for target in targets if target in REFERENCES]
-    if enough and found + started and (rough or references) and search.favours_boosting(found + started):
+    if compares and found + started and search.favours_boosting(found + started):
         started += start(rough, targets, found + started)
         started += start(others, references, found + started)
     return clearly_nonlinear(search, found + search.finish(started))
