@@ -36,7 +36,7 @@ from termwise.deploy.document import (
 )
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.many_rows import evaluate_rows
-from termwise.design.blocks import combine_columns
+from termwise.design import combine_columns
 from termwise.linalg.conformal import ResidualScale, cv_plus
 from termwise.linalg.losses import LINKS
 
