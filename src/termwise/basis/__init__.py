@@ -5,8 +5,8 @@ from typing import Any
 
 from termwise.basis import base, public
 from termwise.basis.base import Basis
+from termwise.basis.columns import id_columns
 from termwise.basis.encoder import TableEncoder
-from termwise.basis.identifiers import id_columns
 from termwise.basis.levels import LevelMeans
 from termwise.basis.public import *  # noqa: F403
 from termwise.basis.radial import KERNELS, r2

@@ -40,7 +40,8 @@ from termwise._checks import (
     check_table,
     is_plain_table,
 )
-from termwise.basis.encoder import TableEncoder, missing_columns
+from termwise.basis.columns import missing_columns
+from termwise.basis.encoder import TableEncoder
 from termwise.basis.expressions import evaluate, variable, z
 
 Floats = NDArray[np.float64]
