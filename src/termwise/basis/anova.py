@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import has_missing, row_blocks
 from termwise._checks import check_choice, check_directions, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
-from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, check_targets, clip, linear_ranges
+from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate
+from termwise.basis.inputs import EXTRAPOLATIONS, InputStatistics, check_targets, clip, linear_ranges
 from termwise.basis.shapes import (
     BUMP,
     DIRECTIONS,

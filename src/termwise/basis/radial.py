@@ -17,8 +17,9 @@ from termwise import _arrays as arrays
 from termwise._arrays import Array, from_host, to_host
 from termwise._checks import check_bool, check_choice, check_no_strings, check_number, to_array
 from termwise._memory import budget
-from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
+from termwise.basis.base import Basis
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
+from termwise.basis.inputs import BOUNDED_EXTRAPOLATIONS, check_positive, clip, input_ranges
 from termwise.design import EVERY
 from termwise.design.computed import KernelDesign
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from termwise._arrays import different_rows, row_blocks
 from termwise._checks import check_number
-from termwise.basis.base import Basis, InputStatistics, check_targets, input_ranges
+from termwise.basis.base import Basis
+from termwise.basis.inputs import InputStatistics, check_targets, input_ranges
 from termwise.basis.shapes import LINEAR, STEP_ABOVE, STEP_BELOW, distinct_labels
 from termwise.basis.trees import BinnedInputs, Split, TreeSettings
 

@@ -23,16 +23,9 @@ from termwise._arrays import different_rows, has_missing, row_blocks
 from termwise._checks import check_bool, check_choice, check_number, to_array
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
-from termwise.basis.base import (
-    EXTRAPOLATIONS,
-    STANDARDISED,
-    Basis,
-    InputStatistics,
-    check_targets,
-    clip,
-    linear_ranges,
-)
+from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
+from termwise.basis.inputs import EXTRAPOLATIONS, STANDARDISED, InputStatistics, check_targets, clip, linear_ranges
 from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
 from termwise.design import EVERY
 

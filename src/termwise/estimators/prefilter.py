@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_choice, check_foreign, check_magnitudes, check_number, check_numeric
 from termwise._numerics import RATE_TIE
-from termwise.basis.base import InputStatistics
+from termwise.basis.inputs import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read, warn_of_lost_digits
