@@ -16,7 +16,7 @@ from termwise._checks import check_choice, check_directions, check_number
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate
-from termwise.basis.inputs import EXTRAPOLATIONS, InputStatistics, check_targets, clip, linear_ranges
+from termwise.basis.inputs import EXTRAPOLATIONS, InputStatistics, clip, linear_ranges, required_targets
 from termwise.basis.shapes import (
     BUMP,
     DIRECTIONS,
@@ -263,7 +263,7 @@ class AnovaBasis(Basis):
         columns = {j: distinct[~np.isnan(distinct[:, j]), j] for j in curved.tolist()}
         knots = {j: find_knots(x, self.n_knots, self.min_count) for j, x in columns.items()}
         if self.knots == "tree":
-            Y, n_tree = check_targets("knots='tree'", y, X, remedy="use 'quantile'"), self.n_knots // 2
+            Y, n_tree = required_targets("knots='tree'", y, X, remedy="use 'quantile'"), self.n_knots // 2
             # An input with few values has a knot between any two of them already.
             many = [j for j, x in columns.items() if len(find_knots(x, self.n_knots + 1, 1)) > self.n_knots]
             found = tree_knots(X[:, many].astype(np.float64), Y, n_tree * len(many), self.min_count) if many else []

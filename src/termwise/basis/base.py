@@ -14,25 +14,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import (
-    Array,
-    all_finite,
-    at,
-    densify,
-    from_host,
-    has_missing,
-    is_foreign,
-    namespace,
-    to_host,
-)
-from termwise._checks import (
-    check_foreign,
-    check_indices,
-    check_magnitudes,
-    check_numeric,
-    check_table,
-    is_plain_table,
-)
+from termwise._arrays import Array, all_finite, at, densify, from_host, has_missing, is_foreign, namespace, to_host
+from termwise._checks import check_foreign, check_indices, check_magnitudes, check_numeric, check_table, is_plain_table
 from termwise.basis.columns import missing_columns
 from termwise.basis.encoder import TableEncoder
 
@@ -221,9 +204,13 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         chosen = check_indices("indices", indices, self.n_functions, what="function")
         restricted = copy.copy(self)
-        for name in self._per_term:
-            setattr(restricted, name, at(getattr(self, name), chosen))
+        restricted._restrict(chosen)
         return restricted
+
+    def _restrict(self, chosen: NDArray[np.intp]) -> None:
+        """Keep some of the functions, in place."""
+        for name in self._per_term:
+            setattr(self, name, at(getattr(self, name), chosen))
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the inputs that each of some functions depends on, in ascending order; all inputs unless overridden.

@@ -36,7 +36,7 @@ LINEAR_MARGIN = 1.0
 BOUNDED_EXTRAPOLATIONS = ("continue", "clip")  # of functions that are bounded or grow no faster than linear ones
 
 
-def check_targets(parameter: str, y: Any, X: NDArray[Any], remedy: str) -> Floats:
+def required_targets(parameter: str, y: Any, X: NDArray[Any], remedy: str) -> Floats:
     """Return the targets that a basis depends on, one column for each output."""
     if y is None:
         raise ValueError(f"{parameter} requires y to be passed, but the target y is None: call fit(X, y), or {remedy}.")

@@ -25,7 +25,7 @@ from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
 from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
-from termwise.basis.inputs import EXTRAPOLATIONS, STANDARDISED, InputStatistics, check_targets, clip, linear_ranges
+from termwise.basis.inputs import EXTRAPOLATIONS, STANDARDISED, InputStatistics, clip, linear_ranges, required_targets
 from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
 from termwise.design import EVERY
 
@@ -212,9 +212,7 @@ class SmoothBasis(Basis):
             squares += np.square(G, out=G).sum(axis=0)
             fourth += np.square(G, out=G).sum(axis=0)
         counts = squares**2 / np.maximum(fourth, np.finfo(np.float64).tiny)
-        kept = np.flatnonzero((self.columns_ >= 0) | (counts >= min(self.min_count, len(X) / 10)))
-        for name in self._per_term:
-            setattr(self, name, getattr(self, name)[kept])
+        self._restrict(np.flatnonzero((self.columns_ >= 0) | (counts >= min(self.min_count, len(X) / 10))))
 
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy with the fitted relevances."""
@@ -254,7 +252,7 @@ class SmoothBasis(Basis):
         relevance = np.zeros(len(varies))
         if isinstance(self.relevance, str):
             check_choice("relevance", self.relevance, ["auto"], remedy="give 'auto', None or a number for each input")
-            Y = check_targets("relevance='auto'", y, X, remedy="give numbers")
+            Y = required_targets("relevance='auto'", y, X, remedy="give numbers")
             relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
             return relevance
         given = np.atleast_1d(to_array(self.relevance))
@@ -299,7 +297,8 @@ class SmoothBasis(Basis):
         columns, inputs = self.columns_[linear], self._relevant_inputs
         of_linear, of_gaussians = X[:, columns], X[:, inputs]
         if self.extrapolation in ("bounded", "constant"):
-            of_linear = clip(of_linear, self._linear_ranges()[:, columns], overwrite=True)
+            ends = linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
+            of_linear = clip(of_linear, ends[:, columns], overwrite=True)
         if self.extrapolation != "continue":
             of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
         scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
@@ -320,14 +319,10 @@ class SmoothBasis(Basis):
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
         ends, columns = super().clip_ranges(), self.columns_[self.columns_ >= 0]
-        ends[:, columns] = self._linear_ranges()[:, columns]
+        ends[:, columns] = linear_ranges(self.extrapolation, self.ranges_, self.deviations_)[:, columns]
         if self.extrapolation != "continue" and len(columns) < self.n_functions:
             ends[:, self._relevant_inputs] = self.ranges_[:, self._relevant_inputs]
         return ends
-
-    def _linear_ranges(self) -> Floats:
-        """Range that linear functions are clipped to."""
-        return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
 
     def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]:
         """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""

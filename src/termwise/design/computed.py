@@ -32,18 +32,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import (
-    Array,
-    RowIndex,
-    as_float64,
-    as_type,
-    at,
-    empty,
-    namespace,
-    row_blocks,
-    row_squares,
-    zeros,
-)
+from termwise._arrays import Array, RowIndex, as_float64, as_type, at, empty, namespace, row_blocks, row_squares, zeros
 from termwise._numerics import CANCELLATION_SHARE, FLOAT64, KERNEL_PRODUCT_RANGE
 from termwise._threads import blas_libraries, blas_threads
 from termwise.design import EVERY, Design
