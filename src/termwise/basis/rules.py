@@ -123,11 +123,11 @@ class RuleBasis(Basis):
 
         The last has the shape of `inputs_`.
         """
-        there = self.inputs_ >= 0
-        columns = np.column_stack([self.inputs_[there], self.above_[there], self.thresholds_[there]])
+        present = self.inputs_ >= 0
+        columns = np.column_stack([self.inputs_[present], self.above_[present], self.thresholds_[present]])
         distinct, places = np.unique(columns, axis=0, return_inverse=True)
         numbers = np.full(self.inputs_.shape, -1)
-        numbers[there] = places.ravel()
+        numbers[present] = places.ravel()
         inputs, above, thresholds = distinct.T
         return inputs.astype(np.intp), above.astype(bool), thresholds, numbers
 

@@ -26,7 +26,14 @@ from termwise._threads import one_thread
 from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
 from termwise.basis.inputs import EXTRAPOLATIONS, STANDARDISED, InputStatistics, clip, linear_ranges, required_targets
-from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
+from termwise.basis.radial import (
+    KERNELS,
+    RadialBasis,
+    kernel_design,
+    kmeans_plusplus_rows,
+    median_distance,
+    median_factor,
+)
 from termwise.design import EVERY
 
 Floats = NDArray[np.float64]
@@ -275,7 +282,7 @@ class SmoothBasis(Basis):
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
             if count < len(Z):
                 rng = check_random_state(self.random_state)
-                distinct = distinct[np.sort(spread_rows(Z, int(count), rng))]
+                distinct = distinct[np.sort(kmeans_plusplus_rows(Z, int(count), rng))]
             return X[distinct], distinct
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
@@ -397,16 +404,16 @@ def ard_relevance(X: Floats, Y: Floats) -> Floats:
     return np.where(relevant, r, 0.0) if relevant.any() else r
 
 
-def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | None = None) -> tuple[float, Floats]:
+def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, workspace: Floats | None = None) -> tuple[float, Floats]:
     """Return the negative log-likelihood of Y, plus the prior of the relevances, and the gradient.
 
-    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. `room`, (3, n, n), is
-    overwritten: to allocate that much memory anew costs as much as to fill it. Functions of NumPy release the
+    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. `workspace`, (3, n, n),
+    is overwritten: to allocate that much memory anew costs as much as to fill it. Functions of NumPy release the
     interpreter lock, unlike SciPy's of LAPACK, so that the folds of a cross-validation can run in threads.
     """
     (n, d), q = Z.shape, Y.shape[1]
     r2, (a, v) = np.exp(logs[:d]), np.exp(logs[d + 1 :])
-    smooth, C, root_inverse = np.zeros((3, n, n)) if room is None else room
+    smooth, C, root_inverse = np.zeros((3, n, n)) if workspace is None else workspace
     scaled = Z * np.sqrt(r2)
     squares, ones = np.einsum("ij,ij->i", scaled, scaled)[:, None], np.ones((n, 1))
     # the logarithm of the smooth part: minus the squared distances, plus log s
