@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
-from termwise._checks import check_choice, check_directions, check_number
+from termwise._checks import check_choice, check_directions, check_number, is_one_of
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
 from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate
@@ -273,8 +273,8 @@ class AnovaBasis(Basis):
 
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy, with the fitted knots if these depend on the targets."""
-        by_tree = isinstance(self.knots, str) and self.knots == "tree"
-        return super().with_fitted_params().set_params(**{"knots": self.knots_} if by_tree else {})
+        params = {"knots": self.knots_} if is_one_of(self.knots, "tree") else {}
+        return super().with_fitted_params().set_params(**params)
 
     def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
         """Return the codes of the functions and the group of each of d inputs, and set their directions."""

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import different_rows, has_missing, row_blocks
-from termwise._checks import check_bool, check_choice, check_number, to_array
+from termwise._checks import check_bool, check_choice, check_number, is_one_of, to_array
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
 from termwise.basis.base import Basis
@@ -229,14 +229,14 @@ class SmoothBasis(Basis):
         """Return the distinct widths, and whether they are multiples of the median distance."""
         name, width = "width", self.width
         remedy = "give a number, several, 'median' or ('median', factors), such as ('median', [0.5, 1, 2])"
-        if not (isinstance(self.widths, str) and self.widths == "deprecated"):
+        if not is_one_of(self.widths, "deprecated"):
             name, width = "widths", ("median", self.widths) if self.relevance is None else self.widths
             warnings.warn(
                 f"widths is deprecated, as its unit is the median distance: use width={width!r}.",
                 FutureWarning,
                 stacklevel=3,
             )
-        if isinstance(width, str) and width == "auto":
+        if is_one_of(width, "auto"):
             width = "median" if self.relevance is None else 1.0
         factors = median_factor(name, width, remedy)
         values = width if factors is None else factors
