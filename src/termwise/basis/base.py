@@ -376,7 +376,7 @@ def inputs_of_columns(transformer: Any, columns: NDArray[np.intp]) -> list[tuple
         for _, step in reversed(transformer.steps):
             needed = np.array(sorted(set().union(*sets)), dtype=np.intp)
             earlier = dict(zip(needed.tolist(), inputs_of_columns(step, needed), strict=True))
-            sets = [tuple(sorted(set().union(*(earlier[j] for j in one)))) for one in sets]
+            sets = [tuple(sorted(set().union(*(earlier[j] for j in inputs)))) for inputs in sets]
         return sets
     if hasattr(transformer, "get_support"):  # a selector, of termwise with a basis
         return inputs_of_columns(getattr(transformer, "basis_", None), transformer.get_support(indices=True)[columns])

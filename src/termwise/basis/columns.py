@@ -50,7 +50,10 @@ def missing_columns(X: Any) -> NDArray[np.bool_]:
         return np.isnan(values).any(axis=0) if values.dtype.kind == "f" else np.zeros(values.shape[1], dtype=bool)
     columns = [X[name] for name in X.columns]
     return np.array(
-        [bool(np.isnan(as_numbers(one)).any() if is_numeric(one) else is_missing(one).any()) for one in columns]
+        [
+            bool(np.isnan(as_numbers(column)).any() if is_numeric(column) else is_missing(column).any())
+            for column in columns
+        ]
     )
 
 

@@ -83,7 +83,7 @@ class InputStatistics:
         if isinstance(distinct, np.ndarray) and has_missing(distinct):
             xp, distinct = np.ma, np.ma.masked_invalid(distinct)
         found = [f(distinct, axis=0) for f in (xp.min, xp.max, xp.mean, xp.std)]
-        low, high, means, deviations = (np.ma.filled(one, 0.0) for one in found) if xp is np.ma else fetch(*found)
+        low, high, means, deviations = (np.ma.filled(values, 0.0) for values in found) if xp is np.ma else fetch(*found)
         deviations = np.where(low == high, 0.0, deviations)  # a computed deviation need not be quite zero
         return cls(X.shape[0], rows, means, deviations, np.array([low, high]))
 

@@ -234,6 +234,6 @@ def conjunction(rule: Rule, condition: Condition) -> Rule:
     j, above, threshold = condition
     for other in rule:
         if other[:2] == (j, above):
-            rule = tuple(one for one in rule if one is not other)
+            rule = tuple(kept for kept in rule if kept is not other)
             threshold = max(threshold, other[2]) if above else min(threshold, other[2])
     return tuple(sorted([*rule, (j, above, threshold)]))
