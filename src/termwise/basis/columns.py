@@ -209,8 +209,7 @@ def is_identifier(name: str, column: Any) -> bool:
 
 # -- storage -----------------------------------------------------------------------------------------------------------
 
-
-# pandas frames for formats that store NumPy arrays but no frames, such as that of skops.
+# Frames of pandas as plain arrays, for formats that store NumPy arrays but no frames, such as that of skops.
 
 
 @dataclass(frozen=True)
