@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from termwise import PrefilterClassifier, datasets
 from termwise.estimators.prefilter import find_penalties
 from termwise.linalg.filtered_signal import Prefilter, singular_vectors
-from termwise.linalg.least_squares import pose
+from termwise.linalg.least_squares import least_squares_problem
 
 TITLE = "Hong, Chen and Harris (2013): elastic-net prefiltering of two-class data"
 # error in percent and number of terms of the proposed algorithm, each with its standard deviation; seconds in all
@@ -77,7 +77,7 @@ def run(job: Record) -> Record:
 
 def compare_searches(model: PrefilterClassifier, X: NDArray[Any], y: NDArray[Any], seed: int) -> Record:
     """Return the leave-one-out rate in percent and the seconds of the exact search and of the swarm."""
-    problem = pose(model.basis_.transform(X), y[:, None], np.ones(len(y)), model.fit_intercept)
+    problem = least_squares_problem(model.basis_.transform(X), y[:, None], np.ones(len(y)), model.fit_intercept)
     U = singular_vectors(problem.G, model.tol)
     outcome: Record = {}
     for name, search in (("exact", "exact"), ("swarm", "pso")):

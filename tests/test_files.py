@@ -18,7 +18,8 @@ from termwise import (
     memory_budget,
     open_rows,
 )
-from termwise.design.files import BlockReader, MappedRows, beyond_memory
+from termwise.design.file_blocks import BlockReader
+from termwise.design.files import MappedRows, beyond_memory
 from termwise.selection import RULES
 
 SUFFIXES = [".npy", ".parquet", ".arrow", ".feather"]

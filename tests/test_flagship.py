@@ -35,7 +35,7 @@ from termwise.basis.base import design_matrix
 from termwise.design.computed import ProductDesign
 from termwise.linalg.calibration import calibrate, left_out_losses
 from termwise.linalg.criteria import misclassified
-from termwise.linalg.least_squares import WeightedRows, pose
+from termwise.linalg.least_squares import WeightedRows, least_squares_problem
 from termwise.linalg.spectrum import Spectrum
 from termwise.linalg.two_stage import scores_by_output
 from termwise.recipe import cross_validation
@@ -744,7 +744,7 @@ def test_the_signal_is_ridge_on_columns_of_one_size(basis, outputs, rng):
 @pytest.mark.parametrize("shape", [(40, 6), (40, 100)])
 def test_a_truncated_spectrum_is_the_exact_one_where_the_design_is_well_conditioned(shape, rng):
     G, Y = rng.normal(size=shape), rng.normal(size=(40, 2))
-    problem = pose(G, Y, rng.integers(1, 4, size=40).astype(float), intercept=True)
+    problem = least_squares_problem(G, Y, rng.integers(1, 4, size=40).astype(float), intercept=True)
     truncated, exact = Spectrum(problem, truncate=True), Spectrum(problem)
     alphas = np.append(0.0, 10.0 ** np.arange(-3, 6))
     for criterion in ("loo", "gcv"):
@@ -756,7 +756,7 @@ def test_a_truncated_spectrum_is_the_exact_one_where_the_design_is_well_conditio
 
 def test_a_truncated_spectrum_leaves_out_directions_of_tiny_singular_values(rng):
     G = rng.normal(size=(40, 5)) * [1.0, 1.0, 1.0, 1e-3, 1e-7]
-    problem = pose(G, G[:, :1] + 0.1 * rng.normal(size=(40, 1)), np.ones(40), intercept=True)
+    problem = least_squares_problem(G, G[:, :1] + 0.1 * rng.normal(size=(40, 1)), np.ones(40), intercept=True)
     truncated, exact = Spectrum(problem, truncate=True), Spectrum(problem)
     assert (len(truncated.s), len(exact.s)) == (4, 5)
     np.testing.assert_allclose(

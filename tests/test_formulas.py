@@ -33,10 +33,9 @@ from termwise import (
     TermwiseRegressor,
 )
 from termwise.basis import LevelMeans, TableEncoder
-from termwise.basis.derivatives import CONDITIONS, PARTIALS
 from termwise.basis.encoder import VALUE, name_encoded
+from termwise.basis.expressions import CONDITIONS, PARTIALS, where, z
 from termwise.basis.expressions import SUMS as REDUCTIONS
-from termwise.basis.expressions import where, z
 from termwise.deploy import c, latex, sql, symbolic
 from termwise.deploy.formats import EXPORTS
 from termwise.deploy.formulas import LINKS

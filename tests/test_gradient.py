@@ -14,8 +14,7 @@ from test_expressions import ELEMENTWISE, SUMS, Z, step_of
 from test_formulas import CONDITIONAL, DATABASES, SERIES, SINGLE_ROWS
 
 from termwise import AnovaBasis, BasisRidge, ForwardRegressor, RadialBasis
-from termwise.basis.derivatives import derivative
-from termwise.basis.expressions import evaluate, sum_squares, variable, z
+from termwise.basis.expressions import derivative, evaluate, sum_squares, variable, z
 from termwise.deploy import c, onnx
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema

@@ -10,8 +10,8 @@ from frozen_models import FRAME, NAMES, TWO, Y_FRAME, Y, case_of, y
 from frozen_models import X as SMALL
 from threadpoolctl import threadpool_limits
 
+import termwise.design
 from termwise import AnovaBasis, BasisRidge, ForwardClassifier, ForwardRegressor, RadialBasis, TermwiseRegressor
-from termwise.design import blocks
 
 pytestmark = pytest.mark.xdist_group("frozen")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("frozen")
 @pytest.fixture(autouse=True, params=[1, 2], ids=["one thread", "two threads"])
 def small_blocks(monkeypatch, request):
     """Blocks of few rows, so that small tables have many."""
-    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(termwise.design, "BLOCK_ENTRIES", 100)
     with threadpool_limits(request.param):
         yield
 

@@ -15,7 +15,8 @@ from test_export import compiled, needs_gcc, run_onnx
 
 from termwise import BasisRidge, ForwardRegressor, RadialBasis, SmoothBasis, UnionBasis, load_predictor
 from termwise.basis import LevelMeans, TableEncoder
-from termwise.basis.base import Basis, InputStatistics
+from termwise.basis.base import Basis
+from termwise.basis.inputs import InputStatistics
 
 NAN = np.nan
 

@@ -26,7 +26,7 @@ from termwise._numerics import ROOT_GAP_MIN
 from termwise.estimators.prefilter import filter_labels, gaussians_of_all_widths, particle_swarm, steady_minimum
 from termwise.linalg.criteria import misclassified
 from termwise.linalg.filtered_signal import FilteredSignal, Prefilter, singular_vectors
-from termwise.linalg.least_squares import WeightedRows, pose
+from termwise.linalg.least_squares import WeightedRows, least_squares_problem
 from termwise.linalg.two_stage import scores_by_output
 
 
@@ -59,7 +59,9 @@ def factorial(repeats=2, seed=0):
 
 def filtered(G, y, intercept=False, tol=0.01, counts=None):
     """The filter of one output."""
-    problem = pose(G, y[:, None], np.ones(len(y)) if counts is None else counts.astype(float), intercept)
+    problem = least_squares_problem(
+        G, y[:, None], np.ones(len(y)) if counts is None else counts.astype(float), intercept
+    )
     return Prefilter(singular_vectors(problem.G, tol), problem, 0)
 
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
 from termwise import BasisRidge, LocalRidge, NumericalWarning, OnlineRidge, RadialBasis, datasets, reestimate_alpha
 from termwise.linalg import spectrum as spectrum_module
-from termwise.linalg.least_squares import pose
+from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.reestimate import FACTORS
 from termwise.linalg.spectrum import Spectrum, decompose
 from termwise.selection import CRITERIA
@@ -316,7 +316,7 @@ def test_reestimation_ends_at_a_stationary_point(criterion, rng):
     y += G[:, 0]
     alpha = reestimate_alpha(G, y, 1.0, criterion=criterion)
     assert 0 < alpha < np.inf
-    spectrum = Spectrum(pose(G, y[:, None], np.ones(40), True))
+    spectrum = Spectrum(least_squares_problem(G, y[:, None], np.ones(40), True))
     below, above = spectrum.score(criterion, [alpha * 0.999, alpha * 1.001])
     here = spectrum.score(criterion, alpha)[0]
     assert here <= min(below, above) * (1 + 1e-9)

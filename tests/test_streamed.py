@@ -16,7 +16,7 @@ import termwise.design.computed
 from termwise import ForwardClassifier, ForwardRegressor, RadialBasis, forward_path, memory_budget, open_rows
 from termwise.basis import KERNELS
 from termwise.design import Dense, Sparse
-from termwise.design.files import BlockReader, FileBlock
+from termwise.design.file_blocks import BlockReader, FileBlock
 from termwise.selection import RULES
 
 # -- the contract of a design ------------------------------------------------------------------------------------------

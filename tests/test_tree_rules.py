@@ -68,13 +68,14 @@ def test_rules_are_distinct_up_to_complements_and_have_support(rng):
 def test_every_tree_reduces_the_squared_error_as_it_claims(rng):
     """The gains of the splits of a tree are the squared error that the means of its leaves remove."""
     X, y = thresholds_of_three(rng, n=200)
-    settings = TreeSettings(n_trees=1, learning_rate=1.0, depth=3, max_places=31, min_count=5)
+    settings = TreeSettings(n_trees=1, learning_rate=1.0, depth=3, max_thresholds=31, min_count=5)
     binned = BinnedInputs.from_samples(X, y[:, None], settings)
     (levels,) = binned.boost()
     leaf = np.zeros(200, dtype=int)
     for split in levels:
         below = [
-            (X[:, binned.columns[j]] <= binned.places[j][k]) | (gain == 0) for j, k, gain in zip(*split, strict=True)
+            (X[:, binned.columns[j]] <= binned.thresholds[j][k]) | (gain == 0)
+            for j, k, gain in zip(*split, strict=True)
         ]
         leaf = 2 * leaf + ~np.choose(leaf, below)
     t = (y - y.mean()) / y.std()

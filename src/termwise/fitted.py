@@ -29,8 +29,8 @@ from termwise._arrays import (
 )
 from termwise._checks import UnavailableError
 from termwise.basis.base import clipped_rows, inputs_of_columns, restrict
-from termwise.basis.frames import StoredFrame
-from termwise.design.blocks import combine_columns
+from termwise.basis.columns import StoredFrame
+from termwise.design import combine_columns
 from termwise.design.files import RowFile
 from termwise.linalg.calibration import calibrate
 from termwise.linalg.conformal import MAX_FOLD_RESIDUALS, ResidualScale, cv_plus, interval_ends, thin

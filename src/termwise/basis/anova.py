@@ -12,10 +12,11 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._arrays import has_missing, row_blocks
-from termwise._checks import check_choice, check_directions, check_number
+from termwise._checks import check_choice, check_directions, check_number, is_one_of
 from termwise._numerics import CONSTANT_TOLERANCE, DUPLICATE_DIGITS
-from termwise.basis.base import EXTRAPOLATIONS, Basis, InputStatistics, check_targets, clip, linear_ranges
+from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate
+from termwise.basis.inputs import EXTRAPOLATIONS, InputStatistics, clip, linear_ranges, required_targets
 from termwise.basis.shapes import (
     BUMP,
     DIRECTIONS,
@@ -27,10 +28,12 @@ from termwise.basis.shapes import (
     STEP_ABOVE,
     STEP_BELOW,
     UNIT,
+    bump_centers,
     codes_of,
     find_knots,
     label_functions,
     ramp_ends,
+    width_units,
 )
 from termwise.basis.trees import tree_knots
 from termwise.design.computed import ProductDesign, Span
@@ -42,8 +45,6 @@ FEW_PRODUCTS = 4  # terms for each single function, up to which their products m
 SMALL_MATRIX = 1 << 21  # entries that caches hold
 RARE_SHARE = 0.2  # share of the samples below which one of two values is rare
 MANY_TERMS = 64  # from which to look for inputs outside the training range costs less than to clip all
-WIDTH_UNITS = ("spacing", "std")
-KNOTS = ("quantile", "tree")
 
 
 class AnovaBasis(Basis):
@@ -231,26 +232,11 @@ class AnovaBasis(Basis):
         coded = binary & (statistics.deviations > 0) & (shaped | (np.minimum(share, 1 - share) < RARE_SHARE))
         self.means_ = np.where(coded, np.where(shaped | (share < 0.5), low, high), statistics.means)
         self.deviations_ = np.where(coded, high - low, statistics.deviations)
-        self._place_bumps(distinct, binary, statistics.deviations, self.n_centers if BUMP in codes else 0)
+        unit, factor = self._resolve_width()
+        self.centers_ = bump_centers(distinct, self.n_centers if BUMP in codes else 0, ~binary, self.missing_)
+        self.widths_ = factor * width_units(self.centers_, statistics.deviations, unit)
         self._place_knots(X, y, distinct, np.flatnonzero(~binary & shaped))
         self.inputs_, self.bumps_, self.weight_signs_ = self._eligible_terms(distinct, groups)
-
-    def _place_bumps(self, distinct: Floats, binary: NDArray[np.bool_], deviations: Floats, n_centers: int) -> None:
-        """Set the centres and widths of the bumps, from the different samples."""
-        unit, factor = self._resolve_width()
-        midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
-        centers, complete = np.full((len(binary), n_centers), np.nan), np.flatnonzero(~binary & ~self.missing_)
-        centers[complete] = np.quantile(distinct[:, complete], midpoints, axis=0, method="nearest").T
-        for j in np.flatnonzero(self.missing_ & ~binary):
-            x = distinct[:, j]
-            centers[j] = np.quantile(x[~np.isnan(x)], midpoints, method="nearest")
-        centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
-        self.centers_ = np.sort(centers, axis=1)  # NaN comes last
-        counts = np.sum(~np.isnan(self.centers_), axis=1)
-        scale = np.where(counts > 0 if unit == "std" else counts == 1, deviations, np.nan)
-        for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
-            scale[counts == count] = np.diff(self.centers_[counts == count, :count], axis=1).mean(axis=1)
-        self.widths_ = factor * scale
 
     def _place_knots(self, X: NDArray[Any], y: Any, distinct: Floats, curved: Indices) -> None:
         """Set the knots of inputs with more than two values, from the different samples."""
@@ -258,11 +244,11 @@ class AnovaBasis(Basis):
         if not isinstance(self.knots, str):
             self.knots_ = np.where(np.isin(np.arange(d), curved)[:, None], self._given_knots(d), np.nan)
             return
-        check_choice("knots", self.knots, KNOTS, remedy="'quantile' needs no targets")
+        check_choice("knots", self.knots, ["quantile", "tree"], remedy="'quantile' needs no targets")
         columns = {j: distinct[~np.isnan(distinct[:, j]), j] for j in curved.tolist()}
         knots = {j: find_knots(x, self.n_knots, self.min_count) for j, x in columns.items()}
         if self.knots == "tree":
-            Y, n_tree = check_targets("knots='tree'", y, X, remedy="use 'quantile'"), self.n_knots // 2
+            Y, n_tree = required_targets("knots='tree'", y, X, remedy="use 'quantile'"), self.n_knots // 2
             # An input with few values has a knot between any two of them already.
             many = [j for j, x in columns.items() if len(find_knots(x, self.n_knots + 1, 1)) > self.n_knots]
             found = tree_knots(X[:, many].astype(np.float64), Y, n_tree * len(many), self.min_count) if many else []
@@ -287,8 +273,8 @@ class AnovaBasis(Basis):
 
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy, with the fitted knots if these depend on the targets."""
-        by_tree = isinstance(self.knots, str) and self.knots == "tree"
-        return super().with_fitted_params().set_params(**{"knots": self.knots_} if by_tree else {})
+        params = {"knots": self.knots_} if is_one_of(self.knots, "tree") else {}
+        return super().with_fitted_params().set_params(**params)
 
     def _check_shapes(self, d: int) -> tuple[list[int], Indices]:
         """Return the codes of the functions and the group of each of d inputs, and set their directions."""
@@ -320,7 +306,7 @@ class AnovaBasis(Basis):
         """Return the unit of the width and its multiple."""
         remedy = "give ('spacing', 2.0), twice the distance between centres, or ('std', 1.0), the standard deviation"
         width: Any = self.width
-        pair = isinstance(width, tuple) and len(width) == 2 and width[0] in WIDTH_UNITS
+        pair = isinstance(width, tuple) and len(width) == 2 and width[0] in ("spacing", "std")
         unit, factor = width if pair else ("spacing", width)
         check_number("width", factor, above=0, remedy=remedy)
         if not pair:
@@ -328,7 +314,7 @@ class AnovaBasis(Basis):
                 f"width={factor!r} will be in standard deviations of an input: use width=('spacing', {factor!r}) for "
                 f"multiples of the distance between centres, as now, or ('std', {factor!r}).",
                 FutureWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         return unit, factor
 
@@ -373,12 +359,12 @@ class AnovaBasis(Basis):
 
     def single_functions(self) -> NDArray[np.bool_]:
         """Return which of the functions, by their numbers in `bumps_`, every input has, as an array with d rows."""
-        codes, wanted, there = self.codes(), set(codes_of(self.functions)), ~np.isnan(self._places_and_units()[0])
+        codes, wanted, included = self.codes(), set(codes_of(self.functions)), ~np.isnan(self._places_and_units()[0])
         smooth = (wanted - {BUMP}) | ({RAMP} if BUMP in wanted else set())  # a bump is not monotone, ramps are
         directed = self.monotone_[:, None] != 0
-        there &= np.where(directed, np.isin(codes, list(smooth)), np.isin(codes, list(wanted)))
-        there[:, 0] = (self.deviations_ > 0) & ((LINEAR in wanted) | ~there[:, 1:].any(axis=1))
-        return there
+        included &= np.where(directed, np.isin(codes, list(smooth)), np.isin(codes, list(wanted)))
+        included[:, 0] = (self.deviations_ > 0) & ((LINEAR in wanted) | ~included[:, 1:].any(axis=1))
+        return included
 
     def evaluate_singles(self, X: NDArray[Any], inputs: Indices, bumps: Indices, clipped: Any = None) -> NDArray[Any]:
         """Evaluate some single functions, and ones as the last column, in float64 but stored in the dtype of X.
@@ -488,10 +474,10 @@ class AnovaBasis(Basis):
         """Which factors of the terms are evaluated at clipped inputs, (p, 2)."""
         if self.extrapolation == "continue":
             return np.zeros(self.inputs_.shape, dtype=bool)
-        there, bumps = self.inputs_ >= 0, self.bumps_ > 0
+        present, bumps = self.inputs_ >= 0, self.bumps_ > 0
         if self.extrapolation == "linear":
             return bumps
-        return there if self.extrapolation == "constant" else bumps | (there & there[:, 1:])
+        return present if self.extrapolation == "constant" else bumps | (present & present[:, 1:])
 
     def linear_ranges(self) -> Floats:
         """Return the range of every input that linear functions alone are clipped to, (2, d); perhaps infinite."""
@@ -524,8 +510,8 @@ class AnovaBasis(Basis):
         half = len(self.means_) * kinds  # the clipped functions have the numbers above
         numbers = self.inputs_ * kinds + self.bumps_ + (0 if within else half * self._clipped_factors())
         numbers = np.where(self.inputs_ < 0, 2 * half, numbers)
-        there = np.bincount(numbers.ravel(), minlength=2 * half + 1)[:-1] > 0
-        used, (first, second) = np.flatnonzero(there), np.append(0, np.cumsum(there))[numbers].T
+        used_numbers = np.bincount(numbers.ravel(), minlength=2 * half + 1)[:-1] > 0
+        used, (first, second) = np.flatnonzero(used_numbers), np.append(0, np.cumsum(used_numbers))[numbers].T
         return (used % half // kinds, used % kinds, None if within else used >= half), first, second
 
     def used_functions(self) -> tuple[Indices, Indices]:

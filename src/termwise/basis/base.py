@@ -1,57 +1,26 @@
-"""The base class of all bases, statistics of their inputs, and how any scikit-learn transformer serves as a basis."""
+"""The base class of all bases, and how any scikit-learn transformer serves as a basis."""
 
 from __future__ import annotations
 
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from termwise._arrays import (
-    Array,
-    all_finite,
-    as_columns,
-    as_float64,
-    as_type,
-    at,
-    densify,
-    different_rows,
-    fetch,
-    from_host,
-    has_missing,
-    is_foreign,
-    namespace,
-    to_host,
-)
-from termwise._checks import (
-    check_foreign,
-    check_indices,
-    check_magnitudes,
-    check_numeric,
-    check_table,
-    is_plain_table,
-)
-from termwise.basis.encoder import TableEncoder, missing_columns
-from termwise.basis.expressions import evaluate, variable, z
+from termwise._arrays import Array, all_finite, at, densify, from_host, has_missing, is_foreign, namespace, to_host
+from termwise._checks import check_foreign, check_indices, check_magnitudes, check_numeric, check_table, is_plain_table
+from termwise.basis.columns import missing_columns
+from termwise.basis.encoder import TableEncoder
 
 Floats = NDArray[np.float64]
 
-STANDARDISED = (z - variable("center")) / variable("scale")  # an input in standard deviations from its mean
-CLIPPED = np.minimum(np.maximum(z, variable("low")), variable("high"))  # an input within its training range
-EXTRAPOLATIONS = ("clip", "bounded", "constant", "linear", "continue")
-# Standard deviations beyond the training range up to which "bounded" functions are linear. Errors of the automatic
-# estimators on heavy-tailed tables hardly depend on 0 to 1; where effects are linear, 1 costs least.
-LINEAR_MARGIN = 1.0
-BOUNDED_EXTRAPOLATIONS = ("continue", "clip")  # of functions that are bounded or grow no faster than linear ones
 OLD_HOOKS = {"_learn": "_fit(X, y)", "_evaluate": "evaluate(X)"}  # methods of bases in 0.1, and what they are now
 
 
@@ -156,17 +125,13 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
             missing = np.isnan(X).any(axis=0) if has_missing(X) else np.zeros(X.shape[1], dtype=bool)
             if reset:
                 self.missing_ = missing
-            self._check_missing(missing)
+            if np.any(missing & ~self.missing_):
+                names = np.array(self.input_names(), dtype=object)[missing & ~self.missing_]
+                raise ValueError(
+                    f"X must be complete in inputs that had no missing values in fit, got NaN in {', '.join(names)}: "
+                    "fill them in, or fit with samples in which they are missing."
+                )
         return X
-
-    def _check_missing(self, missing: NDArray[np.bool_]) -> None:
-        """Raise unless inputs with missing values, (d,), had some in the fit."""
-        if np.any(missing & ~self.missing_):
-            names = np.array(self.input_names(), dtype=object)[missing & ~self.missing_]
-            raise ValueError(
-                f"X must be complete in inputs that had no missing values in fit, got NaN in {', '.join(names)}: fill "
-                "them in, or fit with samples in which they are missing."
-            )
 
     def expect_missing(self, missing: NDArray[np.bool_]) -> Self:
         """Accept missing values in more inputs than had some in `fit`, in place: those of the table a fold is from.
@@ -224,7 +189,9 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         inputs = np.flatnonzero(np.isfinite(ends[0]))
         if not len(inputs):
             return np.zeros(X.shape[0], dtype=bool)
-        return namespace(X).any(outside(at(X, inputs, axis=1), ends[:, inputs]), axis=1)
+        Z = at(X, inputs, axis=1)
+        low, high = (from_host(end, Z) for end in ends[:, inputs])
+        return namespace(X).any((low > Z) | (high < Z), axis=1)
 
     def take(self, indices: ArrayLike) -> Self:
         """Return the same fitted basis restricted to some of its functions, in that order.
@@ -237,9 +204,13 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         chosen = check_indices("indices", indices, self.n_functions, what="function")
         restricted = copy.copy(self)
-        for name in self._per_term:
-            setattr(restricted, name, at(getattr(self, name), chosen))
+        restricted._restrict(chosen)
         return restricted
+
+    def _restrict(self, chosen: NDArray[np.intp]) -> None:
+        """Keep some of the functions, in place."""
+        for name in self._per_term:
+            setattr(self, name, at(getattr(self, name), chosen))
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the inputs that each of some functions depends on, in ascending order; all inputs unless overridden.
@@ -291,42 +262,6 @@ class Basis(TransformerMixin, BaseEstimator, ABC):
     _input_names = input_names  # its name in 0.1, for bases of users
 
 
-@dataclass(frozen=True)
-class InputStatistics:
-    """Mean, standard deviation and range of every input, over the distinct samples in which it is not missing.
-
-    A repeated sample enters once, so that repeating it and giving it the weight two, of which a basis is not informed,
-    have the same effect. An input that is missing everywhere is constant, at zero.
-    """
-
-    n_samples: int  # repeated ones included
-    rows: Array  # first row of each distinct sample, in the order of the data
-    means: Floats  # (d,)
-    deviations: Floats  # (d,), zero for a constant input
-    ranges: Floats  # (2, d), the lowest and the highest values
-
-    @classmethod
-    def from_samples(cls, X: Array) -> Self:
-        """Compute the statistics of training inputs."""
-        xp, rows = namespace(X), different_rows(X)
-        distinct = as_float64(at(X, rows))
-        if isinstance(distinct, np.ndarray) and has_missing(distinct):
-            xp, distinct = np.ma, np.ma.masked_invalid(distinct)
-        found = [f(distinct, axis=0) for f in (xp.min, xp.max, xp.mean, xp.std)]
-        low, high, means, deviations = (np.ma.filled(one, 0.0) for one in found) if xp is np.ma else fetch(*found)
-        deviations = np.where(low == high, 0.0, deviations)  # a computed deviation need not be quite zero
-        return cls(X.shape[0], rows, means, deviations, np.array([low, high]))
-
-    def check_varying(self) -> Self:
-        """Raise if all inputs are constant."""
-        if not self.deviations.any():
-            raise ValueError(
-                f"X must have an input that is not constant, got {self.n_samples} sample{'s' * (self.n_samples != 1)} "
-                "all identical: functions of constants are constant."
-            )
-        return self
-
-
 class ColumnSubset(TransformerMixin, BaseEstimator):
     """Some columns of the output of a fitted transformer: `take` for transformers that have none of their own."""
 
@@ -353,58 +288,6 @@ class ColumnSubset(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the transformer's own names of these columns."""
         return self.transformer.get_feature_names_out(input_features)[self.indices]
-
-
-def check_targets(parameter: str, y: Any, X: NDArray[Any], remedy: str) -> Floats:
-    """Return the targets that a basis depends on, one column for each output."""
-    if y is None:
-        raise ValueError(f"{parameter} requires y to be passed, but the target y is None: call fit(X, y), or {remedy}.")
-    Y = check_array(to_host(y) if is_foreign(y) else y, ensure_2d=False, dtype=np.float64, input_name="y")
-    check_consistent_length(X, Y)
-    return as_columns(Y)
-
-
-def check_positive(name: str, value: Any, d: int, max_ndim: int, remedy: str) -> Floats:
-    """Return a length in the units of the inputs: a number, one for each of d inputs, or a (d, d) matrix if allowed."""
-    try:
-        array = np.array(to_host(value) if is_foreign(value) else value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be made of numbers, got {value!r}: {remedy}.") from None
-    if array.ndim > max_ndim or array.shape != (d,) * array.ndim:
-        shapes = " or ".join(str((d,) * ndim) for ndim in range(1, max_ndim + 1))
-        raise ValueError(
-            f"{name} must be a number or have shape {shapes}, got shape {array.shape}: the data have {d} inputs."
-        )
-    if not np.all(np.isfinite(array)) or (array.ndim < 2 and np.any(array <= 0)):
-        raise ValueError(f"{name} must be finite and > 0, got {value!r}: {remedy}.")
-    return array
-
-
-def input_ranges(X: Array) -> Floats:
-    """Return the lowest and the highest value of each input without missing values, (2, d)."""
-    xp = namespace(X)
-    return np.array(fetch(*(as_float64(f(X, axis=0)) for f in (xp.min, xp.max))))
-
-
-def linear_ranges(extrapolation: str, ranges: Floats, deviations: Floats) -> Floats:
-    """Return the range that linear functions of every input are clipped to, (2, d), infinite where they are not."""
-    if extrapolation not in ("constant", "bounded"):
-        return np.outer([-np.inf, np.inf], np.ones(len(deviations)))
-    margin = LINEAR_MARGIN if extrapolation == "bounded" else 0.0
-    return ranges + np.outer([-margin, margin], deviations)
-
-
-def clip(X: Array, ranges: Floats, overwrite: bool = False) -> Array:
-    """Return inputs (n, d) clipped to ranges (2, d), in their dtype and on their device, perhaps in place."""
-    low, high = (from_host(end, X) for end in ranges)
-    variables, own = {"z": X, "low": low, "high": high}, ("z",) if overwrite else ()
-    return as_type(evaluate(CLIPPED, variables, namespace(X), own), X.dtype)
-
-
-def outside(X: Array, ranges: Floats) -> Array:
-    """Return which inputs (n, d) lie outside ranges (2, d)."""
-    low, high = (from_host(end, X) for end in ranges)
-    return (low > X) | (high < X)
 
 
 def clipped_rows(basis: Any, X: Any) -> NDArray[np.bool_]:
@@ -493,7 +376,7 @@ def inputs_of_columns(transformer: Any, columns: NDArray[np.intp]) -> list[tuple
         for _, step in reversed(transformer.steps):
             needed = np.array(sorted(set().union(*sets)), dtype=np.intp)
             earlier = dict(zip(needed.tolist(), inputs_of_columns(step, needed), strict=True))
-            sets = [tuple(sorted(set().union(*(earlier[j] for j in one)))) for one in sets]
+            sets = [tuple(sorted(set().union(*(earlier[j] for j in inputs)))) for inputs in sets]
         return sets
     if hasattr(transformer, "get_support"):  # a selector, of termwise with a basis
         return inputs_of_columns(getattr(transformer, "basis_", None), transformer.get_support(indices=True)[columns])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +13,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from termwise._checks import check_choice, check_magnitudes, check_names, check_number, check_table, is_frame
-from termwise.basis.dates import DATE_PARTS, as_days, date_part, is_date
+from termwise.basis.columns import DATE_PARTS, as_days, as_numbers, column_kind, date_part, is_missing
 
 Floats = NDArray[np.float64]
 
-CATEGORICAL = ("category", "Categorical", "Enum")  # names of the categorical types of pandas and polars
-NUMERIC = re.compile(r"u?int\d|float\d|bool|decimal", re.IGNORECASE)  # and of numeric types
 # What an encoded column is, if not the indicator of a category or a part of a date, whose numbers are from 0 on: the
 # number itself (of an ordered category its position), the indicator of missing values, the position of a category
 # with missing values as the last one, and the indicator of all categories that are not listed.
@@ -209,22 +204,25 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             encodings = [self._encoding(key, column, str(kinds[key])) for key, column in table.items()]
         else:
             keys, missing = super().get_feature_names_out(), np.isnan(table).any(axis=0).tolist()
-            encodings = [_number(str(key), some) for key, some in zip(keys, missing, strict=True)]
+            pairs = zip(map(str, keys), missing, strict=True)
+            encodings = [ColumnEncoding(key, "number", (), some, (VALUE,) + (MISSING,) * some) for key, some in pairs]
         values = self._read(table, encodings)
-        check_magnitudes("X", values, [one.name for one in encodings])
+        check_magnitudes("X", values, [encoding.name for encoding in encodings])
         if self.new_missing == "mean":
-            encodings = [one.with_fill(column) for one, column in zip(encodings, values.T, strict=True)]
-        check_names(name for one in encodings for name in one.names(one.name))
+            encodings = [encoding.with_fill(column) for encoding, column in zip(encodings, values.T, strict=True)]
+        check_names(name for encoding in encodings for name in encoding.names(encoding.name))
         self.encodings_ = encodings
-        self.categories_ = {one.name: list(one.categories) for one in encodings if one.kind == "category"}
+        self.categories_ = {
+            encoding.name: list(encoding.categories) for encoding in encodings if encoding.kind == "category"
+        }
         return self
 
     def _encoding(self, key: str, column: Any, kind: str) -> ColumnEncoding:
         """Determine how to encode a column: of categories, which ones there are."""
-        if kind == "number":
-            return _number(key, bool(np.isnan(as_numbers(column)).any()))
-        missing = bool(is_missing(column).any())
+        missing = bool((np.isnan(as_numbers(column)) if kind == "number" else is_missing(column)).any())
         last = (MISSING,) * missing
+        if kind == "number":
+            return ColumnEncoding(key, kind, (), missing, (VALUE, *last))
         if kind == "date":
             days = as_days(column)
             parts = range(len(DATE_PARTS) - bool(np.all(np.isnan(days) | (days == np.floor(days)))))
@@ -257,12 +255,12 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "categories_")
         table = self._validate(X, reset=False)
         values = self._read(table, self.encodings_)
-        if not isinstance(table, dict) and all(one.codes == (VALUE,) for one in self.encodings_):
+        if not isinstance(table, dict) and all(encoding.codes == (VALUE,) for encoding in self.encodings_):
             return values
         parts = [
-            encode(numbers, code, one.kind, len(one.categories))
-            for one, numbers in zip(self.encodings_, values.T, strict=True)
-            for code in one.codes
+            encode(numbers, code, encoding.kind, len(encoding.categories))
+            for encoding, numbers in zip(self.encodings_, values.T, strict=True)
+            for code in encoding.codes
         ]
         return np.column_stack(parts).astype(values.dtype, copy=False)
 
@@ -275,7 +273,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Columns that may have missing values.
         """
         pairs = zip(self.encodings_, missing, strict=True)
-        self.encodings_ = [replace(one, missing=one.missing or bool(some)) for one, some in pairs]
+        self.encodings_ = [replace(encoding, missing=encoding.missing or bool(some)) for encoding, some in pairs]
         return self
 
     def exclude(self, names: Iterable[str]) -> Self:
@@ -288,7 +286,8 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         names = set(names)
         self.encodings_ = [
-            replace(one, categories=(), codes=(), missing=True) if one.name in names else one for one in self.encodings_
+            replace(encoding, categories=(), codes=(), missing=True) if encoding.name in names else encoding
+            for encoding in self.encodings_
         ]
         self.categories_ = {name: values for name, values in self.categories_.items() if name not in names}
         return self
@@ -304,11 +303,11 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "categories_")
         table = self._validate(X, reset=False)
         counts: dict[str, int] = {}
-        for one in self.encodings_:
-            if one.kind == "category" and one.codes:
-                known = (*one.categories, *one.others)
-                count = int(np.sum(positions(table[one.name], known, UNSEEN) == UNSEEN))
-                counts |= {one.name: count} if count else {}
+        for encoding in self.encodings_:
+            if encoding.kind == "category" and encoding.codes:
+                known = (*encoding.categories, *encoding.others)
+                count = int(np.sum(positions(table[encoding.name], known, UNSEEN) == UNSEEN))
+                counts |= {encoding.name: count} if count else {}
         return counts
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -324,7 +323,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "categories_")
         names = super().get_feature_names_out(input_features)
         pairs = zip(self.encodings_, names, strict=True)
-        return np.array([each for one, name in pairs for each in one.names(str(name))], dtype=object)
+        return np.array([each for encoding, name in pairs for each in encoding.names(str(name))], dtype=object)
 
     def groups(self) -> NDArray[np.intp]:
         """Return the number of the table's column that each encoded column comes from.
@@ -332,13 +331,13 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Products of two encoded columns of one column have no meaning: `AnovaBasis(groups=encoder.groups())` makes none.
         """
         check_is_fitted(self, "categories_")
-        sizes = [len(one.codes) for one in self.encodings_]
+        sizes = [len(encoding.codes) for encoding in self.encodings_]
         return np.repeat(np.arange(len(sizes)), sizes)
 
     def level_columns(self) -> NDArray[np.intp]:
         """Return the encoded columns that are numbers of levels, see `max_levels`: those that `LevelMeans` replaces."""
         check_is_fitted(self, "categories_")
-        return np.flatnonzero([code == LEVEL for one in self.encodings_ for code in one.codes])
+        return np.flatnonzero([code == LEVEL for encoding in self.encodings_ for code in encoding.codes])
 
     def inputs_of(self, indices: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return the column of the table that each of some encoded columns comes from.
@@ -363,14 +362,14 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "categories_")
         found: list[tuple[str, list[Any] | None]] = []
-        for one, name in zip(self.encodings_, super().get_feature_names_out(input_features), strict=True):
-            if one.codes[:1] == (LEVEL,):
-                found.append((str(name), [*one.categories, *(("missing",) if one.missing else ())]))
-            elif one.kind == "category" and one.codes[:1] != (VALUE,):
+        for encoding, name in zip(self.encodings_, super().get_feature_names_out(input_features), strict=True):
+            if encoding.codes[:1] == (LEVEL,):
+                found.append((str(name), [*encoding.categories, *(("missing",) if encoding.missing else ())]))
+            elif encoding.kind == "category" and encoding.codes[:1] != (VALUE,):
                 words = {OTHER: "other", MISSING: "missing"}
-                found.append((str(name), [words.get(code) or one.categories[code] for code in one.codes]))
+                found.append((str(name), [words.get(code) or encoding.categories[code] for code in encoding.codes]))
             else:
-                found += [(each, None) for each in one.names(str(name))]
+                found += [(each, None) for each in encoding.names(str(name))]
         return found
 
     def _validate(self, X: Any, reset: bool) -> Any:
@@ -381,7 +380,7 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(f"X must have at least one row and one column, got shape {X.shape}: give some data.")
             validate_data(self, X, skip_check_array=True, reset=reset)
             return dict(zip(map(str, super().get_feature_names_out()), (X[name] for name in X.columns), strict=True))
-        if not reset and (others := [one.name for one in self.encodings_ if one.kind != "number"]):
+        if not reset and (others := [encoding.name for encoding in self.encodings_ if encoding.kind != "number"]):
             raise ValueError(
                 f"X must be a data frame as in fit, got {type(X).__name__}: an array of numbers does not hold the "
                 f"categories or dates of {listing(others)}."
@@ -393,14 +392,14 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values = table
         if isinstance(table, dict):
             _check_numbers(table, encodings)
-            kinds = {str(table[one.name].dtype).lower() for one in encodings if one.kind == "number"}
-            single = kinds == {"float32"} and all(one.kind != "date" for one in encodings)
-            values = np.column_stack([one.read(table[one.name]) for one in encodings])
+            kinds = {str(table[encoding.name].dtype).lower() for encoding in encodings if encoding.kind == "number"}
+            single = kinds == {"float32"} and all(encoding.kind != "date" for encoding in encodings)
+            values = np.column_stack([encoding.read(table[encoding.name]) for encoding in encodings])
             values = values.astype(np.float32 if single else np.float64, copy=False)
         if np.isfinite(values).all():
             return values
         missing, infinite = np.isnan(values).any(axis=0), np.isinf(values).any(axis=0)
-        names = np.array([one.name for one in encodings], dtype=object)
+        names = np.array([encoding.name for encoding in encodings], dtype=object)
         if self.missing == "error":
             raise ValueError(
                 f"X must not have missing values (NaN, inf or null), got some in {listing(names[missing | infinite])}: "
@@ -411,9 +410,11 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"X must be finite or missing, got infinity in {listing(names[infinite])}: correct it, or make it NaN "
                 "if it stands for a missing value."
             )
-        new = missing & ~np.array([one.missing for one in encodings])
+        new = missing & ~np.array([encoding.missing for encoding in encodings])
         if new.any() and self.new_missing == "mean":
-            fills = np.array([np.nan if one.fill is None else one.fill for one in encodings], dtype=values.dtype)
+            fills = np.array(
+                [np.nan if encoding.fill is None else encoding.fill for encoding in encodings], dtype=values.dtype
+            )
             return np.where(np.isnan(values), fills, values)
         if new.any():
             raise ValueError(
@@ -421,53 +422,6 @@ class TableEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "fill them, or fit with rows in which they are missing."
             )
         return values
-
-
-def is_missing(column: Any) -> NDArray[np.bool_]:
-    """Which values of a column are missing: None, NaN, NA or null."""
-    return np.asarray(column.isna() if hasattr(column, "isna") else column.is_null(), dtype=bool)
-
-
-def missing_columns(X: Any) -> NDArray[np.bool_]:
-    """Which columns of a data frame or an array have missing values."""
-    if not is_frame(X):
-        values = np.asarray(X)
-        return np.isnan(values).any(axis=0) if values.dtype.kind == "f" else np.zeros(values.shape[1], dtype=bool)
-    columns = [X[name] for name in X.columns]
-    return np.array(
-        [bool(np.isnan(as_numbers(one)).any() if is_numeric(one) else is_missing(one).any()) for one in columns]
-    )
-
-
-def is_numeric(column: Any) -> bool:
-    """Whether a column holds numbers; strings that look like numbers are none."""
-    if NUMERIC.match(str(column.dtype)):
-        return True
-    present = np.asarray(column, dtype=object)[~is_missing(column)]
-    return all(isinstance(value, Real | Decimal) for value in present)
-
-
-def column_kind(column: Any) -> str | None:
-    """Return "number", "date", "category" or "ordered"; None for a column of anything else."""
-    if str(column.dtype).startswith(CATEGORICAL):
-        return "ordered" if getattr(getattr(column, "cat", None), "ordered", False) else "category"
-    if is_numeric(column):
-        return "number"
-    missing = is_missing(column)
-    if is_date(column, missing):
-        return "date"
-    present = np.asarray(column, dtype=object)[~missing]
-    return "category" if all(isinstance(value, str) for value in present) else None
-
-
-def as_numbers(column: Any) -> NDArray[Any]:
-    """Return a column of numbers with NaN in place of missing values."""
-    missing = is_missing(column)
-    if not missing.any() or getattr(column.dtype, "kind", "") == "f":
-        return np.asarray(column, dtype=np.float64)
-    values = np.full(len(missing), np.nan)
-    values[~missing] = np.asarray(column, dtype=object)[~missing].astype(np.float64)
-    return values
 
 
 def positions(column: Any, categories: Iterable[Any], unseen: float) -> Floats:
@@ -482,15 +436,10 @@ def listing(names: Iterable[Any]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def _number(name: str, missing: bool) -> ColumnEncoding:
-    """Return the encoding of a column of numbers."""
-    return ColumnEncoding(name, "number", (), missing, (VALUE, MISSING) if missing else (VALUE,))
-
-
 def _check_numbers(columns: dict[str, Any], encodings: list[ColumnEncoding]) -> None:
     """Raise unless columns of numbers hold numbers, and those of dates dates."""
     for kind, allowed in (("number", ["number"]), ("date", ["date", "category"])):
-        names = [one.name for one in encodings if one.kind == kind]
+        names = [encoding.name for encoding in encodings if encoding.kind == kind]
         others = [name for name in names if column_kind(columns[name]) not in allowed]
         others = [name for name in others if not is_missing(columns[name]).all()]
         if others:

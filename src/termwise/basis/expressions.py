@@ -8,11 +8,12 @@ inputs):
 
 The variable `z` is the input of a function, or each input in turn inside a sum over inputs (`sum_squares`, `dot`,
 `power_product`); the other variables are parameters. `evaluate` computes an expression by NumPy or another array
-library, `SourceWriter` writes it as statements of C or Python, and `termwise.deploy.onnx` as nodes of a graph.
+library, `derivative` differentiates it, `SourceWriter` writes it as statements of C or Python, and
+`termwise.deploy.onnx` as nodes of a graph.
 
 Other NumPy functions, powers among them (`np.square(u)`, not `u**2`), can be evaluated, but an export raises an error
 that names them: to add one, give it an entry in the tables of operations of the writers in `termwise.deploy` (C,
-Python, ONNX, SQL, SymPy, LaTeX) and in `termwise.basis.derivatives`.
+Python, ONNX, SQL, SymPy, LaTeX) and in `PARTIALS`.
 """
 
 from __future__ import annotations
@@ -92,14 +93,22 @@ def variable(name: str) -> Any:
 
 
 z = variable("z")
-where = partial(
-    apply, "where"
-)  # where(condition, value, otherwise); a condition is a comparison, isnan(u) or a parameter
+where = partial(apply, "where")  # condition, value, otherwise; a condition is a comparison, isnan(u) or a parameter
 sum_squares = partial(apply, "sum_squares")  # sum_j u_j^2
 logistic = partial(apply, "expit")  # 1 / (1 + exp(-u))
 dot = partial(apply, "dot")  # sum_j u_j v_j, where u has no parameter of the function and v no input
 power_product = partial(apply, "power_product")  # prod_j u_j^v_j, for whole v_j >= 0
 SUMS = ("sum_squares", "dot", "power_product")
+
+
+def entry_of(operations: Mapping[str, Entry], node: Expression) -> Entry:
+    """Return the entry of an operation in a table; raise if it is a function of NumPy that the table has not."""
+    if node.operation not in operations:
+        raise ValueError(
+            f"formulas of a basis must be made of {', '.join(operations)} for exports, gradients and bounds, got "
+            f"{node.operation}: write it by these, or use the predictions of the model alone."
+        )
+    return operations[node.operation]
 
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
@@ -179,17 +188,119 @@ def evaluate(
     return values[expression]
 
 
+# -- derivatives -------------------------------------------------------------------------------------------------------
+
+# They are expressions, too: exact, and evaluated or written by whatever reads the formula itself. At a kink, where the
+# two arguments of `maximum` or `minimum` are equal, it is the derivative from the right. That of a square root is 0
+# where the root is 0: in a kernel of the distance itself the other factor of the chain rule, the derivative of the
+# squared distance, is 0 at the centre.
+
+ZERO, ONE = Expression("constant", (0.0,)), Expression("constant", (1.0,))
+
+# The variable x of the input that a sum is differentiated by is x:i; those of the summands keep their names.
+BY = ":i"
+CONDITIONS = ("greater", "equal", "isnan")  # of `where`; constant except for single points
+NOT_NEGATIVE = ("square", "sum_squares", "exp", "expit", "sqrt")
+same = variable("same")  # 1 for the summand of that input, else 0
+
+
+def _slope_of_root(f: Expression, u: Expression) -> Any:
+    """Return the derivative of `f = sqrt(u)`, 0 where f is 0.
+
+    The condition is left out where u is a positive number plus one that is not negative. There is one condition for
+    each `where`: a shared part would be a variable of type double in C.
+    """
+    parts = u.arguments if u.operation == "add" else ()
+    numbers = [part for part in parts if part.operation == "constant" and part.arguments[0] > 0]
+    if numbers and all(part in numbers or part.operation in NOT_NEGATIVE for part in parts):
+        return 0.5 / f
+    return where(apply("equal", f, 0.0), 0.0, 0.5) / where(apply("equal", f, 0.0), 1.0, f)
+
+
+# Derivative of an operation by each of its arguments, given its value and the arguments.
+PARTIALS: Mapping[str, tuple[Callable[..., Any], ...]] = {
+    "add": (lambda f, u, v: ONE, lambda f, u, v: ONE),
+    "subtract": (lambda f, u, v: ONE, lambda f, u, v: -ONE),
+    "multiply": (lambda f, u, v: v, lambda f, u, v: u),
+    "divide": (lambda f, u, v: 1.0 / v, lambda f, u, v: -f / v),
+    "negative": (lambda f, u: -ONE,),
+    "square": (lambda f, u: 2.0 * u,),
+    "exp": (lambda f, u: f,),
+    "sqrt": (_slope_of_root,),
+    "sin": (lambda f, u: np.sin(u + np.pi / 2),),
+    "expit": (lambda f, u: f * (1.0 - f),),
+}
+
+
+def _multiply(a: Expression, b: Expression) -> Expression:
+    return ZERO if ZERO in (a, b) else b if a is ONE else a if b is ONE else apply("multiply", a, b)
+
+
+def derivative(expression: Expression, by: Expression) -> Any:
+    """Return the derivative of an expression by one of its variables or by one of its sums over inputs.
+
+    Parameters
+    ----------
+    expression : Expression
+        A formula.
+    by : Expression
+        A variable, or a sum over inputs that is part of the formula.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from termwise.basis.expressions import derivative, evaluate, z
+    >>> float(evaluate(derivative(np.exp(-np.square(z)), z), {"z": 1.0}))  # -2 z exp(-z^2)
+    -0.7357588823428847
+    """
+    known: dict[Expression, Expression] = {by: ONE}
+    for node in dict.fromkeys(expression.nodes()):  # arguments come first
+        if node not in known:
+            known[node] = ZERO if node.is_leaf or node.operation in SUMS else _by_arguments(node, known)
+    return known[expression]
+
+
+def _by_arguments(node: Expression, known: Mapping[Expression, Expression]) -> Expression:
+    """Apply the chain rule, given the derivatives of the arguments."""
+    inner = [known[argument] for argument in node.arguments]
+    if node.operation == "where":
+        return inner[1] if inner[1] is inner[2] else where(node.arguments[0], inner[1], inner[2])
+    if node.operation in CONDITIONS or all(du is ZERO for du in inner):
+        return ZERO
+    if node.operation in ("maximum", "minimum"):
+        (u, v), (du, dv) = node.arguments, inner
+        first, second = np.greater(u, v), np.greater(v, u)  # which of them is the maximum
+        if node.operation == "minimum":
+            first, second = second, first
+        return where(first, du, where(second, dv, apply(node.operation, du, dv)))
+    total = ZERO
+    for partial_derivative, du in zip(entry_of(PARTIALS, node), inner, strict=True):
+        if du is not ZERO:
+            product = _multiply(partial_derivative(node, *node.arguments), du)
+            total = product if total is ZERO else total if product is ZERO else apply("add", total, product)
+    return total
+
+
+def derivatives_of_sums(expression: Expression) -> list[tuple[Expression, Expression]]:
+    """Return the derivative of an expression with sums by one input, as a sum of products.
+
+    The first factor is the derivative by a sum. The second one is that of the sum by the input number i: in it, `x:i`
+    is the variable x of that input, and `same` is 1 for i and 0 for the other inputs inside of sums.
+    """
+    products = []
+    for total in dict.fromkeys(node for node in expression.nodes() if node.operation in SUMS):
+        u = total.arguments[0]
+        factor = 2.0 * u if total.operation == "sum_squares" else total.arguments[1]  # of u_i^2; of u_i v_i or u_i^v_i
+        inner = _multiply(factor, derivative(u, z))
+        inner = inner.substitute(**{name: variable(name + BY) for name in inner.variables()})
+        if total.operation == "power_product":
+            inner = _multiply(inner, power_product(u, total.arguments[1] - same))
+        if inner is not ZERO:
+            products.append((derivative(expression, total), inner))
+    return products
+
+
 # -- source code -------------------------------------------------------------------------------------------------------
-
-
-def entry_of(operations: Mapping[str, Entry], node: Expression) -> Entry:
-    """Return the entry of an operation in a table; raise if it is a function of NumPy that the table has not."""
-    if node.operation not in operations:
-        raise ValueError(
-            f"formulas of a basis must be made of {', '.join(operations)} for exports, gradients and bounds, got "
-            f"{node.operation}: write it by these, or use the predictions of the model alone."
-        )
-    return operations[node.operation]
 
 
 class SourceWriter(ABC):

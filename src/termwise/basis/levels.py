@@ -138,7 +138,7 @@ class LevelMeans(Basis):
         G : ndarray of shape (n, p)
             Design matrix.
         """
-        table = self._fit_table(self._check(X, reset=True), y)
+        table = self.fit_table(X, y)
         return self.basis_.evaluate(table)
 
     def fit_design(self, X: ArrayLike, y: Any = None) -> Any:

@@ -17,8 +17,9 @@ from termwise import _arrays as arrays
 from termwise._arrays import Array, from_host, to_host
 from termwise._checks import check_bool, check_choice, check_no_strings, check_number, to_array
 from termwise._memory import budget
-from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, check_positive, clip, input_ranges
+from termwise.basis.base import Basis
 from termwise.basis.expressions import Expression, evaluate, sum_squares, variable, z
+from termwise.basis.inputs import BOUNDED_EXTRAPOLATIONS, check_positive, clip, input_ranges
 from termwise.design import EVERY
 from termwise.design.computed import KernelDesign
 
@@ -137,7 +138,7 @@ class RadialBasis(Basis):
             remedy = f"of {n} samples {len(different)} differ; 'samples' or an array of points will do as well"
             count = check_number("centers", self.centers, low=1, below=len(different) + 1, integer=True, remedy=remedy)
             rng = check_random_state(self.random_state)
-            rows = different[np.sort(spread_rows(points[different], int(count), rng))]
+            rows = different[np.sort(kmeans_plusplus_rows(points[different], int(count), rng))]
             return arrays.at(X, rows), rows
         if given.ndim != 2 or given.shape[1] != d:
             raise ValueError(f"centers must have shape (p, {d}), got shape {given.shape}: the data have {d} inputs.")
@@ -213,7 +214,7 @@ def kernel_design(X: Array, centers: NDArray[Any], width: float | NDArray[Any], 
     return KernelDesign(A, C, phi, arrays.precision(X.dtype), symmetric=same)
 
 
-def spread_rows(X: NDArray[Any], count: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+def kmeans_plusplus_rows(X: NDArray[Any], count: int, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Draw rows that are spread over the data, by greedy k-means++ (Arthur and Vassilvitskii 2007).
 
     Each is the best of a few rows, the one that leaves the least sum of squared distances of all rows to the nearest
@@ -226,11 +227,11 @@ def spread_rows(X: NDArray[Any], count: int, rng: np.random.RandomState) -> NDAr
     rows, trials = np.empty(count, dtype=np.intp), 2 + int(np.log(count))
     rows[0] = rng.choice(len(X), p=np.full(len(X), 1 / len(X)))
     nearest = np.maximum(left[rows[0]] @ right, 0.0)
-    room, total = np.empty((trials, len(X))), nearest.sum()
+    workspace, total = np.empty((trials, len(X))), nearest.sum()
     for i in range(1, count):
         drawn = np.searchsorted(np.cumsum(nearest), rng.uniform(size=trials) * total)
         drawn = np.minimum(drawn, len(X) - 1)  # the cumulative sum may end below the sum
-        distances = np.matmul(left[drawn], right, out=room)
+        distances = np.matmul(left[drawn], right, out=workspace)
         totals = np.minimum(distances, nearest, out=distances).sum(axis=1)
         best = int(np.argmin(totals))
         rows[i], total, nearest = drawn[best], totals[best], np.maximum(distances[best], 0.0)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from termwise._arrays import different_rows, row_blocks
 from termwise._checks import check_number
-from termwise.basis.base import Basis, InputStatistics, check_targets, input_ranges
+from termwise.basis.base import Basis
+from termwise.basis.inputs import InputStatistics, input_ranges, required_targets
 from termwise.basis.shapes import LINEAR, STEP_ABOVE, STEP_BELOW, distinct_labels
 from termwise.basis.trees import BinnedInputs, Split, TreeSettings
 
@@ -23,7 +24,7 @@ Rule = tuple[Condition, ...]
 
 # Many small steps find more different rules than few large ones. Thresholds between 64 bins of an input are as good as
 # more of them, in half of the time: see `benchmarks/tables.py`, whose development half this was chosen on.
-LEARNING_RATE, MAX_PLACES = 0.1, 63
+LEARNING_RATE, MAX_THRESHOLDS = 0.1, 63
 
 
 class RuleBasis(Basis):
@@ -96,19 +97,14 @@ class RuleBasis(Basis):
         check_number("n_trees", self.n_trees, low=1, integer=True, remedy="100 suits most data")
         check_number("max_conditions", self.max_conditions, low=1, below=5, integer=True, remedy="3 suits most data")
         check_number("min_count", self.min_count, low=0, remedy="5 suits most data")
-        Y = check_targets("RuleBasis", y, X, remedy="use AnovaBasis(functions=('linear', 'step'))")
+        Y = required_targets("RuleBasis", y, X, remedy="use AnovaBasis(functions=('linear', 'step'))")
         self.ranges_ = InputStatistics.from_samples(X).ranges if self.missing_.any() else input_ranges(X)
         X = X.astype(np.float64, copy=False)
-        trees = TreeSettings(self.n_trees, LEARNING_RATE, self.max_conditions, MAX_PLACES, self.min_count)
+        trees = TreeSettings(self.n_trees, LEARNING_RATE, self.max_conditions, MAX_THRESHOLDS, self.min_count)
         binned = BinnedInputs.from_samples(X, Y, trees)
         rules: dict[Rule, None] = {}  # in the order in which they are found
         for levels in binned.boost():
             rules |= dict.fromkeys(rules_of_tree(levels, binned))
-        self._set_rules(list(rules))
-        self._drop_equal(X[different_rows(X)])
-
-    def _set_rules(self, rules: list[Rule]) -> None:
-        """Store rules as arrays."""
         shape = len(rules), self.max_conditions
         self.inputs_, self.above_ = np.full(shape, -1), np.zeros(shape, dtype=bool)
         self.thresholds_ = np.zeros(shape)
@@ -116,26 +112,22 @@ class RuleBasis(Basis):
             inputs, above, thresholds = zip(*rule, strict=True)
             self.inputs_[i, : len(rule)], self.above_[i, : len(rule)] = inputs, above
             self.thresholds_[i, : len(rule)] = thresholds
-
-    def _drop_equal(self, X: Floats) -> None:
-        """Keep the first of rules that are equal or complements on the samples X, and none that are constant."""
-        holds = self._holds(X)
+        # Of rules that are equal or complements on the samples the first is kept, and none that are constant.
+        holds = self._holds(X[different_rows(X)])
         counts, bits = holds.sum(axis=0), np.packbits(holds ^ holds[:1], axis=0)  # of complements, one holds for row 0
         first = np.unique(bits, axis=1, return_index=True)[1]
-        kept = np.intersect1d(first, np.flatnonzero((counts > 0) & (counts < len(X))))
-        for name in self._per_term:
-            setattr(self, name, getattr(self, name)[kept])
+        self._restrict(np.intersect1d(first, np.flatnonzero((counts > 0) & (counts < len(holds)))))
 
     def conditions(self) -> tuple[Indices, NDArray[np.bool_], Floats, Indices]:
         """Return the inputs, directions and thresholds of the distinct conditions, and those of each rule, -1 for none.
 
         The last has the shape of `inputs_`.
         """
-        there = self.inputs_ >= 0
-        columns = np.column_stack([self.inputs_[there], self.above_[there], self.thresholds_[there]])
+        present = self.inputs_ >= 0
+        columns = np.column_stack([self.inputs_[present], self.above_[present], self.thresholds_[present]])
         distinct, places = np.unique(columns, axis=0, return_inverse=True)
         numbers = np.full(self.inputs_.shape, -1)
-        numbers[there] = places.ravel()
+        numbers[present] = places.ravel()
         inputs, above, thresholds = distinct.T
         return inputs.astype(np.intp), above.astype(bool), thresholds, numbers
 
@@ -225,12 +217,12 @@ def rules_of_tree(levels: list[Split], binned: BinnedInputs) -> list[Rule]:
     nodes: list[Rule | None] = [()]  # None below a node that stays whole
     for split in levels:
         children: list[Rule | None] = []
-        for node, j, k, gain in zip(nodes, split.inputs.tolist(), split.places.tolist(), split.gains, strict=True):
+        for node, j, k, gain in zip(nodes, split.inputs.tolist(), split.bins.tolist(), split.gains, strict=True):
             if node is None or gain <= 0:
                 children += [None, None]
                 continue
-            where = int(binned.columns[j]), float(binned.places[j][k])
-            both = [conjunction(node, (where[0], above, where[1])) for above in (False, True)]
+            column, threshold = int(binned.columns[j]), float(binned.thresholds[j][k])
+            both = [conjunction(node, (column, above, threshold)) for above in (False, True)]
             children += both
             found += both
         nodes = children
@@ -242,6 +234,6 @@ def conjunction(rule: Rule, condition: Condition) -> Rule:
     j, above, threshold = condition
     for other in rule:
         if other[:2] == (j, above):
-            rule = tuple(one for one in rule if one is not other)
+            rule = tuple(kept for kept in rule if kept is not other)
             threshold = max(threshold, other[2]) if above else min(threshold, other[2])
     return tuple(sorted([*rule, (j, above, threshold)]))

@@ -71,19 +71,47 @@ def codes_of(functions: Iterable[str]) -> list[int]:
     return [code for name in functions for code in FUNCTIONS[name]]
 
 
-def find_knots(x: Floats, count: int, least: float) -> Floats:
-    """Return up to `count` places between neighbouring values of an input, ascending.
+def bump_centers(X: Floats, n_centers: int, curved: NDArray[np.bool_], missing: NDArray[np.bool_]) -> Floats:
+    """Return the centres of the bumps of each input, (d, n_centers), ascending; NaN where there are fewer.
+
+    They are at the midpoints of equal shares of the samples X, (n, d). Inputs that are not `curved` have none; those
+    with `missing` values are marked.
+    """
+    midpoints = (np.arange(n_centers) + 0.5) / max(1, n_centers)
+    centers, complete = np.full((len(curved), n_centers), np.nan), np.flatnonzero(curved & ~missing)
+    centers[complete] = np.quantile(X[:, complete], midpoints, axis=0, method="nearest").T
+    for j in np.flatnonzero(curved & missing):
+        x = X[:, j]
+        centers[j] = np.quantile(x[~np.isnan(x)], midpoints, method="nearest")
+    centers[:, 1:][np.diff(centers, axis=1) == 0] = np.nan
+    return np.sort(centers, axis=1)  # NaN comes last
+
+
+def width_units(centers: Floats, deviations: Floats, unit: str) -> Floats:
+    """Return the unit of the widths of each input, (d,): "std", or "spacing", its mean distance between centres.
+
+    That of an input with a single centre is its standard deviation; NaN where there is no centre.
+    """
+    counts = np.sum(~np.isnan(centers), axis=1)
+    units = np.where(counts > 0 if unit == "std" else counts == 1, deviations, np.nan)
+    for count in np.unique(counts[counts > 1]) if unit == "spacing" else ():
+        units[counts == count] = np.diff(centers[counts == count, :count], axis=1).mean(axis=1)
+    return units
+
+
+def find_knots(x: Floats, n_knots: int, min_count: float) -> Floats:
+    """Return up to `n_knots` places between neighbouring values of an input, ascending.
 
     They divide the samples into equal shares, in which a value counts for no more than one share, so that a value of
-    many samples does not use up the knots. At least `least` samples lie on either side of each.
+    many samples does not use up the knots. At least `min_count` samples lie on either side of each.
     """
     values, repeats = np.unique(x, return_counts=True)
     below = np.cumsum(repeats)[:-1]
-    between = np.flatnonzero((below >= least) & (len(x) - below >= least))  # value number i and the next one
-    if len(between) > count:
-        shares = np.cumsum(np.minimum(repeats, len(x) / (count + 1)))
-        aims = shares[-1] * np.arange(1, count + 1) / (count + 1)
-        reached = np.searchsorted(shares[between], aims * (1 - np.finfo(np.float64).eps * len(x)))
+    between = np.flatnonzero((below >= min_count) & (len(x) - below >= min_count))  # value number i and the next one
+    if len(between) > n_knots:
+        shares = np.cumsum(np.minimum(repeats, len(x) / (n_knots + 1)))
+        levels = shares[-1] * np.arange(1, n_knots + 1) / (n_knots + 1)
+        reached = np.searchsorted(shares[between], levels * (1 - np.finfo(np.float64).eps * len(x)))
         between = between[np.unique(np.minimum(reached, len(between) - 1))]
     low, high = values[between], values[between + 1]
     middle = low / 2 + high / 2
@@ -106,9 +134,9 @@ def ramp_ends(knots: Floats, ranges: Floats) -> tuple[Floats, Floats]:
     np.put_along_axis(edges, counts + 1, ranges[1][:, None], axis=1)
     first = np.arange(knots.shape[1] + 1)
     last = first + ramp_length(counts)
-    there = (last <= counts + 1) & (counts > 0)
+    exists = (last <= counts + 1) & (counts > 0)
     starts, ends = edges[:, :-1], np.take_along_axis(edges, np.minimum(last, edges.shape[1] - 1), axis=1)
-    return np.where(there, starts, np.nan), np.where(there, ends, np.nan)
+    return np.where(exists, starts, np.nan), np.where(exists, ends, np.nan)
 
 
 def label_functions(

@@ -20,20 +20,20 @@ from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
 from termwise._arrays import Array, at, different_rows, from_host, has_missing, namespace, row_blocks
-from termwise._checks import check_bool, check_choice, check_number, to_array
+from termwise._checks import check_bool, check_choice, check_number, is_one_of, to_array
 from termwise._numerics import ARD_FTOL, ARD_MIN_EXTENT
 from termwise._threads import one_thread
-from termwise.basis.base import (
-    EXTRAPOLATIONS,
-    STANDARDISED,
-    Basis,
-    InputStatistics,
-    check_targets,
-    clip,
-    linear_ranges,
-)
+from termwise.basis.base import Basis
 from termwise.basis.expressions import evaluate, sum_squares, variable, where, z
-from termwise.basis.radial import KERNELS, RadialBasis, kernel_design, median_distance, median_factor, spread_rows
+from termwise.basis.inputs import EXTRAPOLATIONS, STANDARDISED, InputStatistics, clip, linear_ranges, required_targets
+from termwise.basis.radial import (
+    KERNELS,
+    RadialBasis,
+    kernel_design,
+    kmeans_plusplus_rows,
+    median_distance,
+    median_factor,
+)
 from termwise.design import EVERY
 
 Floats = NDArray[np.float64]
@@ -219,9 +219,7 @@ class SmoothBasis(Basis):
             squares += np.square(G, out=G).sum(axis=0)
             fourth += np.square(G, out=G).sum(axis=0)
         counts = squares**2 / np.maximum(fourth, np.finfo(np.float64).tiny)
-        kept = np.flatnonzero((self.columns_ >= 0) | (counts >= min(self.min_count, len(X) / 10)))
-        for name in self._per_term:
-            setattr(self, name, getattr(self, name)[kept])
+        self._restrict(np.flatnonzero((self.columns_ >= 0) | (counts >= min(self.min_count, len(X) / 10))))
 
     def with_fitted_params(self) -> Self:
         """Return an unfitted copy with the fitted relevances."""
@@ -231,14 +229,14 @@ class SmoothBasis(Basis):
         """Return the distinct widths, and whether they are multiples of the median distance."""
         name, width = "width", self.width
         remedy = "give a number, several, 'median' or ('median', factors), such as ('median', [0.5, 1, 2])"
-        if not (isinstance(self.widths, str) and self.widths == "deprecated"):
+        if not is_one_of(self.widths, "deprecated"):
             name, width = "widths", ("median", self.widths) if self.relevance is None else self.widths
             warnings.warn(
                 f"widths is deprecated, as its unit is the median distance: use width={width!r}.",
                 FutureWarning,
                 stacklevel=3,
             )
-        if isinstance(width, str) and width == "auto":
+        if is_one_of(width, "auto"):
             width = "median" if self.relevance is None else 1.0
         factors = median_factor(name, width, remedy)
         values = width if factors is None else factors
@@ -261,7 +259,7 @@ class SmoothBasis(Basis):
         relevance = np.zeros(len(varies))
         if isinstance(self.relevance, str):
             check_choice("relevance", self.relevance, ["auto"], remedy="give 'auto', None or a number for each input")
-            Y = check_targets("relevance='auto'", y, X, remedy="give numbers")
+            Y = required_targets("relevance='auto'", y, X, remedy="give numbers")
             relevance[varies] = ard_relevance(X[:, varies].astype(np.float64), Y) * self.deviations_[varies]
             return relevance
         given = np.atleast_1d(to_array(self.relevance))
@@ -284,7 +282,7 @@ class SmoothBasis(Basis):
             count = check_number("centers", self.centers, low=1, integer=True, remedy=remedy)
             if count < len(Z):
                 rng = check_random_state(self.random_state)
-                distinct = distinct[np.sort(spread_rows(Z, int(count), rng))]
+                distinct = distinct[np.sort(kmeans_plusplus_rows(Z, int(count), rng))]
             return X[distinct], distinct
         if isinstance(self.centers, str):
             check_choice("centers", self.centers, ["samples"], remedy="give 'samples', a number or an array")
@@ -339,7 +337,8 @@ class SmoothBasis(Basis):
         columns, inputs = self.columns_[self.columns_ >= 0], self._relevant_inputs
         of_linear, of_gaussians = X[:, columns], X[:, inputs]
         if self.extrapolation in ("bounded", "constant"):
-            of_linear = clip(of_linear, self._linear_ranges()[:, columns], overwrite=True)
+            ends = linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
+            of_linear = clip(of_linear, ends[:, columns], overwrite=True)
         if self.extrapolation != "continue":
             of_gaussians = clip(of_gaussians, self.ranges_[:, inputs], overwrite=True)
         scaling = {"center": self.means_[columns], "scale": self.deviations_[columns]}
@@ -348,14 +347,10 @@ class SmoothBasis(Basis):
     def clip_ranges(self) -> Floats:
         """Return the range of every input outside which a function is evaluated at the boundary, (2, d)."""
         ends, columns = super().clip_ranges(), self.columns_[self.columns_ >= 0]
-        ends[:, columns] = self._linear_ranges()[:, columns]
+        ends[:, columns] = linear_ranges(self.extrapolation, self.ranges_, self.deviations_)[:, columns]
         if self.extrapolation != "continue" and len(columns) < self.n_functions:
             ends[:, self._relevant_inputs] = self.ranges_[:, self._relevant_inputs]
         return ends
-
-    def _linear_ranges(self) -> Floats:
-        """Range that linear functions are clipped to."""
-        return linear_ranges(self.extrapolation, self.ranges_, self.deviations_)
 
     def gaussians(self) -> list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]:
         """Return, for each width, the functions of that width, and their widths and centres in the relevant inputs."""
@@ -430,16 +425,16 @@ def ard_relevance(X: Floats, Y: Floats) -> Floats:
     return np.where(relevant, r, 0.0) if relevant.any() else r
 
 
-def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, room: Floats | None = None) -> tuple[float, Floats]:
+def negative_log_posterior(logs: Floats, Z: Floats, Y: Floats, workspace: Floats | None = None) -> tuple[float, Floats]:
     """Return the negative log-likelihood of Y, plus the prior of the relevances, and the gradient.
 
-    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. `room`, (3, n, n), is
-    overwritten: to allocate that much memory anew costs as much as to fill it. Functions of NumPy release the
+    With `2 W = q C^-1 - C^-1 Y Y' C^-1` the derivative by any parameter t is `sum(W * dC/dt)`. `workspace`, (3, n, n),
+    is overwritten: to allocate that much memory anew costs as much as to fill it. Functions of NumPy release the
     interpreter lock, unlike SciPy's of LAPACK, so that the folds of a cross-validation can run in threads.
     """
     (n, d), q = Z.shape, Y.shape[1]
     r2, (a, v) = np.exp(logs[:d]), np.exp(logs[d + 1 :])
-    smooth, C, root_inverse = np.zeros((3, n, n)) if room is None else room
+    smooth, C, root_inverse = np.zeros((3, n, n)) if workspace is None else workspace
     scaled = Z * np.sqrt(r2)
     squares, ones = np.einsum("ij,ij->i", scaled, scaled)[:, None], np.ones((n, 1))
     # the logarithm of the smooth part: minus the squared distances, plus log s

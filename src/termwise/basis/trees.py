@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,20 +29,21 @@ class TreeSettings:
     n_trees: int
     learning_rate: float
     depth: int
-    max_places: int  # possible thresholds of an input
-    min_count: float  # samples on either side of a split
+    max_thresholds: int  # of an input
+    min_count: float = 1.0  # samples on either side of a split
 
 
-def knot_trees(min_count: float) -> TreeSettings:
-    """Return the settings of trees that find knots: a short run, in less time than a path takes."""
-    return TreeSettings(30, 0.3, 3, 255, min_count)
+KNOT_TREES = TreeSettings(30, 0.3, 3, 255)  # a short run that finds knots, in less time than a path takes
 
 
 class Split(NamedTuple):
-    """How the nodes of one level of a tree are split: a sample is right of a split if its input is above the place."""
+    """How the nodes of one level of a tree are split: a sample is right of a split if its input is above a threshold.
+
+    The threshold with the number k is the upper end of bin k.
+    """
 
     inputs: Indices  # (nodes,)
-    places: Indices  # (nodes,), numbers of thresholds
+    bins: Indices  # (nodes,), the last bin on the left
     gains: Floats  # (nodes,), squared error that the split removes; 0 for a node that stays whole
 
 
@@ -54,7 +55,7 @@ class BinnedInputs:
     """
 
     columns: Indices  # (d,), numbers of the inputs in that order
-    places: list[Floats]  # possible thresholds of each input
+    thresholds: list[Floats]  # possible ones of each input
     bins: Indices  # (n, d), how many of the thresholds a value is above; one more than all of them: missing
     Y: Floats  # (n, q)
     settings: TreeSettings
@@ -65,16 +66,14 @@ class BinnedInputs:
         rows = different_rows(np.column_stack([X, Y]))
         rows = rows[evenly(len(rows), MAX_ROWS)]
         columns = column_order(X[rows])
-        X, Y = (
-            X[np.ix_(rows, columns)],
-            (Y[rows] - Y[rows].mean(axis=0)) / np.maximum(Y[rows].std(axis=0), np.finfo(np.float64).tiny),
-        )
+        X, Y = X[np.ix_(rows, columns)], Y[rows]
+        Y = (Y - Y.mean(axis=0)) / np.maximum(Y.std(axis=0), np.finfo(np.float64).tiny)
         if Y.shape[1] > MAX_OUTPUTS:
             Y = Y @ np.linalg.svd(Y, full_matrices=False)[2][:MAX_OUTPUTS].T
-        places = [find_knots(x[~np.isnan(x)], settings.max_places, settings.min_count) for x in X.T]
-        bins = np.column_stack([np.searchsorted(own, x) for own, x in zip(places, X.T, strict=True)])
-        bins[np.isnan(X)] = settings.max_places + 1  # above every threshold
-        return cls(columns, places, bins, Y, settings)
+        thresholds = [find_knots(x[~np.isnan(x)], settings.max_thresholds, settings.min_count) for x in X.T]
+        bins = np.column_stack([np.searchsorted(own, x) for own, x in zip(thresholds, X.T, strict=True)])
+        bins[np.isnan(X)] = settings.max_thresholds + 1  # above every threshold
+        return cls(columns, thresholds, bins, Y, settings)
 
     def boost(self) -> Iterator[list[Split]]:
         """Yield trees, each a list of the splits of its levels.
@@ -83,44 +82,36 @@ class BinnedInputs:
         about a millisecond: splitting a node with n samples and sums of residuals S into l and n - l samples removes
         `s^2 / l + (S - s)^2 / (n - l) - S^2 / n`.
         """
-        n, settings, cells = len(self.bins), self.settings, Cells.from_bins(self.bins, list(map(len, self.places)))
-        least, whole, leaves = max(1.0, settings.min_count), settings.max_places + 2, 2**settings.depth
+        n, settings, histograms = len(self.bins), self.settings, Histograms.from_bins(self.bins, self.thresholds)
+        least, whole, leaves = max(1.0, settings.min_count), settings.max_thresholds + 2, 2**settings.depth
         residuals, samples = self.Y.copy(), np.arange(n)
         rounding = SPLIT_ROUNDING * float(np.sum(residuals**2))
-        if not len(cells.inputs):
+        if not len(histograms.inputs):
             return  # no input has a threshold
         for _ in range(settings.n_trees):
             node, levels = np.zeros(n, dtype=np.intp), []
             for level in range(settings.depth):
-                nodes = cells.of_nodes(node, 2**level)
-                left, total = cells.sums_below(nodes)
+                cells = histograms.cells + histograms.n_cells * node[histograms.rows]
+                left, total = histograms.sums_below(node, cells, 2**level)
                 removed = np.zeros(left.shape)
                 with np.errstate(divide="ignore", invalid="ignore"):  # empty nodes have no split
                     for r in residuals.T:
-                        s, S = cells.sums_below(nodes, r)
+                        s, S = histograms.sums_below(node, cells, 2**level, r)
                         removed += s**2 / left + (S - s) ** 2 / (total - left) - S**2 / total
                 removed[~((left >= least) & (total - left >= least))] = 0.0
                 best = (removed >= EQUAL_GAINS * removed.max(axis=1, keepdims=True)).argmax(axis=1)
                 gains = removed[np.arange(2**level), best]
-                split = Split(cells.inputs[best], cells.places[best], np.where(gains > rounding, gains, 0.0))
+                split = Split(histograms.inputs[best], histograms.bins[best], np.where(gains > rounding, gains, 0.0))
                 levels.append(split)
-                threshold = np.where(split.gains > 0, split.places, whole)  # else the node stays whole
-                node = 2 * node + (self.bins[samples, split.inputs[node]] > threshold[node])
+                last = np.where(split.gains > 0, split.bins, whole)  # else the node stays whole
+                node = 2 * node + (self.bins[samples, split.inputs[node]] > last[node])
             totals = np.stack([np.bincount(node, r, minlength=leaves) for r in residuals.T])
             residuals -= settings.learning_rate * (totals / np.maximum(np.bincount(node, minlength=leaves), 1)).T[node]
             yield levels
 
 
-class Nodes(NamedTuple):
-    """The nodes of one level of a tree."""
-
-    node: Indices  # (n,), of every sample
-    n_nodes: int
-    numbers: Indices  # (m,), cells of the samples that `Cells` counts, those of each node after those of the last
-
-
 @dataclass(frozen=True)
-class Cells:
+class Histograms:
     """Histograms of all inputs side by side, a cell for every bin.
 
     The most frequent bin of an input is what the others leave of a node. Only samples in the other bins are counted, a
@@ -128,42 +119,41 @@ class Cells:
     """
 
     rows: Indices  # (m,), samples that are not in the most frequent bin of an input
-    numbers: Indices  # (m,), their cells
+    cells: Indices  # (m,), their cells
     starts: Indices  # (d,), the first cell of each input
     frequent: Indices  # (d,), the cell of its most frequent bin
     n_cells: int
     inputs: Indices  # (p,), the input of every possible threshold
-    places: Indices  # (p,), its number among those of the input
+    bins: Indices  # (p,), the last of its bins below the threshold
 
     @classmethod
-    def from_bins(cls, bins: Indices, n_places: list[int]) -> Cells:
-        """Number the cells of bins, (n, d), for so many thresholds of each input; missing values have the last cell."""
-        sizes = np.array(n_places) + 2
+    def from_bins(cls, bins: Indices, thresholds: list[Floats]) -> Histograms:
+        """Number the cells of bins, (n, d), between the thresholds of each input; missing values have the last cell."""
+        counts = list(map(len, thresholds))
+        sizes = np.array(counts) + 2
         starts = np.cumsum(sizes) - sizes
         cells = starts + np.minimum(bins, sizes - 1)
         frequent = np.array([np.bincount(column).argmax() for column in cells.T])
         rows, columns = np.nonzero(cells != frequent)
-        inputs = np.repeat(np.arange(len(sizes)), n_places)
-        places = np.arange(len(inputs)) - np.repeat(np.cumsum(n_places) - n_places, n_places)
-        return cls(rows, cells[rows, columns], starts, frequent, int(sizes.sum()), inputs, places)
+        inputs = np.repeat(np.arange(len(sizes)), counts)
+        last = np.arange(len(inputs)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return cls(rows, cells[rows, columns], starts, frequent, int(sizes.sum()), inputs, last)
 
-    def of_nodes(self, node: Indices, n_nodes: int) -> Nodes:
-        """Number the cells of every node of a level, given the nodes of the samples."""
-        return Nodes(node, n_nodes, self.numbers + self.n_cells * node[self.rows])
-
-    def sums_below(self, nodes: Nodes, values: Floats | None = None) -> tuple[Floats, Floats]:
+    def sums_below(
+        self, node: Indices, cells: Indices, n_nodes: int, values: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Sum the values of the samples of each node below every threshold, (nodes, p), and of all, (nodes, 1).
 
-        Without values, count the samples.
+        Without values, count the samples. `node`, (n,), is that of each sample; in `cells`, (m,), those of each node
+        come after those of the last.
         """
-        node, n_nodes, numbers = nodes
         own = None if values is None else values[self.rows]
-        sums = np.bincount(numbers, own, minlength=n_nodes * self.n_cells).reshape(n_nodes, self.n_cells)
+        sums = np.bincount(cells, own, minlength=n_nodes * self.n_cells).reshape(n_nodes, self.n_cells)
         sums = sums.astype(np.float64, copy=False)
         total = np.bincount(node, values, minlength=n_nodes).astype(np.float64)[:, None]
         sums[:, self.frequent] = total - np.add.reduceat(sums, self.starts, axis=1)
         below = np.cumsum(sums, axis=1)  # every input adds the total of the node
-        return below[:, self.starts[self.inputs] + self.places] - self.inputs * total, total
+        return below[:, self.starts[self.inputs] + self.bins] - self.inputs * total, total
 
 
 def tree_knots(X: Floats, Y: Floats, n_knots: int, min_count: float) -> list[Floats]:
@@ -183,20 +173,19 @@ def tree_knots(X: Floats, Y: Floats, n_knots: int, min_count: float) -> list[Flo
     min_count : float
         Number of samples on either side of each split.
     """
-    binned = BinnedInputs.from_samples(X, Y, knot_trees(min_count))
-    most = binned.settings.max_places
-    gains = np.zeros((X.shape[1], most))
+    binned = BinnedInputs.from_samples(X, Y, replace(KNOT_TREES, min_count=min_count))
+    gains = np.zeros((X.shape[1], KNOT_TREES.max_thresholds))
     for levels in binned.boost():
         for split in levels:
-            np.add.at(gains, (split.inputs, split.places), split.gains)
+            np.add.at(gains, (split.inputs, split.bins), split.gains)
     n = len(binned.bins)
     knots: list[list[float]] = [[] for _ in binned.columns]
     below: list[list[int]] = [[] for _ in binned.columns]  # samples below each knot
     for place in np.argsort(-gains, axis=None, kind="stable")[: np.count_nonzero(gains)]:
-        j, k = divmod(int(place), most)
+        j, k = divmod(int(place), KNOT_TREES.max_thresholds)
         count = int(np.count_nonzero(binned.bins[:, j] <= k))
         if all(abs(count - other) >= MIN_DISTANCE * n for other in below[j]):
-            knots[j].append(float(binned.places[j][k]))
+            knots[j].append(float(binned.thresholds[j][k]))
             below[j].append(count)
         if sum(map(len, knots)) == n_knots:
             break

@@ -217,7 +217,7 @@ class UnionBasis(Basis):
         indices : ndarray of int
             Which functions.
         """
-        inputs = [one for basis in self.bases_ for one in basis.inputs_of(np.arange(basis.n_functions))]
+        inputs = [own for basis in self.bases_ for own in basis.inputs_of(np.arange(basis.n_functions))]
         return [inputs[place] for place in self.places_[indices]]
 
     def _clipped(self, X: NDArray[Any]) -> NDArray[np.bool_]:

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from termwise._checks import check_choice, check_number
-from termwise.basis.base import BOUNDED_EXTRAPOLATIONS, Basis, InputStatistics, check_positive, clip, input_ranges
+from termwise.basis.base import Basis
 from termwise.basis.expressions import dot, evaluate, logistic, variable, z
+from termwise.basis.inputs import BOUNDED_EXTRAPOLATIONS, InputStatistics, check_positive, clip, input_ranges
 
 TURNS = (z - variable("origins")) / variable("periods")
 WAVE_OF_TURNS = np.sin(variable("turns") * (2 * np.pi * variable("harmonics")) + variable("phases"))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._checks import import_optional
-from termwise.basis.identifiers import is_identifier
+from termwise.basis.columns import is_identifier
 from termwise.cli.tables import Column, Table, as_word
 
 pd = import_optional("pandas", "cli", "The command line")

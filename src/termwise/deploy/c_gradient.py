@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
-from termwise.basis.expressions import SourceWriter, z
+from termwise.basis.expressions import BY, SourceWriter, derivative, derivatives_of_sums, z
 from termwise.deploy.c import CNames, ExpressionWriter, function, index_of
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
 from termwise.deploy.gradient import check_single_rows

@@ -24,9 +24,10 @@ from termwise import basis as bases
 from termwise._arrays import to_host
 from termwise._checks import check_choice
 from termwise.basis import KERNELS, LagBasis, TableEncoder
-from termwise.basis.base import CLIPPED, STANDARDISED, Basis, ColumnSubset, linear_ranges
+from termwise.basis.base import Basis, ColumnSubset
 from termwise.basis.encoder import ColumnEncoding
 from termwise.basis.expressions import Expression, dot, power_product, variable, z
+from termwise.basis.inputs import CLIPPED, STANDARDISED, linear_ranges
 from termwise.basis.radial import SQUARED_DISTANCE, kernel_design
 from termwise.basis.smooth import PRESENT_GAUSSIAN, present_gaussians
 from termwise.basis.waves import HIDDEN_UNIT, WAVE

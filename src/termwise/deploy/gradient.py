@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise._numerics import FLOAT64
-from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
-from termwise.basis.expressions import evaluate, z
+from termwise.basis.expressions import BY, derivative, derivatives_of_sums, evaluate, z
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
 from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
 

@@ -17,19 +17,8 @@ from numpy.typing import NDArray
 
 from termwise._arrays import is_foreign, to_host
 from termwise._checks import check_table, is_frame
-from termwise.basis.dates import DATE_PARTS, as_days
-from termwise.basis.encoder import (
-    LEVEL,
-    MISSING,
-    OTHER,
-    VALUE,
-    ColumnEncoding,
-    encode,
-    is_missing,
-    is_numeric,
-    listing,
-    name_encoded,
-)
+from termwise.basis.columns import DATE_PARTS, as_days, is_missing, is_numeric
+from termwise.basis.encoder import LEVEL, MISSING, OTHER, VALUE, ColumnEncoding, encode, listing, name_encoded
 from termwise.deploy.document import Integers, Record, Sizes, invalid, plain_scalar, read, read_dict, read_scalars
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise.basis.base import CLIPPED
 from termwise.basis.expressions import SUMS, Expression, evaluate, variable, where, z
+from termwise.basis.inputs import CLIPPED
 from termwise.basis.lag import lagged
 from termwise.basis.shapes import SHAPES, present_function, single_function
 from termwise.deploy.document import (
@@ -36,7 +36,7 @@ from termwise.deploy.document import (
 )
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.many_rows import evaluate_rows
-from termwise.design.blocks import combine_columns
+from termwise.design import combine_columns
 from termwise.linalg.conformal import ResidualScale, cv_plus
 from termwise.linalg.losses import LINKS
 

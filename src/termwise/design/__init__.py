@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from termwise._arrays import (
     Array,
@@ -33,12 +34,16 @@ from termwise._arrays import (
 )
 from termwise._fusion import columns_at, compiles
 from termwise._numerics import FLOAT32_SUM_ROWS, FLOAT64, SUM_ROUNDING_ULPS
-from termwise._threads import block_rows, for_blocks
+from termwise._threads import BLOCK_ENTRIES, block_rows, for_blocks
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 EVERY = slice(None)
 FEW_VECTORS = 2  # by which a matrix is multiplied faster one by one: BLAS has no kernel for so few
 MIN_BLOCKED = 1 << 23  # entries from which a pass is faster in blocks, ...
 CHUNKS = 16  # ... whose sums are added up in so many places, by as many threads at most
+GATHERED_SHARE = 1 / 8  # of the columns, below which columns are gathered: eight entries of a row share a cache line
 GRAM_STRIPS = 4  # of columns of `G'G` on a device, which saves three eighths of the product ...
 MIN_STRIPED = 512  # ... from this many columns on
 
@@ -295,3 +300,49 @@ def as_design(G: Any) -> Design:
     if isinstance(G, Design):
         return G
     return Sparse(G) if sp.issparse(G) else Dense(G)
+
+
+# -- products with some columns of a table -----------------------------------------------------------------------------
+
+
+def combine_columns(X: Any, columns: Indices, weights: Floats, intercept: Floats) -> Floats | None:
+    """Return `X[:, columns] weights + intercept` without gathering the columns, or None.
+
+    Other columns have zero weights, so that one product reads X once. None for small arrays, those of another library
+    or type, and those of which only few columns are used: there gathering costs less. None also if a result is not
+    finite, as it is where X has missing or infinite values: these may be in columns that are not used.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        A table of numbers.
+    columns : ndarray of int of shape (k,)
+        Columns of X.
+    weights : ndarray of shape (k, q)
+        Their weights for each output.
+    intercept : ndarray of shape (q,)
+        The intercepts.
+    """
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiub" or not isinstance(weights, np.ndarray):
+        return None
+    if X.size <= BLOCK_ENTRIES or len(columns) < GATHERED_SHARE * X.shape[1]:
+        return None
+    W = np.zeros((len(intercept), X.shape[1]))
+    np.add.at(W.T, columns, weights)
+
+    def product(X: Floats) -> Floats:  # of one output by a matrix-vector product, at the bandwidth of memory
+        return (X @ W[0])[:, None] if len(W) == 1 else X @ W.T
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        if X.dtype == np.float64 and (X.flags.c_contiguous or X.flags.f_contiguous):
+            outputs = product(X)
+        else:
+            outputs, step = np.empty((len(X), len(W))), block_rows(X.shape[1])
+
+            def evaluate(start: int) -> None:
+                rows = slice(start, start + step)
+                outputs[rows] = product(X[rows].astype(np.float64))
+
+            for_blocks(evaluate, range(0, len(X), step))
+        outputs += intercept
+    return outputs if np.isfinite(outputs).all() else None

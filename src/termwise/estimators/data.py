@@ -51,7 +51,7 @@ from termwise.basis.base import cross_fits, design_matrix, expect_missing, fit_d
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
-from termwise.linalg.least_squares import Problem, Solution, WeightedRows, pose, solve_penalised
+from termwise.linalg.least_squares import Problem, Solution, WeightedRows, least_squares_problem, solve_penalised
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.selection.path import SelectionPath
 
@@ -374,7 +374,7 @@ def warn_of_lost_digits(candidates: Candidates, unresolved: NDArray[np.intp]) ->
 def warn_of_rounded_inputs(names: NDArray[Any], table: NDArray[Any], data: Data) -> None:
     """Warn of inputs of a table, of the samples with positive weight, that vary by hardly more than rounding."""
     Y, p = as_columns(data.y)[data.used], table.shape[1]
-    unresolved = pose(table, Y, data.weights[data.used], intercept=True).unresolved
+    unresolved = least_squares_problem(table, Y, data.weights[data.used], intercept=True).unresolved
     warn_of_lost_digits(Candidates(None, p, True, p, names), unresolved)
 
 

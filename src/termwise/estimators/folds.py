@@ -16,7 +16,7 @@ from sklearn.model_selection import check_cv
 
 from termwise._arrays import as_columns, densify, is_foreign, row_blocks, rows_of, to_host
 from termwise._checks import check_number, check_pair, is_dask, is_frame
-from termwise.basis.encoder import is_missing, is_numeric
+from termwise.basis.columns import is_missing, is_numeric
 from termwise.design.files import RowFile
 from termwise.estimators.data import Data, read
 from termwise.fitted import FittedTerms, FoldModels

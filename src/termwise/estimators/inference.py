@@ -33,7 +33,7 @@ from termwise._numerics import NOISE_SHARE_MIN
 from termwise.estimators import TermModel
 from termwise.estimators.glm import REGRESSOR_LOSSES
 from termwise.estimators.refits import check_rows, find_model, refit
-from termwise.linalg.least_squares import Solution, pose, solve_penalised
+from termwise.linalg.least_squares import Solution, least_squares_problem, solve_penalised
 
 Floats = NDArray[np.float64]
 
@@ -309,7 +309,7 @@ def check_data(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats, Floats 
 
 def solve_terms(G: Floats, y: Floats, weights: Floats | None, intercept: bool) -> Solution:
     """Least squares without penalty on all columns of G."""
-    problem = pose(G, y[:, None], np.ones(len(y)) if weights is None else weights, intercept)
+    problem = least_squares_problem(G, y[:, None], np.ones(len(y)) if weights is None else weights, intercept)
     return solve_penalised(problem, np.arange(G.shape[1]), np.zeros(G.shape[1]))
 
 

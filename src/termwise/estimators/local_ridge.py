@@ -39,7 +39,7 @@ from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
 from termwise.linalg.factor_updates import orthogonalise
-from termwise.linalg.least_squares import measure, pose, solve_penalised
+from termwise.linalg.least_squares import least_squares_problem, measure, solve_penalised
 from termwise.linalg.spectrum import Spectrum
 
 DEPENDENT = (
@@ -293,7 +293,7 @@ class LocalRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, start = initial_penalties(spectrum, self.alpha, self.subset)

@@ -18,7 +18,7 @@ from termwise.estimators import TermModel
 from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
-from termwise.linalg.least_squares import measure, pose, solve_penalised
+from termwise.linalg.least_squares import least_squares_problem, measure, solve_penalised
 
 
 class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
@@ -115,7 +115,7 @@ class OnlineRidge(MultiOutputMixin, RegressorMixin, TermModel):
         if not len(chosen) and not self.fit_intercept:
             raise ValueError("terms must name at least one term when there is no intercept, got none: give some.")
         samples = SampleStore(p, q) if self.keep_samples else None
-        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
         warn_of_lost_digits(design.candidates, problem.unresolved)
         state = OnlineState(design.candidates, chosen, q, float(self.alpha), int(self.fit_intercept), samples)
         state.add(data.X, as_columns(data.y), design.whole, data.weights)
@@ -321,7 +321,7 @@ class OnlineState:
     def statistics(self, chosen: NDArray[np.intp]) -> FitStatistics:
         """Solve for some terms on all samples, for standard errors and leave-one-out."""
         G, Y, weights = self.require_samples("an error bar or leave-one-out residual").rows()
-        problem = pose(G[:, chosen], Y, weights, bool(self.intercept))
+        problem = least_squares_problem(G[:, chosen], Y, weights, bool(self.intercept))
         solution = solve_penalised(problem, np.arange(len(chosen)), np.full(len(chosen), self.alpha))
         residuals = solution.loo / np.sqrt(weights)[:, None]
         return FitStatistics(problem.rows, solution, problem.G_mean, measure(problem.rows, solution), "gcv", residuals)

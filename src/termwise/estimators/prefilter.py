@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from termwise._arrays import Array, as_columns, as_float64, at, evenly, fetch, from_host, is_foreign, namespace, to_host
 from termwise._checks import check_choice, check_foreign, check_magnitudes, check_number, check_numeric
 from termwise._numerics import RATE_TIE
-from termwise.basis.base import InputStatistics
+from termwise.basis.inputs import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
 from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
 from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read, warn_of_lost_digits
@@ -23,7 +23,7 @@ from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.criteria import excess, squares_and_errors
 from termwise.linalg.filtered_signal import MAX_STORED, FilteredSignal, Prefilter, singular_vectors
-from termwise.linalg.least_squares import WeightedRows, measure, pose, solve_penalised
+from termwise.linalg.least_squares import WeightedRows, least_squares_problem, measure, solve_penalised
 from termwise.linalg.two_stage import leave_one_out_scores, scores_by_output
 from termwise.selection.engine import Settings
 from termwise.selection.path import SelectionPath
@@ -308,7 +308,7 @@ def gaussians_of_all_widths(X: Array) -> list[RadialBasis]:
 
 def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Floats) -> FilteredSignal:
     """Stage one on a design matrix: threshold the labels' coefficients along its singular vectors."""
-    problem = pose(G, Y, weights, model.fit_intercept)
+    problem = least_squares_problem(G, Y, weights, model.fit_intercept)
     U = singular_vectors(problem.G, model.tol)
     filters, found = [], np.empty((Y.shape[1], 2))
     for j in range(Y.shape[1]):

@@ -13,7 +13,7 @@ from termwise._numerics import NumericalWarning
 from termwise.estimators import TermModel
 from termwise.estimators.data import fit_design, read, warn_of_lost_digits
 from termwise.linalg.criteria import CRITERIA
-from termwise.linalg.least_squares import measure, pose
+from termwise.linalg.least_squares import least_squares_problem, measure
 from termwise.linalg.spectrum import Spectrum, best_alpha
 
 
@@ -153,7 +153,7 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         check_alpha(self.alpha)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data, relative_weights=not isinstance(self.alpha, str))
-        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)

@@ -33,7 +33,7 @@ from termwise.estimators.data import DesignData, fit_design, read, warn_of_lost_
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv
-from termwise.linalg.least_squares import Problem, measure, pose, solution_from_factors
+from termwise.linalg.least_squares import Problem, least_squares_problem, measure, solution_from_factors
 from termwise.linalg.spectrum import decompose
 from termwise.selection.engine import Settings
 
@@ -275,7 +275,7 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         check_repeatable(self, X, y)
         data = read(self, X, y, sample_weight, basis=self.basis)
         design = fit_design(self, self.basis, data)
-        problem = pose(design.G, design.Y, design.weights, self.fit_intercept)
+        problem = least_squares_problem(design.G, design.Y, design.weights, self.fit_intercept)
         warn_of_lost_digits(design.candidates, problem.unresolved)
         freedom = problem.rows.n - problem.rows.intercept
         max_size = int(MAX_STABLE_SHARE * freedom) if self.stable == "auto" else None

@@ -12,7 +12,8 @@ from termwise._arrays import Array, at, has_fast_float64, is_foreign, namespace
 from termwise._memory import budget
 from termwise.design import Dense, Design
 from termwise.design.computed import KernelDesign
-from termwise.design.files import BlockReader, FileBlock, RowFile
+from termwise.design.file_blocks import BlockReader, FileBlock
+from termwise.design.files import RowFile
 from termwise.execution.cuda_graphs import launcher_for, steps_ahead_of
 from termwise.selection.blocks import Executor, RowBlock
 from termwise.selection.gram import GramCost

@@ -23,7 +23,7 @@ from termwise.estimators import TermModel
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.refits import find_model
 from termwise.linalg.criteria import CRITERIA, misclassified
-from termwise.linalg.least_squares import pose
+from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum
 from termwise.selection.path import tcr_thresholds
 
@@ -246,7 +246,7 @@ def penalty_curves(resolved: ResolvedModel, X: Any, y: NDArray[Any]) -> dict[str
     G = np.asarray(densify(X if model.basis_ is None else model.basis_.transform(X)), dtype=np.float64)
     weight = resolved.weights_of_samples(len(y))
     used = weight > 0
-    spectrum = Spectrum(pose(G[used], as_columns(y)[used], weight[used], model.fit_intercept))
+    spectrum = Spectrum(least_squares_problem(G[used], as_columns(y)[used], weight[used], model.fit_intercept))
     mu = spectrum.mu[spectrum.mu > 0]
     ends = np.log10([max(mu.min(), SPECTRUM_PLOT_FLOOR * mu.max()), mu.max()]) if len(mu) else np.array([-3.0, 3.0])
     if 0 < model.alpha_ < np.inf:

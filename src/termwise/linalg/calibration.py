@@ -78,10 +78,8 @@ def calibrate(scores: NDArray[Any], labels: NDArray[Any], sample_weight: Floats)
     start, bounds = np.append(0.0, np.log(frequencies)), [LOG_SLOPE, *[(None, None)] * len(counts)]
     tolerances = {"ftol": 0.0, "gtol": CALIBRATION_GRADIENT}
     found = minimize(cross_entropy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=tolerances).x
-    if (
-        LOG_SLOPE[0] < found[0] < LOG_SLOPE[1]
-    ):  # where the last digits of the cross-entropy end, Newton's method goes on
-        for _ in range(NEWTON_STEPS):
+    if LOG_SLOPE[0] < found[0] < LOG_SLOPE[1]:
+        for _ in range(NEWTON_STEPS):  # which goes on where the last digits of the cross-entropy end
             found = found - newton_step(found, S, targets, share)
     log_slope, *offsets = found
     log_loss = -float(share @ log_softmax(np.exp(log_slope) * S + offsets, axis=1)[truth])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from termwise._arrays import row_blocks
 from termwise._numerics import RANK_TOLERANCE
-from termwise.linalg.least_squares import pose
+from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum, best_alpha
 
 Floats = NDArray[np.float64]
@@ -143,7 +143,7 @@ class ResidualScale:
         deviations = G.std(axis=0)
         unit = np.where(deviations > 0, deviations, 1.0)
         for j in range(y.shape[1] if k else 0):
-            problem = pose(G / unit, y[:, j : j + 1], sample_weight, intercept=True)
+            problem = least_squares_problem(G / unit, y[:, j : j + 1], sample_weight, intercept=True)
             spectrum = Spectrum(problem)
             alpha = best_alpha(spectrum, "loo")
             if np.isfinite(alpha):

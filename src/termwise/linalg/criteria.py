@@ -63,8 +63,8 @@ def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, A
     squares: Any = None
     largest: Any = None  # score so far, and its class
     found: Any = None
-    for j, one in enumerate(scores):
-        errors = labels[:, j] - one  # in place, since there may be as many as fit into memory a few times
+    for j, score in enumerate(scores):
+        errors = labels[:, j] - score  # in place, since there may be as many as fit into memory a few times
         errors *= errors
         errors /= labels.shape[1]
         if squares is None:
@@ -72,9 +72,9 @@ def squares_and_errors(scores: Iterable[Array], labels: Array) -> tuple[Array, A
         else:
             squares += errors
         if labels.shape[1] == 1:
-            return squares, misclassified(one[..., None], labels)
-        found = one * 0 if largest is None else put(found, one > largest, j)  # of equal scores the first
-        largest = one if largest is None else namespace(one).maximum(largest, one)
+            return squares, misclassified(score[..., None], labels)
+        found = score * 0 if largest is None else put(found, score > largest, j)  # of equal scores the first
+        largest = score if largest is None else namespace(score).maximum(largest, score)
     return squares, found != as_float64(namespace(labels).argmax(labels, axis=1))
 
 

@@ -274,15 +274,15 @@ class FilteredSignal:
 
     def change(self, j: int) -> Change:
         """Decrease of output j of the signal when a sample is left out, along its active singular vectors."""
-        one, t, lambda_2 = self.filters[j], float(self.t[j]), float(self.lambda_2[j])
-        V = one.directions(one.active(t))
-        removed = one.single * one.residual(t, lambda_2) / (1 + lambda_2)
-        return Change(removed * one.h0, V, V * removed[:, None])
+        prefilter, t, lambda_2 = self.filters[j], float(self.t[j]), float(self.lambda_2[j])
+        V = prefilter.directions(prefilter.active(t))
+        removed = prefilter.single * prefilter.residual(t, lambda_2) / (1 + lambda_2)
+        return Change(removed * prefilter.h0, V, V * removed[:, None])
 
     def violations(self) -> float:
         """Share of the samples for which Hong (34) fails, averaged over the outputs."""
         penalised = zip(self.filters, self.t.tolist(), self.lambda_2.tolist(), strict=True)
-        return float(np.mean([one.violations(t, lambda_2) for one, t, lambda_2 in penalised]))
+        return float(np.mean([prefilter.violations(t, lambda_2) for prefilter, t, lambda_2 in penalised]))
 
     def rates(self, scores: Array) -> Array:
         """Share of samples that scores (..., n, q) put into the wrong class."""
@@ -292,10 +292,11 @@ class FilteredSignal:
         """Return a copy without inactive directions, which only a search needs."""
         reduced = copy.copy(self)
         reduced.filters = []
-        for one, t in zip(self.filters, self.t.tolist(), strict=True):
-            m, active = one.active(t), copy.copy(one)
-            active.g, active.size, active.sign, active.order = one.g[:m], one.size[:m], one.sign[:m], one.order[:m]
-            if one.V is not None:  # else the directions of all outputs are kept, once
-                active.U = active.V = copied(one.V[:, :m])
-            reduced.filters.append(active)
+        for prefilter, t in zip(self.filters, self.t.tolist(), strict=True):
+            kept, m = copy.copy(prefilter), prefilter.active(t)
+            kept.g, kept.size = kept.g[:m], kept.size[:m]
+            kept.sign, kept.order = kept.sign[:m], kept.order[:m]
+            if kept.V is not None:  # else the directions of all outputs are kept, once
+                kept.U = kept.V = copied(kept.V[:, :m])
+            reduced.filters.append(kept)
         return reduced

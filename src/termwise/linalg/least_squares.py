@@ -87,8 +87,8 @@ class Problem:
     unresolved: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))  # columns of few digits
 
 
-def pose(G: Array, Y: Array, sample_weight: Array, intercept: bool) -> Problem:
-    """Centre the columns and scale the rows; columns that are constant but for rounding become zero.
+def least_squares_problem(G: Array, Y: Array, sample_weight: Array, intercept: bool) -> Problem:
+    """Return a problem with centred columns and scaled rows; columns that are constant but for rounding become zero.
 
     What centring leaves of a column is compared with the column as it was given, whose precision limits its digits.
     """

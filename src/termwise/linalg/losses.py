@@ -93,12 +93,12 @@ class Loss(ABC):
         """Second derivatives of the loss by each output, (n, q)."""
 
     @abstractmethod
-    def deviance(self, Y: Floats, eta: Floats) -> Floats:
-        """Twice the loss less that of an exact fit, for every sample, (n,)."""
-
-    @abstractmethod
     def null_eta(self, Y: Floats, sample_weight: Floats, offset: Floats) -> Floats:
         """Intercept of the model without terms, (q,): exact without an offset, else a start for its optimisation."""
+
+    def deviance(self, Y: Floats, eta: Floats) -> Floats:
+        """Twice the loss less that of an exact fit, which is zero unless overridden, for every sample, (n,)."""
+        return 2 * self.value(Y, eta)
 
     @property
     def deviance_unit(self) -> float:
@@ -142,10 +142,6 @@ class Squared(Loss):
     def curvature(self, Y: Floats, eta: Floats) -> Floats:
         """One."""
         return np.ones_like(eta)
-
-    def deviance(self, Y: Floats, eta: Floats) -> Floats:
-        """The squared error."""
-        return np.sum((Y - eta) ** 2, axis=1)
 
     def null_eta(self, Y: Floats, sample_weight: Floats, offset: Floats) -> Floats:
         """The mean."""
@@ -323,10 +319,6 @@ class Huber(Loss):
     def curvature(self, Y: Floats, eta: Floats) -> Floats:
         """One up to the threshold, zero above."""
         return (np.abs(Y - eta) <= self.threshold).astype(np.float64)
-
-    def deviance(self, Y: Floats, eta: Floats) -> Floats:
-        """Twice the loss."""
-        return 2 * self.value(Y, eta)
 
     def error(self, Y: Floats, eta: Floats) -> Floats:
         """The absolute error."""

@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from termwise._arrays import as_columns, densify
 from termwise._checks import check_bool, check_choice, check_counts, check_number, check_targets, check_total
-from termwise.linalg.least_squares import pose
+from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum
 
 # The last factor of the four formulas in Orr, appendix A.10: half the derivative with respect to dof of the logarithm
@@ -89,7 +89,7 @@ def reestimate_alpha(
     weights = check_counts(sample_weight, len(Y))
     check_total(weights)
     used = weights > 0
-    spectrum = Spectrum(pose(design[used], Y[used], weights[used], fit_intercept))
+    spectrum = Spectrum(least_squares_problem(design[used], Y[used], weights[used], fit_intercept))
     n, mu, t2 = spectrum.problem.rows.n, spectrum.mu, np.mean(spectrum.t**2, axis=1)
     for _ in range(max_iter):
         sse, freedom = (float(moment[0]) for moment in spectrum.moments(alpha))

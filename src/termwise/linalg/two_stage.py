@@ -57,7 +57,7 @@ def scores_by_output(stage: Stage, rows: WeightedRows, Z: Array, Y: Array, Y_mea
     Z = xp.concat([zeros((Z.shape[0], 1), Z), Z], axis=1)  # cumulative sums then begin with no terms
     signal, blocks = stage.signal, list(row_blocks(Z.shape[0], Z.shape[1], Z))  # arrays of all rows would be large
     squares = (running_sums((Z[block, :] / root[block, :]) ** 2, axis=1) for block in blocks)
-    leverages = [single[block, :] * (rows.intercept / rows.n + one) for block, one in zip(blocks, squares, strict=True)]
+    leverages = [single[block, :] * (rows.intercept / rows.n + h) for block, h in zip(blocks, squares, strict=True)]
     for j, mean in enumerate(Y_mean.tolist()):
         change, fit = stage.change(j), Z.T @ Y[:, j]
         along, own, parts = (change.U * root).T @ Z, change.own, []

@@ -19,7 +19,7 @@ from termwise._arrays import as_columns, different_rows, evenly, row_blocks
 from termwise._numerics import CONSTANT_TOLERANCE, WIDTH_ALPHA_MIN, WIDTH_ERROR_DIGITS
 from termwise.basis import AnovaBasis, Basis, LevelMeans, RuleBasis, SmoothBasis, UnionBasis
 from termwise.basis.anova import FEW_PRODUCTS, SMALL_MATRIX
-from termwise.linalg.least_squares import pose
+from termwise.linalg.least_squares import least_squares_problem
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.recipe.settings import RecipeSettings
 
@@ -302,7 +302,9 @@ class TunedSmoothBasis(SmoothBasis):
         @cache
         def error(factor: float) -> float:
             basis.factors_ = factor * units
-            spectrum = Spectrum(pose(basis.evaluate(X), Y, np.ones(len(Y)), intercept=True), truncate=True)
+            spectrum = Spectrum(
+                least_squares_problem(basis.evaluate(X), Y, np.ones(len(Y)), intercept=True), truncate=True
+            )
             alpha = max(best_alpha(spectrum, "loo", zooms=1, newton_steps=0), WIDTH_ALPHA_MIN)
             share = float(spectrum.score("loo", alpha)[0]) / variance
             return round(share, WIDTH_ERROR_DIGITS)  # with an infinite penalty all widths are equal but for rounding

@@ -18,8 +18,9 @@ from termwise._arrays import Array, as_columns, on_accelerator, rows_of
 from termwise._checks import check_choice, check_directions, check_number, check_total, is_frame
 from termwise._threads import one_thread
 from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
-from termwise.basis.base import ColumnSubset, InputStatistics, expect_missing
+from termwise.basis.base import ColumnSubset, expect_missing
 from termwise.basis.encoder import LEVEL, VALUE
+from termwise.basis.inputs import InputStatistics
 from termwise.estimators import step_callback
 from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
 from termwise.estimators.forward import path_callback

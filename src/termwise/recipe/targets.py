@@ -45,7 +45,7 @@ from termwise._numerics import EQUAL_RESIDUALS, STACKING_PENALTY_ROOT
 from termwise.basis import AnovaBasis, Basis
 from termwise.basis.base import design_matrix
 from termwise.design import EVERY, Design
-from termwise.linalg.least_squares import Problem, Solution, WeightedRows, leave_one_out, pose
+from termwise.linalg.least_squares import Problem, Solution, WeightedRows, least_squares_problem, leave_one_out
 from termwise.linalg.losses import Gamma, Loss, Poisson
 from termwise.linalg.spectrum import Spectrum, best_alpha
 from termwise.linalg.two_stage import Change, leave_one_out_scores
@@ -88,7 +88,7 @@ class RidgeTarget:
         share, root = sample_weight / sample_weight.sum(), np.sqrt(sample_weight)
         means = K @ share
         centred = (K - means - (means - share @ means)[:, None]) * root * root[:, None]
-        problem = pose(np.empty((len(Y), 0)), Y, sample_weight, intercept=True)
+        problem = least_squares_problem(np.empty((len(Y), 0)), Y, sample_weight, intercept=True)
         return cls.from_spectrum(Spectrum(problem, kernel=centred))
 
     @classmethod
@@ -102,7 +102,7 @@ class RidgeTarget:
     @classmethod
     def from_columns(cls, G: Floats, Y: Floats, sample_weight: Floats) -> Self:
         """Fit ridge regression to columns as they are."""
-        return cls.from_spectrum(Spectrum(pose(G, Y, sample_weight, intercept=True), truncate=True))
+        return cls.from_spectrum(Spectrum(least_squares_problem(G, Y, sample_weight, intercept=True), truncate=True))
 
     @classmethod
     def from_spectrum(cls, spectrum: Spectrum) -> Self:

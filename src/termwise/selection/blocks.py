@@ -52,7 +52,7 @@ from termwise._arrays import (
 from termwise._fusion import fused
 from termwise._numerics import LEVERAGE_GAP_MIN
 from termwise.design import EVERY, Design, as_design
-from termwise.design.files import BlockReader
+from termwise.design.file_blocks import BlockReader
 from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
 

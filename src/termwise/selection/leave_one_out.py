@@ -49,7 +49,7 @@ from termwise._numerics import (
     LOO_DEVIATION_ROUNDING,
     TIE_TOLERANCE,
 )
-from termwise.design.files import BlockReader
+from termwise.design.file_blocks import BlockReader
 from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, sum_places
 from termwise.selection.directions import DirectionCache, direction_products, directions_of
 from termwise.selection.leverage_bound import LeverageBound
