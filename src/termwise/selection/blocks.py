@@ -317,7 +317,7 @@ class RowBlock:
         self.r, self.gap = copied(self.Y), namespace(Y).ones_like(self.share)
         self.launcher = Launcher() if launcher is None else launcher
         self.Zt, self.k = zeros((reserve, Y.shape[0]), self.Y), 0
-        self.directions: Array | None = None  # see `directions.DirectionCache`
+        self.directions: Array | None = None  # see `loo_bounds.DirectionCache`
         none = self.gap[:0]
         self.x = self.Q = self.a = none  # column being orthogonalised, factor of `set_alpha`, weights of a bound
         self.folds: list[Indices] = []

@@ -30,7 +30,6 @@ from termwise.selection.blocks import Executor
 from termwise.selection.constraints import Constraints
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.misclassifications import LooErrorRule
 from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, check_criterion, patience_reason
 from termwise.selection.rules import (
     Choice,
@@ -38,6 +37,7 @@ from termwise.selection.rules import (
     CostRule,
     DOptimalRule,
     GcvRule,
+    LooErrorRule,
     NormRule,
     Rule,
     SseRule,

@@ -10,7 +10,7 @@ candidates from below, verifies those with the smallest bounds, and appends the 
 its error: that certifies the choice of brute force. Else it changes nothing, and the next round verifies more.
 
 Bound 0 of `leave_one_out` is that of all candidates. A verified one also has the root of `sum a v^2`, `a = u r^2`, and
-`|v|_4`, which bound what its leverage adds as in `leverage_bound.LeverageBound`. These remain bounds after more terms:
+`|v|_4`, which bound what its leverage adds as in `loo_bounds.LeverageBound`. These remain bounds after more terms:
 with a new z, `t = z'g`, and a' in place of a,
 
     sqrt(sum a' v'^2) >= sqrt(sum a v^2 - |(a - a')_+| |v|_4^2) - |t| sqrt(sum a' z^2),    |v'|_4 <= |v|_4 + |t| |z|_4.
