@@ -50,10 +50,11 @@ from termwise._numerics import (
     TIE_TOLERANCE,
 )
 from termwise.design.files import BlockReader
-from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, sum_places
+from termwise.selection.blocks import PartialSums, Reduced, RowBlock
 from termwise.selection.loo_bounds import DirectionCache, LeverageBound, direction_products, directions_of
 from termwise.selection.rules import Choice, Rule
-from termwise.selection.state import CandidateStats, State, table_rows
+from termwise.selection.state import CandidateStats, State
+from termwise.selection.updates import RowArrays, sum_places, table_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -59,26 +59,23 @@ from termwise._numerics import (
     SUM_ROUNDING_ULPS,
     TIE_TOLERANCE,
 )
-from termwise.selection.blocks import (
+from termwise.selection.blocks import RowBlock
+from termwise.selection.leave_one_out import LooRule
+from termwise.selection.rules import Choice, ClosedForm, CostRule, NormRule, Rule, SseRule, rank
+from termwise.selection.state import State, TakenTerm
+from termwise.selection.updates import (
+    CHANGES,
+    CandidateArrays,
     NewColumn,
     RowArrays,
-    RowBlock,
+    StatisticsChange,
     append_column,
     left_out,
     sum_places,
     summed_rows,
-    with_extremes,
-)
-from termwise.selection.leave_one_out import LooRule
-from termwise.selection.rules import Choice, ClosedForm, CostRule, NormRule, Rule, SseRule, rank
-from termwise.selection.state import (
-    CHANGES,
-    CandidateArrays,
-    State,
-    StatisticsChange,
-    TakenTerm,
     table_rows,
     update_statistics,
+    with_extremes,
 )
 
 Floats = NDArray[np.float64]
@@ -439,7 +436,7 @@ def coefficients_of(orthogonal: int, zy: Array, shrunk: Array, minus_zz: Array, 
 
 
 def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array, Array]:
-    """`blocks.row_sums`, and the lengths that `widen` needs for a new z: all by one reduction."""
+    """`updates.row_sums`, and the lengths that `widen` needs for a new z: all by one reduction."""
     left = left_out(rows)
     vectors = summed_rows(rows, left)
     if known is not None:
@@ -618,7 +615,7 @@ class RunAhead:
             known.verified[...], known.weighted[...], known.fourth[...] = -1, 0.0, 0.0
             known.incumbent[...] = int(eligible[0])  # any may be verified first
             share = None if block.root is None else block.share
-            known.a[...] = leverage_weights(left_out(block).squares[0, :], block.gap, share)
+            known.a[...] = leverage_weights(left_out(block.arrays).squares[0, :], block.gap, share)
         own.counts[...] = from_host(np.array([state.k, self.rounds]), block.Y)
         self.columns = state.k
         return True

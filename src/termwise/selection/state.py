@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +44,9 @@ from termwise._arrays import (
     put,
     put_at,
     send,
-    take_off_matmul,
     to_host,
     zeros,
 )
-from termwise._fusion import fused
 from termwise._memory import budget
 from termwise._numerics import (
     CANCELLATION_SHARE,
@@ -68,17 +66,7 @@ from termwise._numerics import (
     ROUNDING_SHARE,
     SMALLEST_NORMAL,
 )
-from termwise.selection.blocks import (
-    INTERCEPT,
-    Executor,
-    NewColumn,
-    Reduced,
-    RowArrays,
-    RowBlock,
-    append_candidate,
-    row_sums,
-    sum_places,
-)
+from termwise.selection.blocks import INTERCEPT, Executor, Reduced, RowBlock
 from termwise.selection.constraints import Constraints
 from termwise.selection.gram import (
     BUDGET_SHARE,
@@ -93,39 +81,31 @@ from termwise.selection.gram import (
 )
 from termwise.selection.path import ModelRows, Training
 from termwise.selection.rules import CostRule
+from termwise.selection.updates import (
+    BY_T,
+    BY_T2,
+    BY_T_ZV,
+    BY_ZV,
+    CHANGES,
+    CandidateArrays,
+    NewColumn,
+    StatisticsChange,
+    step,
+    sum_places,
+    table_rows,
+    update,
+)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 T_RESERVE = 64  # rows of T that memory is extended by, at least
-BY_T, BY_ZV, BY_T2, BY_T_ZV = CHANGES = range(4)  # what statistics change by: t, `z'v`, t^2 and `t z'v`
 RESIDUAL_BATCH = 256  # candidates whose residual vectors are computed in the same passes over the data
 PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
-class TableRows(NamedTuple):
-    """Rows of the table of statistics, which has a column for every candidate, for q outputs."""
-
-    c: slice  # `g'P y`, one row for each output
-    rv: slice  # `y'P^2 g`, one row for each output
-    s: int  # `g'P g`
-    vv: int  # `g'P^2 g`
-    changing: slice  # all of these, which a term changes
-    norms: int  # `|g|^2` of the centred column
-    raw: int  # `|g|^2`
-    least: int  # vv below which a candidate counts as a linear combination of the chosen ones
-    T: int  # the first row of T
-
-
-@cache
-def table_rows(q: int) -> TableRows:
-    """Rows of the table for q outputs."""
-    s = 2 * q
-    return TableRows(slice(q), slice(q, s), s, s + 1, slice(s + 2), s + 2, s + 3, s + 4, s + 5)
-
-
 class RowMoments(NamedTuple):
-    """`blocks.row_sums` of all rows, on the host."""
+    """`updates.row_sums` of all rows, on the host."""
 
     rr: Floats  # (q,) sum r^2
     loo_sse: Floats  # (q,) sum omega r^2, omega = 1 / leverage_gap^2
@@ -205,7 +185,7 @@ class State:
         self._moments_read = False  # since the last change of the model
         self._fetched: CandidateStats | None = None
         self.scores: Array | None = None  # by which the rule has ranked the candidates for the next term, if it has
-        self.sums: Array = None  # over the rows, as `blocks.row_sums` has them, where the rows are
+        self.sums: Array = None  # over the rows, as `updates.row_sums` has them, where the rows are
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:  # the column of ones, unpenalised
             nothing = np.empty(0)
@@ -216,7 +196,7 @@ class State:
             self._store_sums(rows.reduce(RowBlock.append, column, False, None)[1])
             self._extend_factors(nothing, nothing, c, length**2, scales, alpha=0.0)
         else:
-            self._store_sums(rows.reduce(row_sums))
+            self._store_sums(rows.reduce(RowBlock.sums))
         automatic = rows.gram_cost if precompute == "auto" else GramCost()
         cost = automatic if isinstance(precompute, bool | str) else GramCost(precompute, 0.0)
         self.gram = GramColumns(rows.n_candidates, cost, max_terms)
@@ -696,73 +676,3 @@ class State:
         else:
             self.sums[...] = sums.values
         self._moments_read = False
-
-
-# -- functions of arrays that keep their address, so that they can be captured as CUDA graphs --------------------------
-
-
-class CandidateArrays(NamedTuple):
-    """Arrays as long as the candidates."""
-
-    products: Array  # (1, p) memory for `t = G'z`, or columns of `G'G` as more rows than one
-    eligible: Array  # (p,)
-    table: Array  # statistics in the rows of `TableRows`, and T: (2 q + 5 + capacity, p)
-
-
-class StatisticsChange(NamedTuple):
-    """Coefficients of an update of the statistics, see `State._change`."""
-
-    place: Array  # (1,) of t in T
-    row: Array  # (1,) of the candidate's column of `G'G`
-    candidate: Array  # (1,)
-    length: Array  # (1,)
-    mix: Array  # (2, k) coefficients of T: the candidate's part along Z over the length, and `Z'z`
-    change: Array  # (2 q + 2, 4) of c, rv, s and vv by each of `CHANGES`
-
-
-def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColumn, change: StatisticsChange) -> None:
-    """Everything a new term changes, in one launch: append the candidate, pass over the data, update."""
-    z, found = append_candidate(rows, column)
-    if arrays.products.shape[0] == 1:
-        arrays.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
-    update(arrays, change)
-    sums[...] = found.values
-
-
-def update(arrays: CandidateArrays, numbers: StatisticsChange) -> None:
-    """Update the statistics by a new term, which is no longer eligible."""
-    update_statistics(arrays, numbers)
-    put_at(arrays.eligible, numbers.candidate, False)
-
-
-def update_statistics(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
-    """Append a row t to T, update the statistics and return t.
-
-    Unless a pass has computed it, `length t + T'column` is the candidate's column of `G'G`.
-    """
-    source, eligible, table = arrays
-    xp, width, row = namespace(table), numbers.mix.shape[1], table_rows(numbers.change.shape[0] // 2 - 1)
-    T = table[row.T :, :]
-    linear = numbers.mix @ T[:width, :]
-    if source.shape[0] == 1:
-        parts = newest_row(source[0, :], None, None, linear[1, :])
-    else:
-        parts = newest_row(at(source, numbers.row)[0, :], numbers.length, linear[0, :], linear[1, :])
-    put_at(T, numbers.place, parts[0][None, :])
-    take_off_matmul(table[row.changing, :], numbers.change, xp.stack(parts))
-    still_eligible(eligible, table[row.vv, :], table[row.least, :], out=[eligible])
-    return parts[0]
-
-
-@fused
-def still_eligible(eligible: Array, vv: Array, least: Array) -> Array:
-    """Which candidates do not depend on the chosen ones."""
-    return eligible & (vv > least)
-
-
-@fused
-def newest_row(g: Array, length: Array | None, along: Array | None, below: Array) -> tuple[Array, Array, Array, Array]:
-    """`t = G'z`, `z'v`, `t^2` and `t z'v`, from t itself or from `G'g`."""
-    t = g if length is None else g / length - along
-    zv = t - below
-    return t, zv, t * t, t * zv
