@@ -37,8 +37,7 @@ from termwise._checks import (
     read_counts,
 )
 from termwise.execution.cluster import TIMEOUT, Cluster, current_cluster
-from termwise.selection.blocks import Executor, RowBlock
-from termwise.selection.gram import GramCost
+from termwise.selection.blocks import Executor, GramCost, RowBlock
 from termwise.selection.path import CondensedRows
 
 FAN_IN = 16  # results added up by one task

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,6 @@ from termwise._arrays import (
 )
 from termwise.design import EVERY, as_design
 from termwise.design.files import BlockReader
-from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
 from termwise.selection.updates import NewColumn, RowArrays, append_candidate, append_column, row_sums
 
@@ -106,6 +105,14 @@ class Launcher:
         """Start to copy an array to the host, as it is now; the function that is returned waits for the copy."""
         values = np.array(to_host(x))
         return lambda: values
+
+
+class GramCost(NamedTuple):
+    """How many columns of `G'G` a pass over the data should compute, and what they cost in units of a plain pass."""
+
+    columns: int = 0  # beside the products of the new term; 0: none
+    passes: float = 1.0  # the time of a pass with so many columns
+    whole: float = np.inf  # the time in which all of `G'G` is computed
 
 
 class Executor(ABC):

@@ -227,7 +227,7 @@ class LooBounds:
         places = places[values < np.inf]
         reader.suggest(places, keep=True)
         if not all(reader.holds(j) for j in places[:count].tolist()):
-            self.state.read_ahead(int(places[0]))
+            self.state.gram.read_ahead(self.state, int(places[0]))
 
     def tighten(self, best: float, threshold: int) -> None:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""

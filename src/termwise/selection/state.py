@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +46,6 @@ from termwise._arrays import (
     to_host,
     zeros,
 )
-from termwise._memory import budget
 from termwise._numerics import (
     CANCELLATION_SHARE,
     DEPENDENT_CANDIDATE,
@@ -66,21 +64,10 @@ from termwise._numerics import (
     ROUNDING_SHARE,
     SMALLEST_NORMAL,
 )
-from termwise.selection.blocks import INTERCEPT, Executor, Reduced, RowBlock
+from termwise.selection.blocks import INTERCEPT, Executor, GramCost, Reduced, RowBlock
 from termwise.selection.constraints import Constraints
-from termwise.selection.gram import (
-    BUDGET_SHARE,
-    MIN_PREDICTED,
-    SAMPLE_ROWS,
-    SIMULATED,
-    CandidateSample,
-    GramColumns,
-    GramCost,
-    best_of,
-    simulate,
-)
+from termwise.selection.gram import GramColumns
 from termwise.selection.path import ModelRows, Training
-from termwise.selection.rules import CostRule
 from termwise.selection.updates import (
     BY_T,
     BY_T2,
@@ -101,7 +88,6 @@ Indices = NDArray[np.intp]
 
 T_RESERVE = 64  # rows of T that memory is extended by, at least
 RESIDUAL_BATCH = 256  # candidates whose residual vectors are computed in the same passes over the data
-PREFETCHED = 256  # candidates whose columns may be needed for the next term
 
 
 class RowMoments(NamedTuple):
@@ -158,7 +144,6 @@ class State:
     follows_cost = False  # whether the rule mostly chooses as "cost" does
     run_ahead: Any = None  # `run_ahead.RunAhead`, if a device takes terms ahead of the host
     _taken: TakenTerm | None = None  # the newest term, if a device took it
-    _sample: CandidateSample | None = None  # of the rows, by which likely terms are predicted
 
     def __init__(
         self,
@@ -342,7 +327,7 @@ class State:
         if stats is None or j not in stats.numbers:
             stats = self.fetch_candidates(np.array([j]))[0]
         one = stats.take(np.flatnonzero(stats.numbers == j)[0])
-        fetched = self._plan_pass(j, one)
+        fetched = self.gram.plan_pass(self, j, one)
         column, below = one.T.copy(), -self.B @ one.T
         direct = bool(one.vv > REORTHOGONALISE_BELOW * one.norms)  # then the statistics have all digits of G
         if not direct:
@@ -388,71 +373,7 @@ class State:
             self._recompute_below[places] = np.where(vv > least[places], RESIDUAL_SHARE * vv, -np.inf)
             self.eligible[places] = vv > least[places]
 
-    def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
-        """Candidates whose `G'G` columns the pass for j also computes; None if no pass is needed.
-
-        A file caches columns in its next pass: those of the next terms as predicted, and of the candidates with the
-        best scores, by the rule or, where it has none, by the reduction of the cost, which suits any rule.
-        """
-        gram, reader, n_terms, scores = self.gram, self.rows.reader, len(self.chosen), None
-        missing = gram.slot[j] < 0 or (reader is not None and not reader.holds(j))
-        reads_columns = reader is not None and (self.prefetches or gram.complete)
-        if reads_columns or (missing and gram.cost.columns):
-            scores = self._current_scores()
-        predict = None if scores is None else partial(self._predict_terms, j, scores)
-        gram.count(j, predict)
-        if scores is not None and reader is not None:  # half for the next terms, the others for rivals of these
-            every = np.ones(gram.slot.shape, dtype=bool)
-            reader.suggest(best_of(scores, every, PREFETCHED))
-            reader.suggest(self._predict_terms(j, scores, every, len(reader.owners) // 2), keep=True)
-        if missing and gram.whole_pays(n_terms):
-            gram.set_whole(self.rows.reduce(RowBlock.gram))
-        if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
-            return None
-        return gram.owners[:0] if predict is None else gram.request(j, predict, n_terms)
-
-    def _predict_terms(self, j: int, scores: Floats, wanted: NDArray[np.bool_], count: int) -> Indices:
-        """Return the candidates that are likely to be chosen after j, of those that are wanted."""
-        sample = self._row_sample() if self.follows_cost and self.nbytes >= MIN_PREDICTED else None
-        if sample is None:
-            return best_of(scores, wanted, count)
-        places = np.union1d(best_of(scores, scores > -np.inf, SIMULATED), [j])
-        V = sample.residuals(places, self.chosen, self.R, self.T[:, places])
-        n_steps = min(len(places), 1 + count + int(np.count_nonzero(~wanted[places])))
-        taken = simulate(V, self.c[places].T, self.s[places], self.alpha, int(np.searchsorted(places, j)), n_steps)
-        found = places[taken]
-        return found[wanted[found]][:count]
-
-    def read_ahead(self, j: int) -> None:
-        """Compute columns of `G'G`, of candidate j and of likely terms after it, in a pass that a file needs anyway.
-
-        The pass caches the columns that were suggested. Where that of `G'G` is stored, or none are, it is yet to come.
-        """
-        gram, reader = self.gram, self.rows.reader
-        assert reader is not None
-        if not gram.cost.columns or gram.complete or gram.slot[j] >= 0:
-            return
-        likely = self._predict_terms(j, self._current_scores(), gram.missing(j), gram.cost.columns - 1)
-        fetched = np.append(j, likely)
-        reader.suggest(fetched, keep=True)
-        gram.store(fetched, self.rows.reduce(RowBlock.gram_columns, fetched))
-        self.rows.passes += 1
-
-    def _current_scores(self) -> Floats:
-        """Scores by the rule or, where it has none, by the reduction of the cost; minus infinity for excluded ones."""
-        scores = CostRule().scores(self) if self.scores is None else self.scores
-        return to_host(put(scores, ~self.eligible, -np.inf))
-
-    def _row_sample(self) -> CandidateSample | None:
-        """Return some rows of the candidates, unless they would take too much memory."""
-        m, p = SAMPLE_ROWS, self.rows.n_candidates
-        if self._sample is None and 4 * m * p <= BUDGET_SHARE * budget():
-            G, ones = zip(*self.rows.map(RowBlock.sample, m / self.n_rows), strict=True)
-            first = np.concatenate(ones)[:, None][:, : self.intercept]
-            self._sample = CandidateSample(np.concatenate(G), first)
-        return self._sample
-
-    def _keeps_digits(self, one: CandidateStats, square: float) -> bool:
+    def keeps_digits(self, one: CandidateStats, square: float) -> bool:
         """Whether products of a new column of this squared length can be computed from `G'G` without losing digits.
 
         On a device all of `G'G` is in float64, whatever the type of G.
@@ -472,7 +393,7 @@ class State:
         s = vv + float(below @ below)
         den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
-        if fetched is None and not self._keeps_digits(one, length**2):
+        if fetched is None and not self.keeps_digits(one, length**2):
             fetched = self.gram.owners[:0]
         self.rows.passes += fetched is not None
         change = self._change(one, column, below / length, length)
