@@ -42,7 +42,7 @@ from termwise.selection.rules import (
     Rule,
     SseRule,
 )
-from termwise.selection.run_ahead import AheadRule, RunAhead, runs_ahead
+from termwise.selection.run_ahead import RunAhead, runs_ahead
 from termwise.selection.state import State
 
 Callback = Callable[[SelectionPath], bool | None]
@@ -144,12 +144,6 @@ class Settings:
         elif not is_one_of(self.precompute, "auto"):
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
 
-    @property
-    def plain_precompute(self) -> bool | int | str:
-        """`precompute` as a number or a truth value of Python."""
-        given = self.precompute
-        return given if isinstance(given, str) else bool(given) if isinstance(given, bool | np.bool_) else int(given)
-
     def _check_alpha(self) -> None:
         if not isinstance(self.alpha, str):
             check_number("alpha", self.alpha, low=0, remedy="give a small penalty such as 1e-6, or 'reestimate'")
@@ -250,7 +244,7 @@ class PathBuilder(PathLimits):
             0.0 if reestimated else float(settings.alpha),
             orthogonal=settings.penalty == "orthogonal",
             intercept=settings.fit_intercept,
-            precompute=settings.plain_precompute,
+            precompute=np.asarray(settings.precompute).item(),  # a number, truth value or string of Python
             min_norm=settings.min_norm,
             constraints=settings.constraints,
             max_terms=settings.max_terms,
@@ -270,25 +264,14 @@ class PathBuilder(PathLimits):
         self.sizes: list[int] = []  # the criterion's choices so far
         self.n_forced = 0  # terms of `include` in the model
         self.cost = state.cost  # of the model before the newest term
-        self.defers_correlations = not self._needs_correlations(reestimated)
+        stops_by_tcr = settings.criterion == "tcr" and settings.patience is not None
+        # Computed together at the end correlations cost less and need no synchronisation. But "tcr" reads them after
+        # every term, a callback may, and a new penalty rotates the columns that they follow from.
+        read_by_callback = callback is not None and not is_foreign(state.s)
+        self.defers_correlations = not (stops_by_tcr or read_by_callback or reestimated)
         plain = settings.refine is None and settings.constraints is None and not reestimated
         if rows.steps_ahead and plain and runs_ahead(rule) and p > 1:
-            state.run_ahead = RunAhead(state, rule, self.limit, correlate=self._stops_by_tcr)
-            self.rule = AheadRule(self.rule)
-
-    @property
-    def _stops_by_tcr(self) -> bool:
-        """Whether the criterion "tcr", which reads correlations, is applied after every term."""
-        return self.settings.criterion == "tcr" and self.settings.patience is not None
-
-    def _needs_correlations(self, reestimated: bool) -> bool:
-        """Whether the correlation of a term is computed before the next one.
-
-        Computed together at the end they cost less and need no synchronisation. A callback may read them, and a new
-        penalty rotates the columns that they follow from.
-        """
-        is_read = self.callback is not None and not is_foreign(self.state.s)
-        return self._stops_by_tcr or is_read or reestimated
+            self.rule = state.run_ahead = RunAhead(state, self.rule, self.limit, correlate=stops_by_tcr)
 
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Re-estimate the penalty, record the step and return why to stop, if so."""

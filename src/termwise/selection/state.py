@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
@@ -83,6 +83,9 @@ from termwise.selection.updates import (
     update,
 )
 
+if TYPE_CHECKING:
+    from termwise.selection.run_ahead import RunAhead, TakenTerm
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -119,20 +122,6 @@ class CandidateStats(NamedTuple):
         return CandidateStats(*(part[..., places] for part in self))  # type: ignore[arg-type]
 
 
-class TakenTerm(NamedTuple):
-    """A term appended asynchronously on the device, see `run_ahead`."""
-
-    candidate: int
-    score: float
-    verified: int
-    correlation: float | None  # see `State.correlations`
-    scales: Floats  # (2,) length and den
-    vv: float
-    c: Floats  # (q,)
-    sums: Floats  # over the rows, of the model with the term
-    amounts: Floats  # (k, ..) its part along Z
-
-
 class State:
     """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
 
@@ -142,7 +131,7 @@ class State:
 
     prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
     follows_cost = False  # whether the rule mostly chooses as "cost" does
-    run_ahead: Any = None  # `run_ahead.RunAhead`, if a device takes terms ahead of the host
+    run_ahead: RunAhead | None = None  # if a device takes terms ahead of the host
     _taken: TakenTerm | None = None  # the newest term, if a device took it
 
     def __init__(
