@@ -86,7 +86,7 @@ class Options(NamedTuple):
     orthogonal: int  # whether the orthogonalised terms are penalised
 
 
-class Progress(NamedTuple):
+class RoundBuffers(NamedTuple):
     """Buffers of a round other than the rows and candidate statistics."""
 
     together: Callable[..., tuple[Any, Any]]  # of the launcher, which itself refers to all of this once it is captured
@@ -157,24 +157,24 @@ class Acceptance(NamedTuple):
 # -- a round -----------------------------------------------------------------------------------------------------------
 
 
-def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress) -> None:
+def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, buffers: RoundBuffers) -> None:
     """Append the best candidate, if it is certified to be the choice of the host and can be appended accurately.
 
     Most kernels of a round take a microsecond: what can be computed by one is not computed by two, and what does not
     depend on each other is computed at a time.
     """
-    xp, q, one = namespace(sums), own.Y.shape[1], own.constants[-4:-3]
+    xp, q, one = namespace(sums), buffers.Y.shape[1], buffers.constants[-4:-3]
     row = table_rows(q)
-    if own.bounds is None:
-        chosen, quarter = best_by_score(options, rows, candidates, own), one
-        column = orthogonalised(options, rows, chosen, own)
+    if buffers.bounds is None:
+        chosen, quarter = best_by_score(options, rows, candidates, buffers), one
+        column = orthogonalised(options, rows, chosen, buffers)
     else:
-        chosen, column, quarter = best_by_error(options, rows, candidates, sums, own)
+        chosen, column, quarter = best_by_error(options, rows, candidates, sums, buffers)
     # without all of `G'G` t comes from a pass over the data, whatever cancels in it
     raw = chosen.column[row.raw : row.raw + 1] if candidates.products.shape[0] > 1 else None
     accept = accept_orthogonal if options.orthogonal else accept_penalised
-    vv, penalty = column.products[row.vv :], (column.penalised, own.alpha)
-    scales, place = empty((2,), vv), own.counts[:1]
+    vv, penalty = column.products[row.vv :], (column.penalised, buffers.alpha)
+    scales, place = empty((2,), vv), buffers.counts[:1]
     kept = (None, None, None, None, scales[:1], scales[1:])
     verdict = Acceptance(*accept(chosen.rival, chosen.error, vv, column.least, raw, *penalty, out=kept))
     zy, shrunk, minus_zz, beta = column_changes(
@@ -184,11 +184,11 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     if candidates.products.shape[0] == 1:
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
 
-    coefficients = coefficients_of(options.orthogonal, zy, shrunk, minus_zz[:1], own)
+    coefficients = coefficients_of(options.orthogonal, zy, shrunk, minus_zz[:1], buffers)
     mix = xp.stack([column.amounts, column.below]) / scales[:1]
     change = StatisticsChange(place, chosen.candidate, chosen.candidate, scales[:1], mix, coefficients)
-    t, (found, lengths) = own.together(
-        lambda: update_statistics(candidates, change), lambda: sums_of_rows(rows, z, own.bounds)
+    t, (found, lengths) = buffers.together(
+        lambda: update_statistics(candidates, change), lambda: sums_of_rows(rows, z, buffers.bounds)
     )
 
     def finish() -> None:
@@ -196,32 +196,32 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
         sums[...] = found
         if not options.orthogonal:
             w = put_at(-mix[1, :], place, verdict.bottom / verdict.den)[None, :]
-            put_at(own.W, place, w)
-            put_at(own.W.T, place, w)
-        shares = mean_square(candidates, t, chosen.candidate, q) if options.correlate else own.constants[:2]
+            put_at(buffers.W, place, w)
+            put_at(buffers.W.T, place, w)
+        shares = mean_square(candidates, t, chosen.candidate, q) if options.correlate else buffers.constants[:2]
         numbers = [*verdict[:3], as_float64(chosen.candidate), chosen.error, quarter, shares, scales]
         record = xp.concat([*numbers, column.products, found, column.amounts])
-        put_at(own.log, own.counts[1:] % own.log.shape[0], record[None, :])
-        counts = own.counts
+        put_at(buffers.log, buffers.counts[1:] % buffers.log.shape[0], record[None, :])
+        counts = buffers.counts
         counts += xp.astype(xp.concat([verdict.accepted, one]), counts.dtype)
 
-    own.together(lambda: widen(own.bounds, t, lengths), finish)
+    buffers.together(lambda: widen(buffers.bounds, t, lengths), finish)
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 
-def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays, own: Progress) -> Chosen:
+def best_by_score(options: Options, rows: RowArrays, candidates: CandidateArrays, buffers: RoundBuffers) -> Chosen:
     """The best candidate by a rule whose score is a function of the statistics."""
-    table, q, eligible = candidates.table, own.Y.shape[1], candidates.eligible
+    table, q, eligible = candidates.table, buffers.Y.shape[1], candidates.eligible
     row = table_rows(q)
     s, vv = table[row.s, :], table[row.vv, :]
-    den = put(own.alpha + s, ~eligible, 1.0)
+    den = put(buffers.alpha + s, ~eligible, 1.0)
     statistics = Statistics(table[row.c, :].T, table[row.rv, :].T, s, vv, den, eligible)
     _, first, best = rank(SCORES[options.rule](), statistics)
     columns = columns_at(table, first)
     Vt = directions(rows, first, columns, q)
-    return Chosen(first, -best[None], own.constants[-1:], Vt[0, :], columns[:, 0])
+    return Chosen(first, -best[None], buffers.constants[-1:], Vt[0, :], columns[:, 0])
 
 
 def directions(rows: RowArrays, few: Array, columns: Array, q: int) -> Array:
@@ -234,54 +234,54 @@ def directions(rows: RowArrays, few: Array, columns: Array, q: int) -> Array:
 
 
 def best_by_error(
-    options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, own: Progress
+    options: Options, rows: RowArrays, candidates: CandidateArrays, sums: Array, buffers: RoundBuffers
 ) -> tuple[Chosen, Column, Array]:
     """Verify the candidates with the smallest bounds; return the best, and the bound at a quarter of them."""
-    xp, q, size, known = namespace(sums), own.Y.shape[1], options.size, own.bounds
-    assert known is not None
-    places, halves = smallest(lower_bounds(candidates, sums, own, known), size + 1)
+    xp, q, size, bounds = namespace(sums), buffers.Y.shape[1], options.size, buffers.bounds
+    assert bounds is not None
+    places, halves = smallest(lower_bounds(candidates, sums, buffers, bounds), size + 1)
     loo_sse = sums[sum_places(q).loo_sse]
     values, few = bound_values(halves, loo_sse if q == 1 else xp.sum(loo_sse)[None]), places[:size]
     columns = columns_at(candidates.table, few)
     Vt = directions(rows, few, columns, q)
-    lengths, squares = left_out_lengths(rows, Vt, columns, own.alpha)
+    lengths, squares = left_out_lengths(rows, Vt, columns, buffers.alpha)
 
     def choose() -> tuple[Chosen, Column]:
         errors = defined_errors(lengths, values[:size])
         error = xp.min(errors)[None]
         place = xp.argmin(best_ones(few, errors, error))[None]
         index = at(few, place)  # of equal ones the first
-        put_at(known.verified, few, xp.broadcast_to(own.counts[:1], few.shape))
-        put_at(known.verified, index, -1)
-        known.incumbent[...] = index
+        put_at(bounds.verified, few, xp.broadcast_to(buffers.counts[:1], few.shape))
+        put_at(bounds.verified, index, -1)
+        bounds.incumbent[...] = index
         chosen = Chosen(index, error, values[size:], at(Vt, place)[0, :], columns_at(columns, place)[:, 0])
-        return chosen, orthogonalised(options, rows, chosen, own)
+        return chosen, orthogonalised(options, rows, chosen, buffers)
 
     def bound_leverage() -> None:
-        put_at(known.weighted, few, (squares @ known.a) ** 0.5)
-        put_at(known.fourth, few, xp.linalg.vector_norm(squares, axis=1) ** 0.5)
+        put_at(bounds.weighted, few, (squares @ bounds.a) ** 0.5)
+        put_at(bounds.fourth, few, xp.linalg.vector_norm(squares, axis=1) ** 0.5)
 
-    (chosen, column), _ = own.together(choose, bound_leverage)
+    (chosen, column), _ = buffers.together(choose, bound_leverage)
     return chosen, column, values[size // 4 : size // 4 + 1]
 
 
-def lower_bounds(candidates: CandidateArrays, sums: Array, own: Progress, known: Bounds) -> Array:
+def lower_bounds(candidates: CandidateArrays, sums: Array, buffers: RoundBuffers, bounds: Bounds) -> Array:
     """Half the lower bounds of the errors less `sum omega r^2`; infinite for those excluded or verified.
 
     Bound 0 as in `leave_one_out.bound_candidates`, in a form for a device, and what the leverage adds.
     """
-    table, q = candidates.table, own.Y.shape[1]
+    table, q = candidates.table, buffers.Y.shape[1]
     place, row = sum_places(q), table_rows(q)
     xp, largest, least = namespace(table), sums[place.largest_gap : place.smallest_gap], sums[place.smallest_gap :]
     with np.errstate(divide="ignore", invalid="ignore"):  # of excluded candidates
         omega0, deviation = mean_weights(sums[place.sse], sums[place.loo_sse], sums[place.second])
-        state = (known.noise, candidates.eligible, known.verified, own.counts[:1])
-        beta, product, den = first_step(table[row.c, :], table[row.rv, :], table[row.s, :], own.alpha, *state)
+        state = (bounds.noise, candidates.eligible, bounds.verified, buffers.counts[:1])
+        beta, product, den = first_step(table[row.c, :], table[row.rv, :], table[row.s, :], buffers.alpha, *state)
         gains = half_gains(product, beta, table[row.vv, :], omega0[:, None], deviation[:, None], largest)
         gains = gains[0, :] if q == 1 else xp.sum(gains, axis=0)
-        put_at(gains, known.incumbent, np.inf)
+        put_at(gains, bounds.incumbent, np.inf)
         slope = beta[0, :] if q == 1 else xp.sum(beta * beta, axis=0) ** 0.5
-        return half_bounds(gains, slope, den[0, :], known.weighted, known.fourth, least)
+        return half_bounds(gains, slope, den[0, :], bounds.weighted, bounds.fourth, least)
 
 
 @fused
@@ -363,18 +363,18 @@ def best_ones(few: Array, errors: Array, error: Array) -> Array:
 # -- the new column ----------------------------------------------------------------------------------------------------
 
 
-def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, own: Progress) -> Column:
+def orthogonalised(options: Options, rows: RowArrays, chosen: Chosen, buffers: RoundBuffers) -> Column:
     """Orthogonalise the column of a candidate as `State.append` does."""
-    xp, x, column, row = namespace(chosen.x), chosen.x, chosen.column, table_rows(own.Y.shape[1])
+    xp, x, column, row = namespace(chosen.x), chosen.x, chosen.column, table_rows(buffers.Y.shape[1])
     norms, least = (column[i : i + 1] for i in (row.norms, row.least))
     amounts = column[row.T : row.T + rows.Zt.shape[0]]
     if options.twice:
-        again, amounts = second_amounts(rows.Zt @ x, own.W @ amounts, amounts)
+        again, amounts = second_amounts(rows.Zt @ x, buffers.W @ amounts, amounts)
         x = x - again @ rows.Zt
-        products = xp.concat([own.Y.T, rows.r.T, x[None, :], x[None, :]]) @ x
+        products = xp.concat([buffers.Y.T, rows.r.T, x[None, :], x[None, :]]) @ x
     else:  # then its statistics have all digits of G
         products, least = column[row.changing], REORTHOGONALISE_BELOW * norms
-    below = own.W @ amounts
+    below = buffers.W @ amounts
     return Column(x, products, least, amounts, below, (below @ amounts)[None])
 
 
@@ -415,10 +415,10 @@ def column_changes(c: Array, rv: Array, vv: Array, length: Array, den: Array) ->
     return zy, rv / length - zz * zy, 0 * c - zz, c / den
 
 
-def coefficients_of(orthogonal: int, zy: Array, shrunk: Array, minus_zz: Array, own: Progress) -> Array:
+def coefficients_of(orthogonal: int, zy: Array, shrunk: Array, minus_zz: Array, buffers: RoundBuffers) -> Array:
     """Coefficients of `StatisticsChange`, as `State._change` has them: those by each of `CHANGES` in turn."""
-    xp, q = namespace(zy), own.Y.shape[1]
-    zero, one, two = own.constants[:-4], own.constants[-4:-3], own.constants[-3:-2]
+    xp, q = namespace(zy), buffers.Y.shape[1]
+    zero, one, two = buffers.constants[:-4], buffers.constants[-4:-3], buffers.constants[-3:-2]
     if orthogonal:
         change = [zy, zy, zero[:2], zero, zero[: 2 * q], one, one, zero]
     else:
@@ -429,13 +429,13 @@ def coefficients_of(orthogonal: int, zy: Array, shrunk: Array, minus_zz: Array, 
 # -- sums and bounds with the new term ---------------------------------------------------------------------------------
 
 
-def sums_of_rows(rows: RowArrays, z: Array, known: Bounds | None) -> tuple[Array, Array]:
+def sums_of_rows(rows: RowArrays, z: Array, bounds: Bounds | None) -> tuple[Array, Array]:
     """`updates.row_sums`, and the lengths that `widen` needs for a new z: all by one reduction."""
     left = left_out(rows)
     vectors = summed_rows(rows, left)
-    if known is not None:
+    if bounds is not None:
         share = None if rows.root is None else rows.share
-        _, *changes = weight_changes(left.squares[0, :], rows.gap, share, known.a, z, out=[known.a])
+        _, *changes = weight_changes(left.squares[0, :], rows.gap, share, bounds.a, z, out=[bounds.a])
         vectors += tuple(change[None, :] for change in changes)
     lengths, count = row_lengths(*vectors), sum_places(rows.r.shape[1]).largest_gap
     return with_extremes(lengths[:count] ** 2, rows.gap), lengths[count:]
@@ -456,14 +456,14 @@ def weight_changes(
     return a, at_least(before - a, 0.0), z * a**0.5, z * z
 
 
-def widen(known: Bounds | None, t: Array, lengths: Array) -> None:
+def widen(bounds: Bounds | None, t: Array, lengths: Array) -> None:
     """Update what bounds the leverage of candidates by a new z, with `t = G'z`.
 
     The lengths are `|(a - a')_+|`, `sqrt(sum a' z^2)` and `|z|_4^2`.
     """
-    if known is not None:
+    if bounds is not None:
         parts = (lengths[i : i + 1] for i in range(3))
-        widened(known.weighted, known.fourth, t, *parts, out=[known.weighted, known.fourth])
+        widened(bounds.weighted, bounds.fourth, t, *parts, out=[bounds.weighted, bounds.fourth])
 
 
 @fused

@@ -17,7 +17,7 @@ from termwise._arrays import empty, from_host, to_host, zeros
 from termwise._numerics import SUM_ROUNDING_ULPS
 from termwise.selection.blocks import RowBlock
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.rounds import SCORES, UNDEFINED, Bounds, Options, Progress, advance, leverage_weights
+from termwise.selection.rounds import SCORES, UNDEFINED, Bounds, Options, RoundBuffers, advance, leverage_weights
 from termwise.selection.rules import Choice, ClosedForm, Rule
 from termwise.selection.state import State
 from termwise.selection.updates import left_out, sum_places
@@ -73,7 +73,7 @@ class RunAhead(Rule):
         self.columns = -1  # of the model, when the device had it last
         self.stuck = False
         self.current: TakenTerm | None = None  # the choice that `State.append` is to take over
-        self.own = allocate(state, self.options)
+        self.buffers = allocate(state, self.options)
 
     def choose(self, state: State) -> Choice | None:
         """Return the next term that the device took; where it took none, the choice of the rule itself."""
@@ -107,16 +107,16 @@ class RunAhead(Rule):
             count = min(state.rows.steps_ahead, self.limit - len(state.chosen) - ahead)
             if count <= 0:
                 break
-            if state.k + ahead + count > self.own.W.shape[0] or (not ahead and self.columns != state.k):
+            if state.k + ahead + count > self.buffers.W.shape[0] or (not ahead and self.columns != state.k):
                 if ahead:
                     break  # first the host takes over what there is
                 block.reserve_column(count)
                 state.reserve_terms(block.Zt.shape[0])
                 if not self._synchronise(state, block):
                     break
-            arrays = (self.options, block.arrays, state.candidates, state.sums, self.own)
+            arrays = (self.options, block.arrays, state.candidates, state.sums, self.buffers)
             launcher.launch(advance, arrays, times=count)
-            self.running.append((launcher.read(self.own.log), self.options.size, self.rounds, count))
+            self.running.append((launcher.read(self.buffers.log), self.options.size, self.rounds, count))
             self.rounds += count
         return bool(self.running)
 
@@ -156,28 +156,28 @@ class RunAhead(Rule):
     def _synchronise(self, state: State, block: RowBlock) -> bool:
         """Give the device the model of the host, and memory for its columns; False if no candidate is left."""
         first, K = state.intercept, block.Zt.shape[0]
-        if self.own.W.shape[0] < K:
+        if self.buffers.W.shape[0] < K:
             log = zeros((state.rows.steps_ahead, 12 + 2 * state.q + state.sums.shape[0] + K), block.Y)
-            self.own = self.own._replace(W=zeros((K, K), block.Y), log=log)
-        own = self.own
-        own.W[: state.k, : state.k] = from_host(state.B.T @ state.B, block.Y)
-        known, table = own.bounds, state.candidates.table
-        if known is not None and known.noise is not None:
+            self.buffers = self.buffers._replace(W=zeros((K, K), block.Y), log=log)
+        buffers = self.buffers
+        buffers.W[: state.k, : state.k] = from_host(state.B.T @ state.B, block.Y)
+        bounds, table = buffers.bounds, state.candidates.table
+        if bounds is not None and bounds.noise is not None:
             centred = np.maximum(state.yy - (state.zy[:first] ** 2).sum(axis=0), 0.0)
             rounding = SUM_ROUNDING_ULPS * float(np.finfo(state.rows.dtype).eps)
             scale = rounding * (1 + np.sqrt(K)) * float(np.sqrt(centred).sum())  # the sum of all |z'y| is smaller
-            known.noise[...] = scale * table[state.row_of.raw, :] ** 0.5
+            bounds.noise[...] = scale * table[state.row_of.raw, :] ** 0.5
         if self.columns == state.k:
             return True
         eligible = np.flatnonzero(to_host(state.eligible))
         if not len(eligible):
             return False
-        if known is not None:
-            known.verified[...], known.weighted[...], known.fourth[...] = -1, 0.0, 0.0
-            known.incumbent[...] = int(eligible[0])  # any may be verified first
+        if bounds is not None:
+            bounds.verified[...], bounds.weighted[...], bounds.fourth[...] = -1, 0.0, 0.0
+            bounds.incumbent[...] = int(eligible[0])  # any may be verified first
             share = None if block.root is None else block.share
-            known.a[...] = leverage_weights(left_out(block.arrays).squares[0, :], block.gap, share)
-        own.counts[...] = from_host(np.array([state.k, self.rounds]), block.Y)
+            bounds.a[...] = leverage_weights(left_out(block.arrays).squares[0, :], block.gap, share)
+        buffers.counts[...] = from_host(np.array([state.k, self.rounds]), block.Y)
         self.columns = state.k
         return True
 
@@ -189,7 +189,7 @@ def runs_ahead(rule: Rule) -> bool:
     return isinstance(rule, LooRule)
 
 
-def allocate(state: State, options: Options) -> Progress:
+def allocate(state: State, options: Options) -> RoundBuffers:
     """Arrays for rounds; those as long as the model are empty."""
     assert state.rows.device_block is not None
     Y = state.rows.device_block.Y
@@ -200,7 +200,7 @@ def allocate(state: State, options: Options) -> Progress:
         exact = state.gram.whole is not None or state.rows.dtype == np.float64
         noise, weighted, fourth = (None if exact else empty((p,), Y)), empty((p,), Y), empty((p,), Y)
         bounds = Bounds(noise, empty((Y.shape[0],), Y), weighted, fourth, numbers[3:], numbers[2:3])
-    return Progress(
+    return RoundBuffers(
         together=state.rows.launcher.together,
         Y=Y,
         alpha=zeros((1,), Y) + state.alpha,
