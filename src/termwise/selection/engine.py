@@ -202,14 +202,26 @@ def grow_path(
 
 
 class PathLimits:
-    """When a path must end, whatever the loss; a builder sets what it has so far."""
+    """When a path must end, whatever the loss."""
 
-    settings: Settings
     path: Any  # with as many entries as terms
     most: int  # terms that the data can determine
-    n_forced: int  # terms of `include` in the model
-    stopped: bool  # by the callback
-    started: float
+    limit: int  # the most terms of the path
+
+    def __init__(self, settings: Settings, callback: Callback | None, p: int) -> None:
+        self.started = time.perf_counter()
+        self.settings, self.callback = settings, callback
+        self.forced = check_indices("include", settings.include, p, what="term").tolist()
+        self.n_forced = 0  # terms of `include` in the model
+        self.stopped = False  # by the callback
+        self.sizes: list[int] = []  # the criterion's choices so far
+
+    def limit_terms(self, n: float, p: int) -> None:
+        """Limit the terms of a path on n samples, those of `include` too."""
+        max_terms = self.settings.max_terms
+        self.most = max(min(p, int(n) - self.settings.fit_intercept), 0)
+        self.forced = self.forced[: self.most]
+        self.limit = self.most if max_terms is None else min(max(max_terms, len(self.forced)), self.most)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
@@ -234,10 +246,10 @@ class PathBuilder(PathLimits):
     def __init__(
         self, rows: Executor, settings: Settings, one_output: bool, rule: Rule, callback: Callback | None
     ) -> None:
-        self.started = time.perf_counter()
-        self.rows, self.settings, self.callback = rows, settings, callback
+        p = rows.n_candidates
+        super().__init__(settings, callback, p)
+        self.rows = rows
         self.fresh_rule, self.rule = rule, copy.copy(rule)  # which may store attributes while the path grows
-        self.forced = check_indices("include", settings.include, rows.n_candidates, what="term").tolist()
         reestimated = settings.alpha == "reestimate"
         self.state = state = State(
             rows,
@@ -254,15 +266,8 @@ class PathBuilder(PathLimits):
             state.alpha = REESTIMATED_ALPHA_START * float(np.median(squares)) if len(squares) else 0.0
         # a score in closed form reads statistics only, which the one pass over the data has computed already
         state.prefetches, state.follows_cost = not isinstance(rule, ClosedForm), rule.follows_cost
-        p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
-        self.most = max(min(p, int(state.n) - settings.fit_intercept), 0)
-        self.forced = self.forced[: self.most]
-        self.limit = self.most if settings.max_terms is None else max(settings.max_terms, len(self.forced))
-        self.limit = min(self.limit, self.most)
-        self.stopped = False  # by the callback
-        self.sizes: list[int] = []  # the criterion's choices so far
-        self.n_forced = 0  # terms of `include` in the model
+        self.limit_terms(state.n, p)
         self.cost = state.cost  # of the model before the newest term
         stops_by_tcr = settings.criterion == "tcr" and settings.patience is not None
         # Computed together at the end correlations cost less and need no synchronisation. But "tcr" reads them after
