@@ -52,7 +52,6 @@ BUILT_IN: tuple[type[Rule], ...] = (
 )  # fmt: skip
 RULES = {rule.name: rule for rule in BUILT_IN}
 PENALTIES = ("weights", "orthogonal")
-REFINEMENTS = ("swap",)
 STOPPED = "stopped by a callback"
 SWAP_ROUNDS = 20  # through all terms; fewer than ten are usual
 
@@ -158,7 +157,7 @@ class Settings:
     def _check_refine(self) -> None:
         if self.refine is None:
             return
-        check_choice("refine", self.refine, REFINEMENTS, remedy="None keeps the terms as they were chosen")
+        check_choice("refine", self.refine, ["swap"], remedy="None keeps the terms as they were chosen")
         if self.alpha == "reestimate":
             raise ValueError(
                 "alpha must be a number with refine='swap', got 'reestimate': models under different penalties cannot "
@@ -180,16 +179,9 @@ class Settings:
 # -- a path ------------------------------------------------------------------------------------------------------------
 
 
-def grow_path(
-    rows: Executor, settings: Settings, one_output: bool, callback: Callback | None = None, rule: Rule | None = None
-) -> SelectionPath:
-    """Grow a path on rows wherever they are.
-
-    A rule that is given replaces the one that the settings name.
-    """
-    if rule is None:
-        given = settings.rule
-        rule = given if isinstance(given, Rule) else RULES[given].build(settings, rows)
+def grow_path(rows: Executor, settings: Settings, one_output: bool, callback: Callback | None = None) -> SelectionPath:
+    """Grow a path on rows wherever they are."""
+    rule = settings.rule if isinstance(settings.rule, Rule) else RULES[settings.rule].build(settings, rows)
     builder = PathBuilder(rows, settings, one_output, rule, callback)
     builder.record(Choice(-1, np.nan))
     state, path = builder.state, builder.path
@@ -339,11 +331,18 @@ class PathBuilder(PathLimits):
         if exchanges:  # grow the path of just these terms, the forced ones first, then in the order of the rule
             elapsed = time.perf_counter() - self.started
             terms, n_candidates = np.array(found), path.n_candidates
-            plain = replace(self.settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
+            plain = replace(
+                self.settings,
+                rule=self.fresh_rule,
+                max_terms=None,
+                criterion=None,
+                patience=None,
+                max_seconds=None,
+                refine=None,
+            )
             order = np.arange(self.n_forced)
             for _ in range(2):
-                settings = replace(plain, include=order)
-                path = grow_path(self.rows.restrict(terms), settings, path.one_output, rule=self.fresh_rule)
+                path = grow_path(self.rows.restrict(terms), replace(plain, include=order), path.one_output)
                 if len(path) == len(terms):
                     break  # else the rule ended earlier, but the size was chosen already
                 order = np.append(path.terms, np.setdiff1d(np.arange(len(terms)), path.terms))
