@@ -30,7 +30,7 @@ from termwise.selection.blocks import Executor
 from termwise.selection.constraints import Constraints
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, check_criterion, patience_reason
+from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, check_criterion
 from termwise.selection.rules import (
     Choice,
     ClosedForm,
@@ -226,6 +226,16 @@ class PathLimits:
             return "as many terms as the data can determine"
         return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
 
+    def patience_over(self, n_forced: int) -> str:
+        """Why more terms would not change the criterion's choice, "" if they may."""
+        criterion, patience, sizes = self.settings.criterion, self.settings.patience, self.sizes
+        if patience is None:
+            return ""
+        sizes.append(len(self.path) if criterion is None else SIZE_CRITERIA[criterion](self.path))
+        if len(sizes) >= n_forced + patience and len(set(sizes[-patience - 1 :])) == 1:
+            return f"the choice of {criterion!r} has not changed for {patience} terms"
+        return ""
+
     def time_over(self) -> bool:
         """Whether the path has taken more than `max_seconds`."""
         limit = self.settings.max_seconds
@@ -284,14 +294,10 @@ class PathBuilder(PathLimits):
             self.rule.prepare(state)
         self.record(choice, reduction, correlation)
         self.cost = state.cost
-        criterion, patience = self.settings.criterion, self.settings.patience
         self.stopped |= self.callback is not None and bool(self.callback(path))
         if self.stopped and not forced_left:
             return STOPPED
-        if patience is None:
-            return ""
-        self.sizes.append(len(path) if criterion is None else SIZE_CRITERIA[criterion](path))
-        return patience_reason(self.sizes, self.n_forced, patience, criterion)
+        return self.patience_over(self.n_forced)
 
     def record(self, choice: Choice, reduction: float = 0.0, correlation: float = 0.0) -> None:
         """Append a row to the path; squared errors are averaged over the outputs.
@@ -413,20 +419,13 @@ def with_better_term(state: State, old: int, rule: Rule) -> State | None:
         alone.eligible[old] = state.eligible[old]
         other = copy.copy(rule).choose(alone)
         if other is not None:  # the choice is better or equal
-            largest = max(abs(choice.score), abs(other.score))
-            if abs(choice.score - other.score) <= score_tolerance(state, [choice.index, old]) * largest:
+            # equal but for rounding: of nearly collinear candidates fewer digits are correct
+            stats, _ = state.fetch_candidates(np.array([choice.index, old]))
+            least = float(np.min(stats.vv / stats.norms))
+            digits = SCORE_ULPS * np.finfo(np.float64).eps / np.sqrt(max(least, SMALLEST_NORMAL))
+            tolerance = max(TIE_TOLERANCE, state.tol, float(digits))
+            if abs(choice.score - other.score) <= tolerance * max(abs(choice.score), abs(other.score)):
                 return None
         if state.append(choice.index):
             return state
     return None
-
-
-def score_tolerance(state: State, candidates: list[int]) -> float:
-    """Relative difference below which scores of candidates are equal but for rounding.
-
-    Nearly collinear candidates have fewer correct digits.
-    """
-    stats, _ = state.fetch_candidates(np.array(candidates))
-    least = float(np.min(stats.vv / stats.norms))
-    digits = SCORE_ULPS * np.finfo(np.float64).eps / np.sqrt(max(least, SMALLEST_NORMAL))
-    return max(TIE_TOLERANCE, state.tol, float(digits))

@@ -33,7 +33,7 @@ from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
 from termwise.selection.engine import STOPPED, Callback, PathLimits, Settings, grow
 from termwise.selection.glm import GlmModels, GlmState, null_model
-from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, patience_reason, search_effect
+from termwise.selection.path import SelectionPath, Step, search_effect
 from termwise.selection.rules import Choice, CostRule
 
 Floats = NDArray[np.float64]
@@ -261,11 +261,7 @@ class GlmPathBuilder(PathLimits):
         self.stopped |= self.callback is not None and bool(self.callback(path))
         if self.stopped and not forced_left:
             return STOPPED
-        criterion, patience = self.settings.criterion, self.settings.patience
-        if patience is None or forced_left:
-            return ""
-        self.sizes.append(len(path) if criterion is None else SIZE_CRITERIA[criterion](path))
-        return patience_reason(self.sizes, len(self.forced), patience, criterion)
+        return "" if forced_left else self.patience_over(len(self.forced))
 
     def record(self, choice: Choice, reduction: float) -> None:
         """Append a row to the path."""
@@ -296,27 +292,6 @@ class GlmPathBuilder(PathLimits):
         )
         self.eta = state.fit.eta
 
-    def grow(self) -> GlmPath:
-        """Grow the path."""
-        state, path = self.state, self.path
-        path.stop_reason = grow(
-            state, CostRule(state.least_reduction), self.limit_reached, self.after_step, self.forced
-        )
-        k, terms = len(state.chosen), state.chosen
-        n = float(state.samples.sample_weight.sum())
-        path._training = GlmTraining(
-            models=state.models(),
-            V=state.V[: state.first + k].copy(),
-            R=state.R[:k, :k].copy(),
-            first=state.first,
-            means=(state.columns.means + state.shift)[terms],
-            variances=state.given.norms[terms] / n,
-            samples=state.samples,
-            null_eta=state.null_eta,
-            alpha=float(self.settings.alpha),
-        )
-        return path
-
 
 def select_glm_terms(
     G: Any,
@@ -329,4 +304,19 @@ def select_glm_terms(
     callback: Callback | None = None,
 ) -> GlmPath:
     """Grow a path of a loss on validated data in memory, in an array or a `Design`; the penalty must be a number."""
-    return GlmPathBuilder(G, Y, sample_weight, loss, settings, one_output, offset, callback).grow()
+    builder = GlmPathBuilder(G, Y, sample_weight, loss, settings, one_output, offset, callback)
+    state, path, rule = builder.state, builder.path, CostRule(builder.state.least_reduction)
+    path.stop_reason = grow(state, rule, builder.limit_reached, builder.after_step, builder.forced)
+    k, terms = len(state.chosen), state.chosen
+    path._training = GlmTraining(
+        models=state.models(),
+        V=state.V[: state.first + k].copy(),
+        R=state.R[:k, :k].copy(),
+        first=state.first,
+        means=(state.columns.means + state.shift)[terms],
+        variances=state.given.norms[terms] / float(sample_weight.sum()),
+        samples=state.samples,
+        null_eta=state.null_eta,
+        alpha=float(settings.alpha),
+    )
+    return path
