@@ -175,18 +175,17 @@ def advance(options: Options, rows: RowArrays, candidates: CandidateArrays, sums
     accept = accept_orthogonal if options.orthogonal else accept_penalised
     vv, penalty = column.products[row.vv :], (column.penalised, buffers.alpha)
     scales, place = empty((2,), vv), buffers.counts[:1]
-    kept = (None, None, None, None, scales[:1], scales[1:])
+    length, den = scales[:1], scales[1:]
+    kept = (None, None, None, None, length, den)
     verdict = Acceptance(*accept(chosen.rival, chosen.error, vv, column.least, raw, *penalty, out=kept))
-    zy, shrunk, minus_zz, beta = column_changes(
-        column.products[row.c], column.products[row.rv], vv, scales[:1], scales[1:]
-    )
+    zy, shrunk, minus_zz, beta = column_changes(column.products[row.c], column.products[row.rv], vv, length, den)
     z = append_column(rows, column.x, NewColumn(place, scales, beta, chosen.candidate, column.amounts))
     if candidates.products.shape[0] == 1:
         candidates.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
 
     coefficients = coefficients_of(options.orthogonal, zy, shrunk, minus_zz[:1], buffers)
-    mix = xp.stack([column.amounts, column.below]) / scales[:1]
-    change = StatisticsChange(place, chosen.candidate, chosen.candidate, scales[:1], mix, coefficients)
+    mix = xp.stack([column.amounts, column.below]) / length
+    change = StatisticsChange(place, chosen.candidate, chosen.candidate, length, mix, coefficients)
     t, (found, lengths) = buffers.together(
         lambda: update_statistics(candidates, change), lambda: sums_of_rows(rows, z, buffers.bounds)
     )
