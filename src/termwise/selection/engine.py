@@ -209,7 +209,7 @@ class PathLimits:
         self.sizes: list[int] = []  # the criterion's choices so far
 
     def limit_terms(self, n: float, p: int) -> None:
-        """Limit the terms of a path on n samples, those of `include` too."""
+        """Limit the terms to those that n samples and p candidates can determine, those of `include` as well."""
         max_terms = self.settings.max_terms
         self.most = max(min(p, int(n) - self.settings.fit_intercept), 0)
         self.forced = self.forced[: self.most]
@@ -226,8 +226,8 @@ class PathLimits:
             return "as many terms as the data can determine"
         return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
 
-    def patience_over(self, n_forced: int) -> str:
-        """Why more terms would not change the criterion's choice, "" if they may."""
+    def patience_reason(self, n_forced: int) -> str:
+        """Record the criterion's choice; return why more terms would not change it, "" if they may."""
         criterion, patience, sizes = self.settings.criterion, self.settings.patience, self.sizes
         if patience is None:
             return ""
@@ -297,7 +297,7 @@ class PathBuilder(PathLimits):
         self.stopped |= self.callback is not None and bool(self.callback(path))
         if self.stopped and not forced_left:
             return STOPPED
-        return self.patience_over(self.n_forced)
+        return self.patience_reason(self.n_forced)
 
     def record(self, choice: Choice, reduction: float = 0.0, correlation: float = 0.0) -> None:
         """Append a row to the path; squared errors are averaged over the outputs.

@@ -261,7 +261,7 @@ class GlmPathBuilder(PathLimits):
         self.stopped |= self.callback is not None and bool(self.callback(path))
         if self.stopped and not forced_left:
             return STOPPED
-        return "" if forced_left else self.patience_over(len(self.forced))
+        return "" if forced_left else self.patience_reason(len(self.forced))
 
     def record(self, choice: Choice, reduction: float) -> None:
         """Append a row to the path."""
