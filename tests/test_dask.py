@@ -21,8 +21,8 @@ from termwise import (
     TermwiseRegressor,
     forward_path,
 )
-from termwise.execution.cluster import Cluster
-from termwise.execution.dask import ChunkReader, DaskBlocks, WorkerBlocks, split_chunks
+from termwise.execution.cluster import Cluster, split_chunks
+from termwise.execution.dask import ChunkReader, DaskBlocks, WorkerBlocks
 from termwise.selection import RULES
 from termwise.selection.blocks import RowBlock
 from termwise.selection.engine import Settings, grow_path

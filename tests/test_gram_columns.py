@@ -13,8 +13,8 @@ from termwise.design import Dense, as_design
 from termwise.design.computed import ProductDesign
 from termwise.execution.local import local_blocks
 from termwise.selection import RULES
+from termwise.selection.blocks import GramCost
 from termwise.selection.engine import Settings, grow_path
-from termwise.selection.gram import GramCost
 
 CONTAINERS = {
     "C": np.ascontiguousarray,

@@ -23,7 +23,7 @@ from termwise.execution.local import LocalBlocks
 from termwise.selection.blocks import RowBlock
 from termwise.selection.kfold import KFoldRule, fold_labels
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.misclassifications import LooErrorRule
+from termwise.selection.rules import LooErrorRule
 from termwise.selection.state import State
 
 KINDS = {"long": (40, 12), "wide": (18, 30), "gaussian": (30, 30)}
@@ -159,7 +159,7 @@ def test_tiles_and_batches_change_nothing(rng, monkeypatch):
     folds = np.arange(90) % 3
     plain = [select(KFoldRule(folds), start(G, Y), 4), select(LooErrorRule(), start(G, labels), 4)]
     monkeypatch.setattr("termwise._arrays.BLOCK_ENTRIES", 64)
-    monkeypatch.setattr("termwise.selection.misclassifications.MIN_BATCH", 7)
+    monkeypatch.setattr("termwise.selection.rules.MIN_BATCH", 7)
     tiled = [select(KFoldRule(folds, tile_rows=8), start(G, Y), 4), select(LooErrorRule(), start(G, labels), 4)]
     for one, other in zip(plain, tiled, strict=True):
         assert terms(one) == terms(other)

@@ -226,6 +226,11 @@ class Functions:
         return x.new(f"T({x.name})")
 
 
+def operator(expression: str, kind: str = "T") -> Callable[[Symbol, Any], Symbol]:
+    """A method of `Symbol` that writes the line of an operator."""
+    return lambda self, other: self.new(expression.format(self.name, number(other)), kind)
+
+
 class Symbol:
     """An entry of an array: operators write a line of C++ each."""
 
@@ -243,30 +248,6 @@ class Symbol:
         self.lines.append(f"{kind} {name} = {expression};")
         return Symbol(name, self.lines)
 
-    def __add__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} + {number(other)}")
-
-    def __radd__(self, other: Any) -> Symbol:
-        return self.new(f"{number(other)} + {self.name}")
-
-    def __sub__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} - {number(other)}")
-
-    def __rsub__(self, other: Any) -> Symbol:
-        return self.new(f"{number(other)} - {self.name}")
-
-    def __mul__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} * {number(other)}")
-
-    def __rmul__(self, other: Any) -> Symbol:
-        return self.new(f"{number(other)} * {self.name}")
-
-    def __truediv__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} / {number(other)}")
-
-    def __rtruediv__(self, other: Any) -> Symbol:
-        return self.new(f"{number(other)} / {self.name}")
-
     def __pow__(self, exponent: float) -> Symbol:
         return self.new(POWERS[exponent].format(self.name) if exponent in POWERS else f"pow({self.name}, {exponent!r})")
 
@@ -276,33 +257,17 @@ class Symbol:
     def __abs__(self) -> Symbol:
         return Functions.abs(self)
 
-    def __lt__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} < {number(other)}", "bool")
-
-    def __le__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} <= {number(other)}", "bool")
-
-    def __gt__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} > {number(other)}", "bool")
-
-    def __ge__(self, other: Any) -> Symbol:
-        return self.new(f"{self.name} >= {number(other)}", "bool")
-
-    def __eq__(self, other: Any) -> Symbol:  # type: ignore[override]
-        return self.new(f"{self.name} == {number(other)}", "bool")
-
-    def __ne__(self, other: Any) -> Symbol:  # type: ignore[override]
-        return self.new(f"{self.name} != {number(other)}", "bool")
-
-    def __and__(self, other: Symbol) -> Symbol:  # of masks, which may be given as zeros and ones
-        return self.new(f"{self.name} && {other.name}", "bool")
-
-    def __or__(self, other: Symbol) -> Symbol:
-        return self.new(f"{self.name} || {other.name}", "bool")
-
     def __invert__(self) -> Symbol:
         return self.new(f"!{self.name}", "bool")
 
+    __add__, __radd__ = operator("{0} + {1}"), operator("{1} + {0}")
+    __sub__, __rsub__ = operator("{0} - {1}"), operator("{1} - {0}")
+    __mul__, __rmul__ = operator("{0} * {1}"), operator("{1} * {0}")
+    __truediv__, __rtruediv__ = operator("{0} / {1}"), operator("{1} / {0}")
+    __lt__, __le__ = operator("{0} < {1}", "bool"), operator("{0} <= {1}", "bool")
+    __gt__, __ge__ = operator("{0} > {1}", "bool"), operator("{0} >= {1}", "bool")
+    __eq__, __ne__ = operator("{0} == {1}", "bool"), operator("{0} != {1}", "bool")  # type: ignore[assignment]
+    __and__, __or__ = operator("{0} && {1}", "bool"), operator("{0} || {1}", "bool")  # of masks, or zeros and ones
     __hash__ = None  # type: ignore[assignment]
 
 

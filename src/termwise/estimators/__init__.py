@@ -21,7 +21,7 @@ from termwise._checks import UnavailableError, check_bool, check_choice, check_n
 from termwise.deploy.predictor import Predictor as Predictor
 from termwise.design.files import RowFile
 from termwise.estimators.data import check_design, check_inputs
-from termwise.execution.dask import map_rows, without_rows
+from termwise.execution.cluster import map_rows, without_rows
 from termwise.fitted import FittedTerms, FoldModels, Labels
 from termwise.linalg.calibration import class_scores
 from termwise.linalg.conformal import SIDES

@@ -47,8 +47,8 @@ from termwise.estimators.glm import (
     truncate_glm_path,
 )
 from termwise.execution import select_terms, select_terms_on_cluster
-from termwise.execution.cluster import TIMEOUT
-from termwise.execution.dask import ChunkReader, Chunks, n_rows, sample_rows, split_chunks, without_rows
+from termwise.execution.cluster import TIMEOUT, Chunks, n_rows, sample_rows, split_chunks, without_rows
+from termwise.execution.dask import ChunkReader
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, solve_orthogonal

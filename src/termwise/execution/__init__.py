@@ -42,8 +42,8 @@ from termwise._checks import (
 from termwise._threads import one_thread
 from termwise.design import Design
 from termwise.design.files import RowFile, beyond_memory
-from termwise.execution.cluster import TIMEOUT
-from termwise.execution.dask import ChunkReader, Chunks, DaskBlocks, n_rows, split_chunks
+from termwise.execution.cluster import TIMEOUT, Chunks, n_rows, split_chunks
+from termwise.execution.dask import ChunkReader, DaskBlocks
 from termwise.execution.local import local_blocks
 from termwise.selection.engine import Callback, Settings, grow_path
 from termwise.selection.kfold import keep_folds, uses_folds

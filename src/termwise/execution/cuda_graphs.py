@@ -7,8 +7,8 @@ All graph capture is in this module. It decides
   (`fixed_shapes`; the memory of Z starts as zeros);
 - what a device may do ahead of the host: with all rows in one block on a device, a step (append, pass over the data,
   update) is one launch, and so are the bounds of the next step with its first verifications (`device_block`);
-- how far: for the rules of `selection.run_ahead`, `STEPS_AHEAD` of its rounds, each of which chooses and appends a
-  term, are replayed per synchronisation with the host, and as many are queued while it reads the results;
+- how far: for the rules of `selection.rounds`, `STEPS_AHEAD` of its rounds, each of which chooses and appends a term,
+  are replayed per synchronisation with the host, and as many are queued while it reads the results;
 - what is computed at a time: two branches of a round that do not depend on each other (`together`).
 """
 

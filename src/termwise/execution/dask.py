@@ -1,4 +1,4 @@
-"""Rows on the workers of a Dask cluster: chunks of Dask collections, row blocks, and prediction chunk by chunk.
+"""Row blocks on the workers of a Dask cluster.
 
 Blocks are the result of a task, and so are their later states: `new, result = step(old, args)` changes copies and
 leaves the old blocks alone. When a worker is lost, the scheduler recomputes its blocks elsewhere, from the chunks and
@@ -13,9 +13,8 @@ scattered data, which could not be recomputed. Dask is imported when it is first
 from __future__ import annotations
 
 import copy
-import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, attrgetter
@@ -26,121 +25,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
-from termwise._arrays import as_columns, evenly, row_blocks
-from termwise._checks import (
-    check_magnitudes,
-    check_some,
-    check_targets,
-    check_total,
-    import_optional,
-    is_dask,
-    read_counts,
-)
-from termwise.execution.cluster import TIMEOUT, Cluster, current_cluster
-from termwise.selection.blocks import Executor, RowBlock
-from termwise.selection.gram import GramCost
+from termwise._arrays import as_columns, row_blocks
+from termwise._checks import check_magnitudes, check_some, check_targets, check_total, read_counts
+from termwise.execution.cluster import Chunks, n_rows
+from termwise.selection.blocks import Executor, GramCost, RowBlock
 from termwise.selection.path import CondensedRows
 
 FAN_IN = 16  # results added up by one task
 LARGE_ARGUMENTS = 1 << 16  # bytes from which arguments get a task of their own, rather than a copy in every block's
 RESULT = attrgetter("result")  # of blocks: it may travel, without the blocks, which should not
-
-
-# -- chunks of rows ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Chunks:
-    """Rows of inputs, targets and weights, a delayed object or an array for each; None where there are no weights."""
-
-    X: Sequence[Any]
-    y: Sequence[Any]
-    weights: Sequence[Any]
-    timeout: float | None = TIMEOUT
-
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster in use."""
-        return current_cluster(self.timeout)
-
-    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Compute `function(X, y, weights, *args)` of every chunk on the cluster; returns futures."""
-        dask = import_optional("dask", "dask", "Dask data")
-        task, shared = dask.delayed(function, pure=False), [dask.delayed(arg, traverse=False) for arg in args]
-        rows = zip(self.X, self.y, self.weights, strict=True)
-        return self.cluster.client.compute([task(*row, *shared) for row in rows])
-
-    def gather(self, name: str, function: Callable[[Any], Any]) -> list[Any]:
-        """Compute a function of the inputs, targets or weights of every chunk on the cluster, and fetch the values."""
-        task = import_optional("dask", "dask", "Dask data").delayed(function, pure=False)
-        return self.cluster.gather(self.cluster.client.compute([task(part) for part in getattr(self, name)]))
-
-
-def split_chunks(X: Any, y: Any, sample_weight: Any, timeout: float | None = TIMEOUT) -> Chunks:
-    """Split the data into the chunks of rows that X has; X must be a Dask array or data frame."""
-    if not is_dask(X) or getattr(X, "ndim", 0) != 2:
-        raise TypeError(
-            f"X must be a Dask array or data frame of shape (n, d), got {type(X).__name__} of shape "
-            f"{getattr(X, 'shape', None)}: where y or sample_weight is a Dask collection, X must be one too, see "
-            "da.from_array."
-        )
-    chunks, sizes = row_chunks(X)
-    if sizes is None and not all(part is None or is_dask(part) for part in (y, sample_weight)):
-        sizes = tuple(Chunks(chunks, [], [], timeout).gather("X", n_rows))
-    total, parts = sum(sizes or ()), list[Any]()
-    if sample_weight is not None and not is_dask(sample_weight):
-        sample_weight = read_counts(sample_weight, total)
-    for name, part in (("y", y), ("sample_weight", sample_weight)):
-        if part is None:
-            parts.append([None] * len(chunks))
-        elif not is_dask(part):
-            part = np.asarray(part)
-            check_consistent_length(range(total), part)
-            parts.append(np.split(part, np.cumsum(sizes or ())[:-1]))
-        else:
-            found, lengths = row_chunks(part)
-            if lengths is not None and sizes is not None:
-                check_consistent_length(range(total), range(sum(lengths)))
-                found, _ = row_chunks(part.rechunk({0: sizes}))
-            if len(found) != len(chunks):
-                raise ValueError(
-                    f"{name} must have as many chunks of rows as X where their lengths are not known, got {len(found)} "
-                    f"for {len(chunks)}: take both from one data frame, or use to_dask_array(lengths=True)."
-                )
-            parts.append(found)
-    return Chunks(chunks, parts[0], parts[1], timeout)
-
-
-def n_rows(X: Any) -> int:
-    """Return the number of rows of an array, a sparse matrix or a data frame."""
-    return int(X.shape[0])
-
-
-def row_chunks(X: Any) -> tuple[list[Any], tuple[int, ...] | None]:
-    """Chunks of whole rows as delayed objects, and their lengths; columns in several chunks are put into one.
-
-    The lengths are None where they are not known, as those of data frames are not.
-    """
-    whole = X.rechunk({1: -1}) if X.ndim == 2 and hasattr(X, "numblocks") and X.numblocks[1] > 1 else X
-    sizes: Any = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
-    return list(np.ravel(whole.to_delayed())), None if np.isnan(sizes).any() else sizes
-
-
-def sample_rows(chunks: Chunks, max_rows: int) -> tuple[Any, Any]:
-    """Fetch about `max_rows` rows of X and y with positive weight, evenly spaced within every chunk."""
-    each = -(-max_rows // len(chunks.X))
-    found = chunks.cluster.gather(chunks.map(_spaced_rows, each))
-    Xs, ys = zip(*([pair for pair in found if n_rows(pair[0])] or found[:1]), strict=True)
-    if hasattr(Xs[0], "iloc"):
-        return import_optional("pandas", "dask", "a data frame").concat(Xs), np.concatenate(ys)
-    return np.concatenate([X.toarray() if hasattr(X, "toarray") else X for X in Xs]), np.concatenate(ys)
-
-
-def _spaced_rows(X: Any, y: Any, weights: Any, max_rows: int) -> tuple[Any, Any]:
-    """Return some rows of a chunk with positive weight."""
-    used = np.flatnonzero(read_counts(weights, n_rows(X)))
-    rows = used[evenly(len(used), max_rows)] if len(used) else used
-    return (X.iloc[rows] if hasattr(X, "iloc") else X[rows]), np.asarray(y)[rows]
 
 
 # -- from chunks to blocks ---------------------------------------------------------------------------------------------
@@ -354,36 +247,3 @@ def _nbytes(args: Any) -> int:
     if hasattr(args, "__dict__"):
         return sum(_nbytes(part) for part in vars(args).values())
     return int(getattr(args, "nbytes", sys.getsizeof(args)))
-
-
-# -- prediction --------------------------------------------------------------------------------------------------------
-
-
-def map_rows(function: Callable[[Any], Any], X: Any, width: int | None, dtype: Any = None) -> Any:
-    """Return a Dask array of a function of every chunk of rows, with that many columns; None for a vector.
-
-    By default its dtype is the precision of X.
-    """
-    dask, array = (import_optional(name, "dask", "Dask data") for name in ("dask", "dask.array"))
-    shape = () if width is None else (width,)
-    precision = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-    dtype = precision if dtype is None else dtype
-    shared = dask.delayed(function, traverse=False)
-    chunks, sizes = row_chunks(X)
-    parts = [
-        array.from_delayed(dask.delayed(_evaluate_chunk)(shared, chunk, shape, dtype), (size, *shape), dtype)
-        for chunk, size in zip(chunks, sizes or itertools.repeat(np.nan), strict=False)
-    ]
-    return array.concatenate(parts, allow_unknown_chunksizes=True)
-
-
-def _evaluate_chunk(function: Callable[[Any], Any], X: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Evaluate a function of the rows of a chunk, which may be empty."""
-    return np.asarray(function(X), dtype=dtype) if n_rows(X) else np.empty((0, *shape), dtype=dtype)
-
-
-def without_rows(X: Any) -> Any:
-    """Return a table with the columns of X and without rows, for validation."""
-    if hasattr(X, "columns"):
-        return import_optional("pandas", "dask", "a data frame").DataFrame(columns=X.columns)
-    return np.empty((0, *X.shape[1:]))

@@ -15,8 +15,7 @@ from termwise.design.computed import KernelDesign
 from termwise.design.file_blocks import BlockReader, FileBlock
 from termwise.design.files import RowFile
 from termwise.execution.cuda_graphs import launcher_for, steps_ahead_of
-from termwise.selection.blocks import Executor, RowBlock
-from termwise.selection.gram import GramCost
+from termwise.selection.blocks import Executor, GramCost, RowBlock
 from termwise.selection.path import ModelRows
 
 CACHED_COLUMNS = (8, 256)  # of a file, at least and at most

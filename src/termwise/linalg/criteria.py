@@ -46,8 +46,8 @@ def misclassified(scores: Array, Y: Array) -> Array:
 
     The score has the wrong sign, or the largest score is that of another class. A single score counts as zero, class
     +1, within `SCORE_ZERO`; of several equal ones the first counts. `squares_and_errors` decides in the same way, one
-    output at a time. The rule of `selection.misclassifications` compares scores times leverage gaps, and allows for the
-    rounding of these in the precision of the candidates.
+    output at a time. `selection.rules.LooErrorRule` compares scores times leverage gaps, and allows for the rounding of
+    these in the precision of the candidates.
     """
     if Y.shape[1] == 1:
         return ((scores >= -SCORE_ZERO) != (Y > 0))[..., 0]

@@ -20,7 +20,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -33,34 +33,28 @@ from termwise._arrays import (
     as_float64,
     as_type,
     at,
-    at_least,
     column_squares,
     copied,
     evenly,
-    extremes,
     from_host,
     namespace,
-    put_at,
     row_blocks,
     row_squares,
     send,
-    squared_row_lengths,
-    take_off_product,
     to_host,
     zeros,
 )
-from termwise._fusion import fused
-from termwise._numerics import LEVERAGE_GAP_MIN
-from termwise.design import EVERY, Design, as_design
+from termwise.design import EVERY, as_design
 from termwise.design.file_blocks import BlockReader
-from termwise.selection.gram import GramCost
 from termwise.selection.path import ModelRows
+from termwise.selection.updates import NewColumn, RowArrays, append_candidate, append_column, row_sums
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTERCEPT = -1  # index of the column of ones
+EXTREMES = ("maximum", "minimum")  # at the end of `updates.row_sums`
 MIN_RESERVE = 64  # columns of Z that memory is extended by, at least
 
 
@@ -111,6 +105,14 @@ class Launcher:
         """Start to copy an array to the host, as it is now; the function that is returned waits for the copy."""
         values = np.array(to_host(x))
         return lambda: values
+
+
+class GramCost(NamedTuple):
+    """How many columns of `G'G` a pass over the data should compute, and what they cost in units of a plain pass."""
+
+    columns: int = 0  # beside the products of the new term; 0: none
+    passes: float = 1.0  # the time of a pass with so many columns
+    whole: float = np.inf  # the time in which all of `G'G` is computed
 
 
 class Executor(ABC):
@@ -180,119 +182,6 @@ class Reduced:
         return Reduced(xp.concat(parts), self.last)
 
 
-# -- functions of arrays that keep their address, so that they can be captured as CUDA graphs --------------------------
-
-
-class RowArrays(NamedTuple):
-    """Arrays of a block."""
-
-    G: Design
-    root: Array | None  # square roots of the weights, None if all are one
-    share: Array  # of a row's leverage that belongs to a single repeat
-    sample_weight: Array
-    Zt: Array  # (capacity, rows)
-    r: Array  # (rows, q)
-    gap: Array  # (rows,)
-
-
-class NewColumn(NamedTuple):
-    """A column x on its way into the model, and the candidate it comes from."""
-
-    place: Array  # (1,), in Z
-    scales: Array  # (2,) the length by which x becomes z, and den
-    beta: Array  # (q,) its weights c / den
-    candidate: Array  # (1,) its index
-    amounts: Array  # (k,) its column of T: the part along the model
-
-
-def append_candidate(rows: RowArrays, column: NewColumn) -> tuple[Array, Reduced]:
-    """Subtract `Z amounts` from a candidate's column and append the rest."""
-    x = rows.G.columns(column.candidate)[:, 0]
-    x = (x if rows.root is None else x * rows.root) - rows.Zt[: column.amounts.shape[0], :].T @ column.amounts
-    return append_column(rows, x, column), row_sums(rows)
-
-
-def append_column(rows: RowArrays | RowBlock, x: Array, column: NewColumn) -> Array:
-    """Store and return `z = x / length`, subtract `x beta` from the residual and `x^2 / den` from the leverage gap."""
-    scales, share = column.scales, None if rows.root is None else rows.share
-    z, _ = scaled_column(x, rows.gap, share, scales[:1], scales[1:], out=[None, rows.gap])
-    put_at(rows.Zt, column.place, z[None, :])
-    take_off_product(rows.r, x[:, None], column.beta)
-    return z
-
-
-@fused
-def scaled_column(x: Array, gap: Array, share: Array | None, length: Array, den: Array) -> tuple[Array, Array]:
-    """`z = x / length`, and the leverage gap with z in the model."""
-    part = x * (x / den)
-    return x / length, gap - (part if share is None else share * part)
-
-
-class SumPlaces(NamedTuple):
-    """Places of the sums over the rows in the array of `row_sums`, for q outputs."""
-
-    sse: slice  # `sum r^2` of each output
-    loo_sse: slice  # `sum omega r^2` of each output
-    second: slice  # `sum omega^2 r^2` of each output
-    moments: slice  # all three
-    spread: int  # `sum (omega r^2)^2 / sample_weight`
-    largest_gap: int
-    smallest_gap: int
-    size: int
-
-
-@cache
-def sum_places(q: int) -> SumPlaces:
-    """Places of the sums for q outputs."""
-    first = slice(q), slice(q, 2 * q), slice(2 * q, 3 * q), slice(3 * q)
-    return SumPlaces(*first, 3 * q, 3 * q + 1, 3 * q + 2, 3 * q + 3)
-
-
-class LeftOut(NamedTuple):
-    """The leave-one-out residuals of the model."""
-
-    residuals: Array  # (q, rows) `e = r / gap`, as `linalg.least_squares.leave_one_out` has them
-    scaled: Array  # (q, rows) `e / gap`
-    squares: Array  # (1, rows) `e^2`, the outputs added up
-
-
-def left_out(rows: RowArrays | RowBlock) -> LeftOut:
-    """Leave every row out."""
-    e, scaled, squares = left_out_residuals(rows.r.T, rows.gap)
-    return LeftOut(e, scaled, squares if e.shape[0] == 1 else namespace(e).sum(squares, axis=0)[None, :])
-
-
-@fused
-def left_out_residuals(r: Array, gap: Array) -> tuple[Array, Array, Array]:
-    """`e = r / gap`, `e / gap` and `e^2`; leverage gaps are no smaller than rounding."""
-    gap = at_least(gap, LEVERAGE_GAP_MIN)
-    e = r / gap
-    return e, e / gap, e * e
-
-
-def summed_rows(rows: RowArrays | RowBlock, left: LeftOut) -> tuple[Array, ...]:
-    """Arrays as long as the rows, the sums of whose squares `row_sums` has."""
-    spread = left.squares if rows.root is None else left.squares / rows.root
-    return rows.r.T, left.residuals, left.scaled, spread
-
-
-def row_sums(rows: RowArrays | RowBlock) -> Reduced:
-    """Sums over the rows, with `omega = 1 / leverage_gap^2`, in one array so that one transfer reads them.
-
-    (3 q + 3,): `sum r^2`, `sum omega r^2` (the leave-one-out squared error, Orr (5.1)) and `sum omega^2 r^2` of each
-    output, `sum (omega r^2)^2 / sample_weight` with the outputs added up before squaring, the largest leverage gap, the
-    smallest. See `SumPlaces`.
-    """
-    squares = squared_row_lengths(*summed_rows(rows, left_out(rows)))
-    return Reduced(with_extremes(squares, rows.gap), ("maximum", "minimum"))
-
-
-def with_extremes(sums: Array, gap: Array) -> Array:
-    """The sums of `row_sums` with the extremes of the leverage gap behind them."""
-    smallest, largest = extremes(gap)
-    return namespace(sums).concat([sums, largest, smallest])
-
-
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +206,7 @@ class RowBlock:
         self.r, self.gap = copied(self.Y), namespace(Y).ones_like(self.share)
         self.launcher = Launcher() if launcher is None else launcher
         self.Zt, self.k = zeros((reserve, Y.shape[0]), self.Y), 0
-        self.directions: Array | None = None  # see `directions.DirectionCache`
+        self.directions: Array | None = None  # see `loo_bounds.DirectionCache`
         none = self.gap[:0]
         self.x = self.Q = self.a = none  # column being orthogonalised, factor of `set_alpha`, weights of a bound
         self.folds: list[Indices] = []
@@ -337,7 +226,7 @@ class RowBlock:
     @property
     def arrays(self) -> RowArrays:
         """The arrays."""
-        return RowArrays(self.G, self.root, self.share, self.sample_weight, self.Zt, self.r, self.gap)
+        return RowArrays(self.G, self.root, self.share, self.Zt, self.r, self.gap)
 
     def scale(self, rows: Array) -> Array:
         """Multiply rows by the square roots of their weights."""
@@ -353,6 +242,10 @@ class RowBlock:
         """Some rows of some scaled columns, as a new array."""
         G = self.G.columns(chosen, rows)
         return G if self.root is None else G * at(self.root, rows)[:, None]
+
+    def sums(self) -> Reduced:
+        """`updates.row_sums` of these rows."""
+        return Reduced(row_sums(self.arrays), EXTREMES)
 
     # -- before the first term -----------------------------------------------------------------------------------------
 
@@ -434,12 +327,11 @@ class RowBlock:
             z, sums = self.launcher.launch(append_candidate, (self.arrays,), column)
         else:
             place, scales, beta = send(self.Y, column.place, column.scales, column.beta)
-            z = append_column(self, self.x, column._replace(place=place, scales=scales, beta=beta))
-            sums = row_sums(self)
+            z = append_column(self.arrays, self.x, column._replace(place=place, scales=scales, beta=beta))
+            sums = row_sums(self.arrays)
         self.k, self.x = self.k + 1, self.x[:0]
-        if fetched is None:
-            return PartialSums((z[:0], sums))
-        return PartialSums((self.G.joint_products(self.scale(z), fetched, self.weights), sums))
+        products = z[:0] if fetched is None else self.G.joint_products(self.scale(z), fetched, self.weights)
+        return PartialSums((products, Reduced(sums, EXTREMES)))
 
     def reserve_column(self, count: int = 1) -> None:
         """Extend the memory of Z if there is none for `count` more columns."""
@@ -476,7 +368,7 @@ class RowBlock:
         self.gap = 1 - self.share * leverage
         Z = self.Z[:, first:]
         total = namespace(Z).sum(leverage)[None]
-        return PartialSums((total, Z.T @ self.r, Z.T @ Z, row_sums(self)))
+        return PartialSums((total, Z.T @ self.r, Z.T @ Z, self.sums()))
 
     @mutates
     def rotate(self, Q: Floats) -> int:
@@ -492,7 +384,7 @@ class RowBlock:
         self.Zt = copied(self.Zt[: self.k, :])  # the next column must not overwrite z, which earlier states read
         leverage = z * z if self.root is None else self.share * z * z
         self.r, self.gap = self.r + z[:, None] * from_host(zy, self.Y), self.gap + leverage
-        return row_sums(self)
+        return self.sums()
 
     def restricted(self, chosen: Indices) -> RowBlock:
         """The same rows with some of the candidates, and no model."""

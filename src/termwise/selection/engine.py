@@ -30,19 +30,19 @@ from termwise.selection.blocks import Executor
 from termwise.selection.constraints import Constraints
 from termwise.selection.kfold import KFoldRule
 from termwise.selection.leave_one_out import LooRule
-from termwise.selection.misclassifications import LooErrorRule
-from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, check_criterion, patience_reason
+from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, check_criterion
 from termwise.selection.rules import (
     Choice,
     ClosedForm,
     CostRule,
     DOptimalRule,
     GcvRule,
+    LooErrorRule,
     NormRule,
     Rule,
     SseRule,
 )
-from termwise.selection.run_ahead import AheadRule, RunAhead, runs_ahead
+from termwise.selection.run_ahead import RunAhead, runs_ahead
 from termwise.selection.state import State
 
 Callback = Callable[[SelectionPath], bool | None]
@@ -52,7 +52,6 @@ BUILT_IN: tuple[type[Rule], ...] = (
 )  # fmt: skip
 RULES = {rule.name: rule for rule in BUILT_IN}
 PENALTIES = ("weights", "orthogonal")
-REFINEMENTS = ("swap",)
 STOPPED = "stopped by a callback"
 SWAP_ROUNDS = 20  # through all terms; fewer than ten are usual
 
@@ -144,12 +143,6 @@ class Settings:
         elif not is_one_of(self.precompute, "auto"):
             check_bool("precompute", self.precompute, remedy="'auto' decides by the sizes")
 
-    @property
-    def plain_precompute(self) -> bool | int | str:
-        """`precompute` as a number or a truth value of Python."""
-        given = self.precompute
-        return given if isinstance(given, str) else bool(given) if isinstance(given, bool | np.bool_) else int(given)
-
     def _check_alpha(self) -> None:
         if not isinstance(self.alpha, str):
             check_number("alpha", self.alpha, low=0, remedy="give a small penalty such as 1e-6, or 'reestimate'")
@@ -164,7 +157,7 @@ class Settings:
     def _check_refine(self) -> None:
         if self.refine is None:
             return
-        check_choice("refine", self.refine, REFINEMENTS, remedy="None keeps the terms as they were chosen")
+        check_choice("refine", self.refine, ["swap"], remedy="None keeps the terms as they were chosen")
         if self.alpha == "reestimate":
             raise ValueError(
                 "alpha must be a number with refine='swap', got 'reestimate': models under different penalties cannot "
@@ -186,16 +179,9 @@ class Settings:
 # -- a path ------------------------------------------------------------------------------------------------------------
 
 
-def grow_path(
-    rows: Executor, settings: Settings, one_output: bool, callback: Callback | None = None, rule: Rule | None = None
-) -> SelectionPath:
-    """Grow a path on rows wherever they are.
-
-    A rule that is given replaces the one that the settings name.
-    """
-    if rule is None:
-        given = settings.rule
-        rule = given if isinstance(given, Rule) else RULES[given].build(settings, rows)
+def grow_path(rows: Executor, settings: Settings, one_output: bool, callback: Callback | None = None) -> SelectionPath:
+    """Grow a path on rows wherever they are."""
+    rule = settings.rule if isinstance(settings.rule, Rule) else RULES[settings.rule].build(settings, rows)
     builder = PathBuilder(rows, settings, one_output, rule, callback)
     builder.record(Choice(-1, np.nan))
     state, path = builder.state, builder.path
@@ -208,14 +194,26 @@ def grow_path(
 
 
 class PathLimits:
-    """When a path must end, whatever the loss; a builder sets what it has so far."""
+    """When a path must end, whatever the loss."""
 
-    settings: Settings
     path: Any  # with as many entries as terms
     most: int  # terms that the data can determine
-    n_forced: int  # terms of `include` in the model
-    stopped: bool  # by the callback
-    started: float
+    limit: int  # the most terms of the path
+
+    def __init__(self, settings: Settings, callback: Callback | None, p: int) -> None:
+        self.started = time.perf_counter()
+        self.settings, self.callback = settings, callback
+        self.forced = check_indices("include", settings.include, p, what="term").tolist()
+        self.n_forced = 0  # terms of `include` in the model
+        self.stopped = False  # by the callback
+        self.sizes: list[int] = []  # the criterion's choices so far
+
+    def limit_terms(self, n: float, p: int) -> None:
+        """Limit the terms to those that n samples and p candidates can determine, those of `include` as well."""
+        max_terms = self.settings.max_terms
+        self.most = max(min(p, int(n) - self.settings.fit_intercept), 0)
+        self.forced = self.forced[: self.most]
+        self.limit = self.most if max_terms is None else min(max(max_terms, len(self.forced)), self.most)
 
     def limit_reached(self) -> str:
         """The limit that is reached, "" if none is."""
@@ -227,6 +225,16 @@ class PathLimits:
         if len(self.path) >= self.most:
             return "as many terms as the data can determine"
         return f"max_seconds={max_seconds:g} are over" if self.time_over() else ""
+
+    def patience_reason(self, n_forced: int) -> str:
+        """Record the criterion's choice; return why more terms would not change it, "" if they may."""
+        criterion, patience, sizes = self.settings.criterion, self.settings.patience, self.sizes
+        if patience is None:
+            return ""
+        sizes.append(len(self.path) if criterion is None else SIZE_CRITERIA[criterion](self.path))
+        if len(sizes) >= n_forced + patience and len(set(sizes[-patience - 1 :])) == 1:
+            return f"the choice of {criterion!r} has not changed for {patience} terms"
+        return ""
 
     def time_over(self) -> bool:
         """Whether the path has taken more than `max_seconds`."""
@@ -240,17 +248,17 @@ class PathBuilder(PathLimits):
     def __init__(
         self, rows: Executor, settings: Settings, one_output: bool, rule: Rule, callback: Callback | None
     ) -> None:
-        self.started = time.perf_counter()
-        self.rows, self.settings, self.callback = rows, settings, callback
+        p = rows.n_candidates
+        super().__init__(settings, callback, p)
+        self.rows = rows
         self.fresh_rule, self.rule = rule, copy.copy(rule)  # which may store attributes while the path grows
-        self.forced = check_indices("include", settings.include, rows.n_candidates, what="term").tolist()
         reestimated = settings.alpha == "reestimate"
         self.state = state = State(
             rows,
             0.0 if reestimated else float(settings.alpha),
             orthogonal=settings.penalty == "orthogonal",
             intercept=settings.fit_intercept,
-            precompute=settings.plain_precompute,
+            precompute=np.asarray(settings.precompute).item(),  # a number, truth value or string of Python
             min_norm=settings.min_norm,
             constraints=settings.constraints,
             max_terms=settings.max_terms,
@@ -260,35 +268,17 @@ class PathBuilder(PathLimits):
             state.alpha = REESTIMATED_ALPHA_START * float(np.median(squares)) if len(squares) else 0.0
         # a score in closed form reads statistics only, which the one pass over the data has computed already
         state.prefetches, state.follows_cost = not isinstance(rule, ClosedForm), rule.follows_cost
-        p = rows.n_candidates
         self.path = SelectionPath(state.n, p, settings.fit_intercept, one_output, unresolved=state.unresolved)
-        self.most = max(min(p, int(state.n) - settings.fit_intercept), 0)
-        self.forced = self.forced[: self.most]
-        self.limit = self.most if settings.max_terms is None else max(settings.max_terms, len(self.forced))
-        self.limit = min(self.limit, self.most)
-        self.stopped = False  # by the callback
-        self.sizes: list[int] = []  # the criterion's choices so far
-        self.n_forced = 0  # terms of `include` in the model
+        self.limit_terms(state.n, p)
         self.cost = state.cost  # of the model before the newest term
-        self.defers_correlations = not self._needs_correlations(reestimated)
+        stops_by_tcr = settings.criterion == "tcr" and settings.patience is not None
+        # Computed together at the end correlations cost less and need no synchronisation. But "tcr" reads them after
+        # every term, a callback may, and a new penalty rotates the columns that they follow from.
+        read_by_callback = callback is not None and not is_foreign(state.s)
+        self.defers_correlations = not (stops_by_tcr or read_by_callback or reestimated)
         plain = settings.refine is None and settings.constraints is None and not reestimated
         if rows.steps_ahead and plain and runs_ahead(rule) and p > 1:
-            state.run_ahead = RunAhead(state, rule, self.limit, correlate=self._stops_by_tcr)
-            self.rule = AheadRule(self.rule)
-
-    @property
-    def _stops_by_tcr(self) -> bool:
-        """Whether the criterion "tcr", which reads correlations, is applied after every term."""
-        return self.settings.criterion == "tcr" and self.settings.patience is not None
-
-    def _needs_correlations(self, reestimated: bool) -> bool:
-        """Whether the correlation of a term is computed before the next one.
-
-        Computed together at the end they cost less and need no synchronisation. A callback may read them, and a new
-        penalty rotates the columns that they follow from.
-        """
-        is_read = self.callback is not None and not is_foreign(self.state.s)
-        return self._stops_by_tcr or is_read or reestimated
+            self.rule = state.run_ahead = RunAhead(state, self.rule, self.limit, correlate=stops_by_tcr)
 
     def after_step(self, choice: Choice, forced_left: int) -> str:
         """Re-estimate the penalty, record the step and return why to stop, if so."""
@@ -304,14 +294,10 @@ class PathBuilder(PathLimits):
             self.rule.prepare(state)
         self.record(choice, reduction, correlation)
         self.cost = state.cost
-        criterion, patience = self.settings.criterion, self.settings.patience
         self.stopped |= self.callback is not None and bool(self.callback(path))
         if self.stopped and not forced_left:
             return STOPPED
-        if patience is None:
-            return ""
-        self.sizes.append(len(path) if criterion is None else SIZE_CRITERIA[criterion](path))
-        return patience_reason(self.sizes, self.n_forced, patience, criterion)
+        return self.patience_reason(self.n_forced)
 
     def record(self, choice: Choice, reduction: float = 0.0, correlation: float = 0.0) -> None:
         """Append a row to the path; squared errors are averaged over the outputs.
@@ -351,11 +337,18 @@ class PathBuilder(PathLimits):
         if exchanges:  # grow the path of just these terms, the forced ones first, then in the order of the rule
             elapsed = time.perf_counter() - self.started
             terms, n_candidates = np.array(found), path.n_candidates
-            plain = replace(self.settings, max_terms=None, criterion=None, patience=None, max_seconds=None, refine=None)
+            plain = replace(
+                self.settings,
+                rule=self.fresh_rule,
+                max_terms=None,
+                criterion=None,
+                patience=None,
+                max_seconds=None,
+                refine=None,
+            )
             order = np.arange(self.n_forced)
             for _ in range(2):
-                settings = replace(plain, include=order)
-                path = grow_path(self.rows.restrict(terms), settings, path.one_output, rule=self.fresh_rule)
+                path = grow_path(self.rows.restrict(terms), replace(plain, include=order), path.one_output)
                 if len(path) == len(terms):
                     break  # else the rule ended earlier, but the size was chosen already
                 order = np.append(path.terms, np.setdiff1d(np.arange(len(terms)), path.terms))
@@ -426,20 +419,13 @@ def with_better_term(state: State, old: int, rule: Rule) -> State | None:
         alone.eligible[old] = state.eligible[old]
         other = copy.copy(rule).choose(alone)
         if other is not None:  # the choice is better or equal
-            largest = max(abs(choice.score), abs(other.score))
-            if abs(choice.score - other.score) <= score_tolerance(state, [choice.index, old]) * largest:
+            # equal but for rounding: of nearly collinear candidates fewer digits are correct
+            stats, _ = state.fetch_candidates(np.array([choice.index, old]))
+            least = float(np.min(stats.vv / stats.norms))
+            digits = SCORE_ULPS * np.finfo(np.float64).eps / np.sqrt(max(least, SMALLEST_NORMAL))
+            tolerance = max(TIE_TOLERANCE, state.tol, float(digits))
+            if abs(choice.score - other.score) <= tolerance * max(abs(choice.score), abs(other.score)):
                 return None
         if state.append(choice.index):
             return state
     return None
-
-
-def score_tolerance(state: State, candidates: list[int]) -> float:
-    """Relative difference below which scores of candidates are equal but for rounding.
-
-    Nearly collinear candidates have fewer correct digits.
-    """
-    stats, _ = state.fetch_candidates(np.array(candidates))
-    least = float(np.min(stats.vv / stats.norms))
-    digits = SCORE_ULPS * np.finfo(np.float64).eps / np.sqrt(max(least, SMALLEST_NORMAL))
-    return max(TIE_TOLERANCE, state.tol, float(digits))

@@ -19,7 +19,6 @@ of counts, the criteria are
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._arrays import from_host, to_host
-from termwise._checks import check_choice, check_indices
+from termwise._checks import check_choice
 from termwise._numerics import NEWTON_DECREMENT_FINAL
 from termwise.linalg.least_squares import Solution, WeightedRows
 from termwise.linalg.losses import LOSSES, Loss
 from termwise.linalg.newton import Fit, Samples, approximate_loo, covariances, minimise
-from termwise.selection.engine import STOPPED, PathLimits, Settings, grow
+from termwise.selection.engine import STOPPED, Callback, PathLimits, Settings, grow
 from termwise.selection.glm import GlmModels, GlmState, null_model
-from termwise.selection.path import SIZE_CRITERIA, SelectionPath, Step, patience_reason, search_effect
+from termwise.selection.path import SelectionPath, Step, search_effect
 from termwise.selection.rules import Choice, CostRule
 
 Floats = NDArray[np.float64]
@@ -237,24 +236,18 @@ class GlmPathBuilder(PathLimits):
         settings: Settings,
         one_output: bool,
         offset: Floats | None,
-        callback: Callable[[SelectionPath], bool | None],
+        callback: Callback | None,
     ) -> None:
-        self.started, self.settings, self.callback = time.perf_counter(), settings, callback
         n, p = float(sample_weight.sum()), G.shape[1]
-        self.forced = check_indices("include", settings.include, p, what="term").tolist()
-        self.most = max(min(p, int(n) - settings.fit_intercept), 0)  # terms that the data can determine
-        self.forced = self.forced[: self.most]
-        limit = self.most if settings.max_terms is None else max(settings.max_terms, len(self.forced))
+        super().__init__(settings, callback, p)
+        self.limit_terms(n, p)
         null = null_model(Y, sample_weight, loss, offset, settings.fit_intercept)
-        self.state = GlmState(G, null, float(settings.alpha), min(limit, self.most), settings.constraints)
+        self.state = GlmState(G, null, float(settings.alpha), self.limit, settings.constraints)
         q = Y.shape[1]
         # several quantiles of one target are not independent: their mean is compared with that of one
         dof = q - 1 if loss.coupled else 1 if loss.name == "quantile" else q
         self.outputs_per_dof = q / dof if loss.name == "quantile" else 1.0
         self.path = GlmPath(n, p, settings.fit_intercept, one_output, loss=loss.name, term_dof=dof)
-        self.stopped = False  # by the callback
-        self.n_forced = 0  # terms of `include` in the model
-        self.sizes: list[int] = []
         self.record(Choice(-1, np.nan), 0.0)
 
     def after_step(self, choice: Choice, forced_left: int) -> str:
@@ -265,14 +258,10 @@ class GlmPathBuilder(PathLimits):
         drop = before - float(f @ loss.value(Y, state.fit.eta))
         self.record(choice, 2 * drop / (loss.deviance_unit * self.outputs_per_dof))
         self.n_forced += choice.index in self.forced
-        self.stopped |= bool(self.callback(path))
+        self.stopped |= self.callback is not None and bool(self.callback(path))
         if self.stopped and not forced_left:
             return STOPPED
-        criterion, patience = self.settings.criterion, self.settings.patience
-        if patience is None or forced_left:
-            return ""
-        self.sizes.append(len(path) if criterion is None else SIZE_CRITERIA[criterion](path))
-        return patience_reason(self.sizes, len(self.forced), patience, criterion)
+        return "" if forced_left else self.patience_reason(len(self.forced))
 
     def record(self, choice: Choice, reduction: float) -> None:
         """Append a row to the path."""
@@ -303,27 +292,6 @@ class GlmPathBuilder(PathLimits):
         )
         self.eta = state.fit.eta
 
-    def grow(self) -> GlmPath:
-        """Grow the path."""
-        state, path = self.state, self.path
-        path.stop_reason = grow(
-            state, CostRule(state.least_reduction), self.limit_reached, self.after_step, self.forced
-        )
-        k, terms = len(state.chosen), state.chosen
-        n = float(state.samples.sample_weight.sum())
-        path._training = GlmTraining(
-            models=state.models(),
-            V=state.V[: state.first + k].copy(),
-            R=state.R[:k, :k].copy(),
-            first=state.first,
-            means=(state.columns.means + state.shift)[terms],
-            variances=state.given.norms[terms] / n,
-            samples=state.samples,
-            null_eta=state.null_eta,
-            alpha=float(self.settings.alpha),
-        )
-        return path
-
 
 def select_glm_terms(
     G: Any,
@@ -333,7 +301,22 @@ def select_glm_terms(
     settings: Settings,
     one_output: bool,
     offset: Floats | None = None,
-    callback: Callable[[SelectionPath], bool | None] = lambda path: None,
+    callback: Callback | None = None,
 ) -> GlmPath:
     """Grow a path of a loss on validated data in memory, in an array or a `Design`; the penalty must be a number."""
-    return GlmPathBuilder(G, Y, sample_weight, loss, settings, one_output, offset, callback).grow()
+    builder = GlmPathBuilder(G, Y, sample_weight, loss, settings, one_output, offset, callback)
+    state, path, rule = builder.state, builder.path, CostRule(builder.state.least_reduction)
+    path.stop_reason = grow(state, rule, builder.limit_reached, builder.after_step, builder.forced)
+    k, terms = len(state.chosen), state.chosen
+    path._training = GlmTraining(
+        models=state.models(),
+        V=state.V[: state.first + k].copy(),
+        R=state.R[:k, :k].copy(),
+        first=state.first,
+        means=(state.columns.means + state.shift)[terms],
+        variances=state.given.norms[terms] / float(sample_weight.sum()),
+        samples=state.samples,
+        null_eta=state.null_eta,
+        alpha=float(settings.alpha),
+    )
+    return path

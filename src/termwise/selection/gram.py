@@ -13,14 +13,18 @@ whether or not columns are computed, since it is known which ones would have bee
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from termwise._arrays import Array, put_at, smallest, zeros
+from termwise._arrays import Array, put, put_at, smallest, to_host, zeros
 from termwise._memory import budget
+from termwise.selection.blocks import GramCost, RowBlock
+from termwise.selection.rules import CostRule
+
+if TYPE_CHECKING:
+    from termwise.selection.state import CandidateStats, State
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -31,19 +35,10 @@ BUDGET_SHARE = 1 / 16  # of the memory budget that stored columns, or the sample
 MAX_PAUSE = 15  # terms after which it is observed again whether columns pay
 MIN_PREDICTED = 1 << 26  # bytes of G: passes over less take no longer than to predict the next terms
 SAMPLE_ROWS = 160  # by which they are predicted: more of them take more time than they save
+PREFETCHED = 256  # candidates whose columns may be needed for the next term
 SIMULATED = 256  # candidates that may be among the next terms
 SAMPLED_RESIDUAL = 1e-3  # of its square: a candidate with less left counts as dependent, as far as a sample can tell
 NOISE = 4.0  # correlations in the sample below so many standard deviations of independent columns count as zero
-
-Predict = Callable[[NDArray[np.bool_], int], Indices]  # so many of the candidates of a mask, the most likely first
-
-
-class GramCost(NamedTuple):
-    """How many columns of `G'G` a pass over the data should compute, and what they cost in units of a plain pass."""
-
-    columns: int = 0  # beside the products of the new term; 0: none
-    passes: float = 1.0  # the time of a pass with so many columns
-    whole: float = np.inf  # the time in which all of `G'G` is computed
 
 
 class GramColumns:
@@ -72,6 +67,8 @@ class GramColumns:
         self.run, self.expected_run = 0, EXPECTED_RUN  # terms since one was not likely, and their expected number
         self.pause = self.wait = 0  # terms that are not observed since columns do not pay: the last time, and still
         self.predicted: Indices | None = None  # the next terms, if they were predicted for the newest one
+        # some rows of the candidates (m, p), and of the intercept (m, 1) or (m, 0), scaled by the roots of the weights
+        self.sample: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
     @property
     def complete(self) -> bool:
@@ -90,10 +87,52 @@ class GramColumns:
         self.slot = np.arange(len(self.slot))
         self.owners = self.slot
 
-    def count(self, j: int, predict: Predict | None) -> None:
-        """Count the terms that one pass would serve; `predict` is needed where j is not stored."""
+    def plan_pass(self, state: State, j: int, one: CandidateStats) -> Indices | None:
+        """Candidates whose columns the pass for j, the next term, also computes; None if no pass is needed.
+
+        A file caches columns in its next pass: those of the next terms as predicted, and of the candidates with the
+        best scores, by the rule or, where it has none, by the reduction of the cost, which suits any rule.
+        """
+        reader, n_terms, scores = state.rows.reader, len(state.chosen), None
+        missing = self.slot[j] < 0 or (reader is not None and not reader.holds(j))
+        reads_columns = reader is not None and (state.prefetches or self.complete)
+        if reads_columns or (missing and self.cost.columns):
+            scores = current_scores(state)
+        self._count(state, j, scores)
+        if scores is not None and reader is not None:  # half for the next terms, the others for rivals of these
+            every = np.ones(self.slot.shape, dtype=bool)
+            reader.suggest(best_of(scores, every, PREFETCHED))
+            reader.suggest(self._predict(state, j, scores, every, len(reader.owners) // 2), keep=True)
+        if missing and self.whole_pays(n_terms):
+            self.set_whole(state.rows.reduce(RowBlock.gram))
+        if (self.complete or not missing) and state.keeps_digits(one, state.alpha + float(one.s)):
+            return None
+        left = self.max_terms - n_terms
+        if scores is None or not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
+            return self.slot[:0]
+        if self.predicted is not None:
+            return self.predicted
+        return self._predict(state, j, scores, self._missing(j), self.cost.columns)
+
+    def read_ahead(self, state: State, j: int) -> None:
+        """Compute the columns of candidate j and of likely terms after it, in a pass that a file needs anyway.
+
+        The pass caches the columns that were suggested. Where that of `G'G` is stored, or none are, it is yet to come.
+        """
+        reader = state.rows.reader
+        assert reader is not None
+        if not self.cost.columns or self.complete or self.slot[j] >= 0:
+            return
+        likely = self._predict(state, j, current_scores(state), self._missing(j), self.cost.columns - 1)
+        fetched = np.append(j, likely)
+        reader.suggest(fetched, keep=True)
+        self.store(fetched, state.rows.reduce(RowBlock.gram_columns, fetched))
+        state.rows.passes += 1
+
+    def _count(self, state: State, j: int, scores: Floats | None) -> None:
+        """Count the terms that one pass would serve; without scores the column of j is known."""
         self.predicted = None
-        if not self.cost.columns or self.likely[j] or predict is None:
+        if not self.cost.columns or self.likely[j] or scores is None:
             self.run += 1
             return
         if self.wait:
@@ -105,19 +144,34 @@ class GramColumns:
             self.pause = self.wait = 0 if pays else min(2 * self.pause + 1, MAX_PAUSE)
             if not pays:
                 return
-        self.predicted = predict(self.missing(j), self.cost.columns)
+        self.predicted = self._predict(state, j, scores, self._missing(j), self.cost.columns)
         self.likely[self.predicted] = True
         self.likely[j] = True
         self.run = 1
 
-    def request(self, j: int, predict: Predict, n_terms: int) -> Indices:
-        """Candidates whose columns the pass for j, the term after `n_terms`, should compute: none if too few serve."""
-        left = self.max_terms - n_terms
-        if not self.cost.columns or min(self.expected_run, left) <= self.cost.passes or left < 2:
-            return self.slot[:0]
-        return predict(self.missing(j), self.cost.columns) if self.predicted is None else self.predicted
+    def _predict(self, state: State, j: int, scores: Floats, wanted: NDArray[np.bool_], count: int) -> Indices:
+        """Return the candidates that are likely to be chosen after j, of those that are wanted.
 
-    def missing(self, j: int) -> NDArray[np.bool_]:
+        By `simulate`, with `P g` on a sample of the rows for the model with `[1, G_S] = Z R`, where `T = Z'G`.
+        """
+        predicts = state.follows_cost and state.nbytes >= MIN_PREDICTED
+        if predicts and self.sample is None and 4 * SAMPLE_ROWS * len(self.slot) <= BUDGET_SHARE * budget():
+            parts, columns = zip(*state.rows.map(RowBlock.sample, SAMPLE_ROWS / state.n_rows), strict=True)
+            self.sample = np.concatenate(parts), np.concatenate(columns)[:, None][:, : state.intercept]
+        if not predicts or self.sample is None:
+            return best_of(scores, wanted, count)
+        places = np.union1d(best_of(scores, scores > -np.inf, SIMULATED), [j])
+        G, ones = self.sample
+        model = np.hstack([ones, G[:, state.chosen]])
+        # by NumPy, not SciPy, which has threads of its own: those of both would wait for each other
+        Z = np.linalg.solve(state.R.T, model.T).T.astype(np.float32)
+        V = G[:, places] - Z @ state.T[:, places].astype(np.float32)
+        n_steps = min(len(places), 1 + count + int(np.count_nonzero(~wanted[places])))
+        first = int(np.searchsorted(places, j))
+        found = places[simulate(V, state.c[places].T, state.s[places], state.alpha, first, n_steps)]
+        return found[wanted[found]][:count]
+
+    def _missing(self, j: int) -> NDArray[np.bool_]:
         """Candidates other than j whose columns are not stored."""
         missing = self.slot < 0
         missing[j] = False
@@ -138,24 +192,16 @@ class GramColumns:
         self.likely[candidates] = True
 
 
+def current_scores(state: State) -> Floats:
+    """Scores by the rule or, where it has none, by the reduction of the cost; minus infinity for excluded ones."""
+    scores = CostRule().scores(state) if state.scores is None else state.scores
+    return to_host(put(scores, ~state.eligible, -np.inf))
+
+
 def best_of(scores: NDArray[Any], wanted: NDArray[np.bool_], count: int) -> Indices:
     """The candidates with the best finite scores among those that are wanted."""
     best, losses = smallest(np.where(wanted, -scores, np.inf), count)
     return best[losses < np.inf]
-
-
-class CandidateSample(NamedTuple):
-    """Some rows of the candidates, and of the intercept, scaled by the roots of their weights."""
-
-    G: NDArray[np.float32]  # (m, p)
-    ones: NDArray[np.float32]  # (m, 1), or (m, 0) without an intercept
-
-    def residuals(self, candidates: Indices, chosen: list[int], R: Floats, T: Floats) -> NDArray[np.float32]:
-        """`P g` of some candidates, for the model with `[1, G_S] = Z R` and `T = Z'G` of these candidates."""
-        model = np.hstack([self.ones, self.G[:, chosen]])
-        # by NumPy, not SciPy, which has threads of its own: those of both would wait for each other
-        Z = np.linalg.solve(R.T, model.T).T.astype(np.float32)
-        return self.G[:, candidates] - Z @ T.astype(np.float32)
 
 
 def simulate(V: NDArray[Any], c: Floats, s: Floats, alpha: float, first: int, n_steps: int) -> list[int]:

@@ -14,7 +14,7 @@ within a few noise variances, many once the signal is fitted. Bound 2 differs fr
 leverage, and leaves one or two.
 
 A few candidates are verified exactly for an incumbent; the survivors' bounds are tightened, by bound 2 where directions
-are cached (see `directions`), else by bound 1; the rest is verified in ascending order of its bound until the next
+are cached (see `loo_bounds`), else by bound 1; the rest is verified in ascending order of its bound until the next
 bound exceeds the incumbent. All bounds are differences from the error of the model so far. Several outputs add up.
 """
 
@@ -50,11 +50,11 @@ from termwise._numerics import (
     TIE_TOLERANCE,
 )
 from termwise.design.file_blocks import BlockReader
-from termwise.selection.blocks import PartialSums, Reduced, RowArrays, RowBlock, sum_places
-from termwise.selection.directions import DirectionCache, direction_products, directions_of
-from termwise.selection.leverage_bound import LeverageBound
+from termwise.selection.blocks import PartialSums, Reduced, RowBlock
+from termwise.selection.loo_bounds import DirectionCache, LeverageBound, direction_products, directions_of
 from termwise.selection.rules import Choice, Rule
-from termwise.selection.state import CandidateStats, State, table_rows
+from termwise.selection.state import CandidateStats, State
+from termwise.selection.updates import RowArrays, sum_places, table_rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -227,7 +227,7 @@ class LooBounds:
         places = places[values < np.inf]
         reader.suggest(places, keep=True)
         if not all(reader.holds(j) for j in places[:count].tolist()):
-            self.state.read_ahead(int(places[0]))
+            self.state.gram.read_ahead(self.state, int(places[0]))
 
     def tighten(self, best: float, threshold: int) -> None:
         """Replace bound 0 by bound 1 for candidates that may be better than the best, if they are many."""

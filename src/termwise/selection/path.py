@@ -1,4 +1,4 @@
-"""The path of a forward selection: one row per step with every criterion, how many terms to keep, when to stop."""
+"""The path of a forward selection: one row per step with every criterion, and how many terms to keep."""
 
 from __future__ import annotations
 
@@ -360,13 +360,3 @@ def check_criterion(criterion: Any, others: Sequence[str] = ()) -> str | None:
     if criterion is None:
         return None
     return check_choice("criterion", criterion, [*SIZE_CRITERIA, *others], remedy="None keeps every term")
-
-
-# -- when to stop ------------------------------------------------------------------------------------------------------
-
-
-def patience_reason(sizes: list[int], forced: int, patience: int, criterion: str | None) -> str:
-    """Why more terms would not change the size, "" if they may; `sizes` are the criterion's choices so far."""
-    if len(sizes) >= forced + patience and len(set(sizes[-patience - 1 :])) == 1:
-        return f"the choice of {criterion!r} has not changed for {patience} terms"
-    return ""

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
@@ -44,12 +43,9 @@ from termwise._arrays import (
     put,
     put_at,
     send,
-    take_off_matmul,
     to_host,
     zeros,
 )
-from termwise._fusion import fused
-from termwise._memory import budget
 from termwise._numerics import (
     CANCELLATION_SHARE,
     DEPENDENT_CANDIDATE,
@@ -68,64 +64,37 @@ from termwise._numerics import (
     ROUNDING_SHARE,
     SMALLEST_NORMAL,
 )
-from termwise.selection.blocks import (
-    INTERCEPT,
-    Executor,
-    NewColumn,
-    Reduced,
-    RowArrays,
-    RowBlock,
-    append_candidate,
-    row_sums,
-    sum_places,
-)
+from termwise.selection.blocks import INTERCEPT, Executor, GramCost, Reduced, RowBlock
 from termwise.selection.constraints import Constraints
-from termwise.selection.gram import (
-    BUDGET_SHARE,
-    MIN_PREDICTED,
-    SAMPLE_ROWS,
-    SIMULATED,
-    CandidateSample,
-    GramColumns,
-    GramCost,
-    best_of,
-    simulate,
-)
+from termwise.selection.gram import GramColumns
 from termwise.selection.path import ModelRows, Training
-from termwise.selection.rules import CostRule
+from termwise.selection.updates import (
+    BY_T,
+    BY_T2,
+    BY_T_ZV,
+    BY_ZV,
+    CHANGES,
+    CandidateArrays,
+    NewColumn,
+    StatisticsChange,
+    step,
+    sum_places,
+    table_rows,
+    update,
+)
+
+if TYPE_CHECKING:
+    from termwise.selection.run_ahead import RunAhead, TakenTerm
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 T_RESERVE = 64  # rows of T that memory is extended by, at least
-BY_T, BY_ZV, BY_T2, BY_T_ZV = CHANGES = range(4)  # what statistics change by: t, `z'v`, t^2 and `t z'v`
 RESIDUAL_BATCH = 256  # candidates whose residual vectors are computed in the same passes over the data
-PREFETCHED = 256  # candidates whose columns may be needed for the next term
-
-
-class TableRows(NamedTuple):
-    """Rows of the table of statistics, which has a column for every candidate, for q outputs."""
-
-    c: slice  # `g'P y`, one row for each output
-    rv: slice  # `y'P^2 g`, one row for each output
-    s: int  # `g'P g`
-    vv: int  # `g'P^2 g`
-    changing: slice  # all of these, which a term changes
-    norms: int  # `|g|^2` of the centred column
-    raw: int  # `|g|^2`
-    least: int  # vv below which a candidate counts as a linear combination of the chosen ones
-    T: int  # the first row of T
-
-
-@cache
-def table_rows(q: int) -> TableRows:
-    """Rows of the table for q outputs."""
-    s = 2 * q
-    return TableRows(slice(q), slice(q, s), s, s + 1, slice(s + 2), s + 2, s + 3, s + 4, s + 5)
 
 
 class RowMoments(NamedTuple):
-    """`blocks.row_sums` of all rows, on the host."""
+    """`updates.row_sums` of all rows, on the host."""
 
     rr: Floats  # (q,) sum r^2
     loo_sse: Floats  # (q,) sum omega r^2, omega = 1 / leverage_gap^2
@@ -153,20 +122,6 @@ class CandidateStats(NamedTuple):
         return CandidateStats(*(part[..., places] for part in self))  # type: ignore[arg-type]
 
 
-class TakenTerm(NamedTuple):
-    """A term appended asynchronously on the device, see `run_ahead`."""
-
-    candidate: int
-    score: float
-    verified: int
-    correlation: float | None  # see `State.correlations`
-    scales: Floats  # (2,) length and den
-    vv: float
-    c: Floats  # (q,)
-    sums: Floats  # over the rows, of the model with the term
-    amounts: Floats  # (k, ..) its part along Z
-
-
 class State:
     """Statistics of all candidates and the factors of the model; the rows are wherever the executor has them.
 
@@ -176,9 +131,8 @@ class State:
 
     prefetches = False  # whether columns of likely candidates are cached during the pass of a new term
     follows_cost = False  # whether the rule mostly chooses as "cost" does
-    run_ahead: Any = None  # `run_ahead.RunAhead`, if a device takes terms ahead of the host
+    run_ahead: RunAhead | None = None  # if a device takes terms ahead of the host
     _taken: TakenTerm | None = None  # the newest term, if a device took it
-    _sample: CandidateSample | None = None  # of the rows, by which likely terms are predicted
 
     def __init__(
         self,
@@ -205,7 +159,7 @@ class State:
         self._moments_read = False  # since the last change of the model
         self._fetched: CandidateStats | None = None
         self.scores: Array | None = None  # by which the rule has ranked the candidates for the next term, if it has
-        self.sums: Array = None  # over the rows, as `blocks.row_sums` has them, where the rows are
+        self.sums: Array = None  # over the rows, as `updates.row_sums` has them, where the rows are
         self.intercept, self.dof, self.cost = int(intercept), 0.0, float(self.yy.sum())
         if intercept:  # the column of ones, unpenalised
             nothing = np.empty(0)
@@ -216,7 +170,7 @@ class State:
             self._store_sums(rows.reduce(RowBlock.append, column, False, None)[1])
             self._extend_factors(nothing, nothing, c, length**2, scales, alpha=0.0)
         else:
-            self._store_sums(rows.reduce(row_sums))
+            self._store_sums(rows.reduce(RowBlock.sums))
         automatic = rows.gram_cost if precompute == "auto" else GramCost()
         cost = automatic if isinstance(precompute, bool | str) else GramCost(precompute, 0.0)
         self.gram = GramColumns(rows.n_candidates, cost, max_terms)
@@ -362,7 +316,7 @@ class State:
         if stats is None or j not in stats.numbers:
             stats = self.fetch_candidates(np.array([j]))[0]
         one = stats.take(np.flatnonzero(stats.numbers == j)[0])
-        fetched = self._plan_pass(j, one)
+        fetched = self.gram.plan_pass(self, j, one)
         column, below = one.T.copy(), -self.B @ one.T
         direct = bool(one.vv > REORTHOGONALISE_BELOW * one.norms)  # then the statistics have all digits of G
         if not direct:
@@ -408,71 +362,7 @@ class State:
             self._recompute_below[places] = np.where(vv > least[places], RESIDUAL_SHARE * vv, -np.inf)
             self.eligible[places] = vv > least[places]
 
-    def _plan_pass(self, j: int, one: CandidateStats) -> Indices | None:
-        """Candidates whose `G'G` columns the pass for j also computes; None if no pass is needed.
-
-        A file caches columns in its next pass: those of the next terms as predicted, and of the candidates with the
-        best scores, by the rule or, where it has none, by the reduction of the cost, which suits any rule.
-        """
-        gram, reader, n_terms, scores = self.gram, self.rows.reader, len(self.chosen), None
-        missing = gram.slot[j] < 0 or (reader is not None and not reader.holds(j))
-        reads_columns = reader is not None and (self.prefetches or gram.complete)
-        if reads_columns or (missing and gram.cost.columns):
-            scores = self._current_scores()
-        predict = None if scores is None else partial(self._predict_terms, j, scores)
-        gram.count(j, predict)
-        if scores is not None and reader is not None:  # half for the next terms, the others for rivals of these
-            every = np.ones(gram.slot.shape, dtype=bool)
-            reader.suggest(best_of(scores, every, PREFETCHED))
-            reader.suggest(self._predict_terms(j, scores, every, len(reader.owners) // 2), keep=True)
-        if missing and gram.whole_pays(n_terms):
-            gram.set_whole(self.rows.reduce(RowBlock.gram))
-        if (gram.complete or not missing) and self._keeps_digits(one, self.alpha + float(one.s)):
-            return None
-        return gram.owners[:0] if predict is None else gram.request(j, predict, n_terms)
-
-    def _predict_terms(self, j: int, scores: Floats, wanted: NDArray[np.bool_], count: int) -> Indices:
-        """Return the candidates that are likely to be chosen after j, of those that are wanted."""
-        sample = self._row_sample() if self.follows_cost and self.nbytes >= MIN_PREDICTED else None
-        if sample is None:
-            return best_of(scores, wanted, count)
-        places = np.union1d(best_of(scores, scores > -np.inf, SIMULATED), [j])
-        V = sample.residuals(places, self.chosen, self.R, self.T[:, places])
-        n_steps = min(len(places), 1 + count + int(np.count_nonzero(~wanted[places])))
-        taken = simulate(V, self.c[places].T, self.s[places], self.alpha, int(np.searchsorted(places, j)), n_steps)
-        found = places[taken]
-        return found[wanted[found]][:count]
-
-    def read_ahead(self, j: int) -> None:
-        """Compute columns of `G'G`, of candidate j and of likely terms after it, in a pass that a file needs anyway.
-
-        The pass caches the columns that were suggested. Where that of `G'G` is stored, or none are, it is yet to come.
-        """
-        gram, reader = self.gram, self.rows.reader
-        assert reader is not None
-        if not gram.cost.columns or gram.complete or gram.slot[j] >= 0:
-            return
-        likely = self._predict_terms(j, self._current_scores(), gram.missing(j), gram.cost.columns - 1)
-        fetched = np.append(j, likely)
-        reader.suggest(fetched, keep=True)
-        gram.store(fetched, self.rows.reduce(RowBlock.gram_columns, fetched))
-        self.rows.passes += 1
-
-    def _current_scores(self) -> Floats:
-        """Scores by the rule or, where it has none, by the reduction of the cost; minus infinity for excluded ones."""
-        scores = CostRule().scores(self) if self.scores is None else self.scores
-        return to_host(put(scores, ~self.eligible, -np.inf))
-
-    def _row_sample(self) -> CandidateSample | None:
-        """Return some rows of the candidates, unless they would take too much memory."""
-        m, p = SAMPLE_ROWS, self.rows.n_candidates
-        if self._sample is None and 4 * m * p <= BUDGET_SHARE * budget():
-            G, ones = zip(*self.rows.map(RowBlock.sample, m / self.n_rows), strict=True)
-            first = np.concatenate(ones)[:, None][:, : self.intercept]
-            self._sample = CandidateSample(np.concatenate(G), first)
-        return self._sample
-
-    def _keeps_digits(self, one: CandidateStats, square: float) -> bool:
+    def keeps_digits(self, one: CandidateStats, square: float) -> bool:
         """Whether products of a new column of this squared length can be computed from `G'G` without losing digits.
 
         On a device all of `G'G` is in float64, whatever the type of G.
@@ -492,7 +382,7 @@ class State:
         s = vv + float(below @ below)
         den = self.alpha + s
         length = float(np.sqrt(s if self.orthogonal else den))
-        if fetched is None and not self._keeps_digits(one, length**2):
+        if fetched is None and not self.keeps_digits(one, length**2):
             fetched = self.gram.owners[:0]
         self.rows.passes += fetched is not None
         change = self._change(one, column, below / length, length)
@@ -696,73 +586,3 @@ class State:
         else:
             self.sums[...] = sums.values
         self._moments_read = False
-
-
-# -- functions of arrays that keep their address, so that they can be captured as CUDA graphs --------------------------
-
-
-class CandidateArrays(NamedTuple):
-    """Arrays as long as the candidates."""
-
-    products: Array  # (1, p) memory for `t = G'z`, or columns of `G'G` as more rows than one
-    eligible: Array  # (p,)
-    table: Array  # statistics in the rows of `TableRows`, and T: (2 q + 5 + capacity, p)
-
-
-class StatisticsChange(NamedTuple):
-    """Coefficients of an update of the statistics, see `State._change`."""
-
-    place: Array  # (1,) of t in T
-    row: Array  # (1,) of the candidate's column of `G'G`
-    candidate: Array  # (1,)
-    length: Array  # (1,)
-    mix: Array  # (2, k) coefficients of T: the candidate's part along Z over the length, and `Z'z`
-    change: Array  # (2 q + 2, 4) of c, rv, s and vv by each of `CHANGES`
-
-
-def step(rows: RowArrays, arrays: CandidateArrays, sums: Array, column: NewColumn, change: StatisticsChange) -> None:
-    """Everything a new term changes, in one launch: append the candidate, pass over the data, update."""
-    z, found = append_candidate(rows, column)
-    if arrays.products.shape[0] == 1:
-        arrays.products[0, :] = rows.G.products(z if rows.root is None else z * rows.root)
-    update(arrays, change)
-    sums[...] = found.values
-
-
-def update(arrays: CandidateArrays, numbers: StatisticsChange) -> None:
-    """Update the statistics by a new term, which is no longer eligible."""
-    update_statistics(arrays, numbers)
-    put_at(arrays.eligible, numbers.candidate, False)
-
-
-def update_statistics(arrays: CandidateArrays, numbers: StatisticsChange) -> Array:
-    """Append a row t to T, update the statistics and return t.
-
-    Unless a pass has computed it, `length t + T'column` is the candidate's column of `G'G`.
-    """
-    source, eligible, table = arrays
-    xp, width, row = namespace(table), numbers.mix.shape[1], table_rows(numbers.change.shape[0] // 2 - 1)
-    T = table[row.T :, :]
-    linear = numbers.mix @ T[:width, :]
-    if source.shape[0] == 1:
-        parts = newest_row(source[0, :], None, None, linear[1, :])
-    else:
-        parts = newest_row(at(source, numbers.row)[0, :], numbers.length, linear[0, :], linear[1, :])
-    put_at(T, numbers.place, parts[0][None, :])
-    take_off_matmul(table[row.changing, :], numbers.change, xp.stack(parts))
-    still_eligible(eligible, table[row.vv, :], table[row.least, :], out=[eligible])
-    return parts[0]
-
-
-@fused
-def still_eligible(eligible: Array, vv: Array, least: Array) -> Array:
-    """Which candidates do not depend on the chosen ones."""
-    return eligible & (vv > least)
-
-
-@fused
-def newest_row(g: Array, length: Array | None, along: Array | None, below: Array) -> tuple[Array, Array, Array, Array]:
-    """`t = G'z`, `z'v`, `t^2` and `t z'v`, from t itself or from `G'g`."""
-    t = g if length is None else g / length - along
-    zv = t - below
-    return t, zv, t * t, t * zv
