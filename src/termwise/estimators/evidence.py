@@ -36,8 +36,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE, LARGEST_PENALTY
-from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators.data import read
+from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.least_squares import Problem, WeightedRows, measure, solve_orthogonal

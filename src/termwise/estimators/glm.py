@@ -1,4 +1,4 @@
-"""Forward estimators with a loss other than the squared one: which loss applies, and the fit."""
+"""Forward estimators with a loss other than the squared one: which loss applies, the path, and its weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from termwise._arrays import as_columns, from_host, is_foreign, to_host
 from termwise._checks import (
     check_choice,
     check_counts,
-    check_indices,
     check_labels,
     check_number,
     check_targets,
@@ -25,8 +24,7 @@ from termwise._checks import (
 )
 from termwise.design import Design
 from termwise.design.files import RowFile
-from termwise.estimators.constraints import find_constraints
-from termwise.estimators.data import Data, fit_design
+from termwise.estimators.design import DesignData
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import WeightedRows
 from termwise.linalg.losses import LINKS, LOSSES, Loss, Multinomial, Quantile
@@ -148,19 +146,20 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
 # -- the fit -----------------------------------------------------------------------------------------------------------
 
 
-def fit_glm(
+def select_by_loss(
     estimator: Any,
-    data: Data,
+    design: DesignData,
     name: str,
     settings: Settings,
     callback: Callable[[SelectionPath], bool],
-    exposure: ArrayLike | None,
-) -> tuple[FittedTerms, dict[str, Any]]:
-    """Grow the path of a loss and truncate it at the size the criterion chooses; see `fit_forward`."""
-    exposures = check_exposure(exposure, name, len(data.weights))
-    design = fit_design(estimator, estimator.basis, data)
-    candidates, targets = design.candidates, as_columns(data.y)
-    settings = replace(settings, constraints=find_constraints(estimator, candidates))
+    exposures: Floats | None,
+) -> tuple[GlmPath, Candidates, Floats]:
+    """Grow the path of a loss; return it, the candidates, and the targets of residuals, (n, q).
+
+    These are per unit of exposure. Several quantiles of a target are several outputs.
+    """
+    data, candidates = design.data, design.candidates
+    targets = as_columns(data.y)
     loss = make_loss(name, targets.shape[1], getattr(estimator, "quantile", 0.5))
     if isinstance(loss, Quantile) and len(loss.levels) > 1:
         if data.y.ndim > 1:
@@ -171,14 +170,13 @@ def fit_glm(
     elif isinstance(loss, Quantile):
         loss = Quantile(loss.levels * targets.shape[1])
     loss.check(targets)
-    used = data.used
-    offset = None if exposures is None else np.log(exposures[used])
+    offset = None if exposures is None else np.log(exposures[data.used])
     G, like = design.G, getattr(design.G, "like", design.G)
     if is_foreign(like):  # the path grows on the host
         G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
     path = select_glm_terms(
         sp.csc_array(G) if sp.issparse(G) else G,
-        targets[used],
+        targets[data.used],
         design.weights,
         loss,
         settings,
@@ -187,12 +185,7 @@ def fit_glm(
         callback,
     )
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
-    included = check_indices("include", estimator.include, path.n_candidates, what="term")
-    size = max(path.choose(settings.criterion), int(np.isin(path.terms, included).sum()))
-    terms, attributes = truncate_glm_path(path, size, candidates, estimator.refit_alpha, settings.criterion)
-    rates = targets if exposures is None else targets / exposures[:, None]
-    terms, path._unused = design.complete(terms, rates), design.unused_rows(path.terms, rates)
-    return terms, {**attributes, "path_": path, "stop_reason_": path.stop_reason, "n_swaps_": 0}
+    return path, candidates, targets if exposures is None else targets / exposures[:, None]
 
 
 def truncate_glm_path(

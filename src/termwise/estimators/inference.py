@@ -30,7 +30,7 @@ from sklearn.utils import check_random_state
 from termwise._arrays import densify, is_foreign, rows_of, to_host
 from termwise._checks import check_number, check_targets, import_optional
 from termwise._numerics import NOISE_SHARE_MIN
-from termwise.estimators import TermModel
+from termwise.estimators.base import TermModel
 from termwise.estimators.glm import REGRESSOR_LOSSES
 from termwise.estimators.refits import check_rows, find_model, refit
 from termwise.linalg.least_squares import Solution, pose, solve_penalised

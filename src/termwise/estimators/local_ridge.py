@@ -33,8 +33,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from termwise._checks import check_indices, check_number
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
-from termwise.estimators import TermModel
-from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import read
+from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv

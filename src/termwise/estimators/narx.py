@@ -20,7 +20,7 @@ from termwise._checks import check_bool, check_choice, check_number, check_numer
 from termwise._numerics import NumericalWarning
 from termwise.basis import LagBasis, SmoothBasis
 from termwise.basis.lag import lag_list
-from termwise.estimators import Predictor, freeze_model
+from termwise.estimators.base import Predictor, freeze_model
 from termwise.estimators.forward import ForwardRegressor
 from termwise.estimators.series import (
     Series,

@@ -16,8 +16,9 @@ from termwise._checks import check_choice, check_foreign, check_magnitudes, chec
 from termwise._numerics import RATE_TIE
 from termwise.basis.base import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read, warn_of_lost_digits
+from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators.data import Data, read
+from termwise.estimators.design import DesignData, fit_design, path_problem, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms

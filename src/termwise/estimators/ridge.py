@@ -10,8 +10,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
 from termwise._numerics import NumericalWarning
-from termwise.estimators import TermModel
-from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import read
+from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import measure, pose
 from termwise.linalg.spectrum import Spectrum, best_alpha

@@ -28,8 +28,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from termwise._arrays import precision
 from termwise._checks import check_choice, check_number
 from termwise._numerics import FLOAT32, GAMMA_RATIO_MIN
-from termwise.estimators import TermModel
-from termwise.estimators.data import DesignData, fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import read
+from termwise.estimators.design import DesignData, fit_design, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv
