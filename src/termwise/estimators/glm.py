@@ -84,22 +84,17 @@ def resolve_loss(estimator: Any, X: Any, y: Any, sample_weight: Any, choices: tu
 
 
 def make_loss(name: str, n_outputs: int, levels: Any = 0.5) -> Loss:
-    """Return the loss of a name for as many columns of targets."""
+    """Return the loss of a name for as many columns of targets; the levels of quantiles in ascending order."""
     if name == "logistic" and n_outputs > 1:
         return Multinomial()
     if name != "quantile":
         return LOSSES[name]()
-    return Quantile(check_levels(levels))
-
-
-def check_levels(quantile: Any) -> tuple[float, ...]:
-    """Return the levels of quantiles in ascending order."""
-    levels = [quantile] if np.ndim(quantile) == 0 else list(quantile)
-    for level in levels:
+    several = [levels] if np.ndim(levels) == 0 else list(levels)
+    for level in several:
         check_number("quantile", level, above=0, below=1, remedy="0.5 is the median")
-    if not levels or len(set(levels)) < len(levels):
-        raise ValueError(f"quantile must be one level or several distinct ones, got {quantile!r}: 0.5 is the median.")
-    return tuple(sorted(float(level) for level in levels))
+    if not several or len(set(several)) < len(several):
+        raise ValueError(f"quantile must be one level or several distinct ones, got {levels!r}: 0.5 is the median.")
+    return Quantile(tuple(sorted(float(level) for level in several)))
 
 
 def check_exposure(exposure: ArrayLike | None, loss: str, n: int) -> Floats | None:
@@ -215,18 +210,17 @@ def truncate_glm_path(
 
 
 def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Return the share of the deviance that a fitted model with a loss other than the squared one explains, D2."""
+    """D2 of a fitted model with a loss other than the squared one: the share of the deviance that it explains.
+
+    One minus the deviance of its linear predictors over that of the best constant for the same samples.
+    """
     terms = model.fitted_terms_
     eta = to_host(as_columns(model.linear_predictor(X)))
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
     Y = np.zeros_like(eta) + as_columns(check_targets(y))
     loss = model.path_.training().models.losses[model.n_terms_]
-    return deviance_explained(loss, Y, eta, check_counts(sample_weight, len(Y)))
-
-
-def deviance_explained(loss: Loss, Y: Floats, eta: Floats, sample_weight: Floats) -> float:
-    """D2: one minus the deviance of linear predictors over that of the best constant for the same samples."""
+    weights = check_counts(sample_weight, len(Y))
     loss.check(Y)
-    null = loss.null_eta(Y, sample_weight, np.zeros((len(Y), 1))) + np.zeros_like(Y)
-    total = float(sample_weight @ loss.deviance(Y, null))
-    return 1 - float(sample_weight @ loss.deviance(Y, eta)) / total if total > 0 else float("nan")
+    null = loss.null_eta(Y, weights, np.zeros((len(Y), 1))) + np.zeros_like(Y)
+    total = float(weights @ loss.deviance(Y, null))
+    return 1 - float(weights @ loss.deviance(Y, eta)) / total if total > 0 else float("nan")

@@ -131,15 +131,6 @@ def stable_size(components: Components, freedom: float, model: OrthogonalThresho
     return size
 
 
-def noise_and_limit(components: Components, size: int, freedom: float, threshold: float) -> tuple[Floats, Floats]:
-    """Return `sigma^2`, Hagiwara 2011 (21), and the limit that `t_j^2` must exceed, Hagiwara 2011 (15), (q,) each.
-
-    See above; `freedom` is that of the model without components.
-    """
-    noise = components.sse[size] / (freedom - size)
-    return noise, threshold * 2 * noise * np.log(components.problem.rows.n)
-
-
 class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
     """Least squares on orthogonal components, hard-thresholded.
 
@@ -284,7 +275,8 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         ratio = GAMMA_RATIO_MIN if self.stable == "auto" or precision(design.G.dtype) == FLOAT32 else 0.0
         components = METHODS[self.method](problem, design, self.tol, ratio, max_size)
         size = stable_size(components, freedom, self)
-        noise, limit = noise_and_limit(components, size, freedom, self.threshold)
+        noise = components.sse[size] / (freedom - size)  # Hagiwara 2011 (21), (q,)
+        limit = self.threshold * 2 * noise * np.log(problem.rows.n)  # of `t_j^2`, Hagiwara 2011 (15)
         kept = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))  # significant for any output
         if self.keep == "leading":
             kept = np.arange(kept.max(initial=-1) + 1)
