@@ -240,9 +240,9 @@ class FittedTerms:
         Y : (m, q) their targets; classes are coded -1 and +1.
         """
         terms = replace(self, fold_models=folds.with_scales(X))
-        return (
-            terms if self.candidates.labels is None else terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
-        )
+        if self.candidates.labels is None:
+            return terms
+        return terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
 
     def calibrated(self, scores: Array, labels: Array, sample_weight: Array) -> FittedTerms:
         """Return the terms with calibrated probabilities, given (m, q) scores of samples the model did not see."""

@@ -69,22 +69,6 @@ def step_callback(estimator: Any, max_steps: int | None) -> Callable[[], bool]:
     return after_step
 
 
-def _has_probabilities(model: Any) -> bool:
-    """Whether a classifier has, or will have, probabilities; raise with the remedy if it was fitted without."""
-    if not isinstance(model, ClassifierMixin):
-        return False
-    terms = getattr(model, "fitted_terms_", None)
-    if terms is None:
-        folds = "selection_cv" not in model.get_params(deep=False) or model.selection_cv is not None
-        return folds or model._has_likelihood()
-    if terms.candidates.labels.slope is None:
-        raise AttributeError(
-            f"predict_proba requires scores of samples that {type(model).__name__} was fitted without, got a model "
-            "without any: fit it with selection_cv=10, and do not truncate it with at(), or use loss='logistic'."
-        )
-    return True
-
-
 def freeze_model(model: Any) -> Predictor:
     """Return the predictor of a fitted model; one that cannot be stored has no such attribute."""
     try:
@@ -239,6 +223,25 @@ class TermModel(BaseEstimator):
         """
         self._fitted()
         return predict_outputs(self, X)
+
+    def _has_probabilities(self) -> bool:
+        """Whether a classifier has, or will have, probabilities; raise with the remedy if it was fitted without."""
+        if not isinstance(self, ClassifierMixin):
+            return False
+        terms = getattr(self, "fitted_terms_", None)
+        if terms is None:
+            folds = "selection_cv" not in self.get_params(deep=False) or self.selection_cv is not None
+            return folds or self._has_likelihood()
+        if terms.candidates.labels.slope is None:
+            raise AttributeError(
+                f"predict_proba requires scores of samples that {type(self).__name__} was fitted without, got a model "
+                "without any: fit it with selection_cv=10, and do not truncate it with at(), or use loss='logistic'."
+            )
+        return True
+
+    def _has_likelihood(self) -> bool:
+        """Whether a classifier will have probabilities without calibration."""
+        return False
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -466,10 +469,6 @@ class TermModel(BaseEstimator):
         listed = [f"{names[j]} {frequency[j]:.0%}" for j in order[:LISTED_INPUTS]] or ["none"]
         more = f" and {len(order) - LISTED_INPUTS} more" if len(order) > LISTED_INPUTS else ""
         return [f"inputs used by the models of {len(folds.models)} folds: {', '.join(listed)}{more}"]
-
-    def _has_likelihood(self) -> bool:
-        """Whether a classifier will have probabilities without calibration."""
-        return False
 
     def _summary_lines(self) -> list[str]:
         """Lines an estimator adds to the summary after the first."""

@@ -114,23 +114,20 @@ def fit_design(
     With `relative_weights`, where no criterion chooses anything, the weights may add up to less than two samples.
     """
     X, rows = data.X, data.used
-    everything = len(rows) == len(data.weights)
-    fitted = None
-    if basis is None:
+    fitted = None if basis is None else clone(basis)
+    if fitted is None:
         G = beyond_memory(X) if estimator.streams else X
-    elif everything and not (estimator.streams and is_streamable(basis)):
-        fitted = clone(basis)
-        G = fitted.fit_transform(X, data.y)
-    elif everything:
-        fitted = clone(basis)
-        G = fit_design_matrix(fitted, X, data.y)
-    else:
-        fitted, part = clone(basis), rows_of(X, rows)
-        own = fitted.fit_transform(part, data.y[rows]) if cross_fits(basis) else None
-        fitted = fitted.fit(part, data.y[rows]) if own is None else fitted
+    elif len(rows) == len(data.weights):
+        stream = estimator.streams and is_streamable(basis)
+        G = fit_design_matrix(fitted, X, data.y) if stream else fitted.fit_transform(X, data.y)
+    elif cross_fits(basis):
+        own = fitted.fit_transform(rows_of(X, rows), data.y[rows])
         expect_missing(fitted, X)
-        G = design_matrix(fitted, X) if estimator.streams and own is None else fitted.transform(X)
-        G = G if own is None else put_at(G, rows, own)
+        G = put_at(fitted.transform(X), rows, own)
+    else:
+        fitted = fitted.fit(rows_of(X, rows), data.y[rows])
+        expect_missing(fitted, X)
+        G = design_matrix(fitted, X) if estimator.streams else fitted.transform(X)
     G = check_design(estimator, basis, G, min_samples)
     check_magnitudes("y", data.y, dtype=G.dtype)
     if min_samples > 1:
