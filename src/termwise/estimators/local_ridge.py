@@ -43,9 +43,7 @@ from termwise.linalg.factor_updates import orthogonalise
 from termwise.linalg.least_squares import measure, pose, solve_penalised
 from termwise.linalg.spectrum import Spectrum
 
-DEPENDENT = (
-    RESOLVED_RATIO**2
-)  # share of a column's squared norm: with less orthogonal to the others, it is linearly dependent
+DEPENDENT = RESOLVED_RATIO**2  # of a column's squared norm: with less orthogonal to the others, it depends on them
 
 
 def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: float) -> float:
