@@ -162,13 +162,12 @@ class FoldModels:
             kept.append(values)
             weights.append(weight)
         values = np.vstack(kept)
-        return FoldModels(
-            self.models,
-            np.concatenate(folds),
-            values[:, :q],
-            np.concatenate(weights),
-            self.scales,
-            None if scaled is None else values[:, q:],
+        return replace(
+            self,
+            fold=np.concatenate(folds),
+            residuals=values[:, :q],
+            sample_weight=np.concatenate(weights),
+            scaled_residuals=None if scaled is None else values[:, q:],
         )
 
     def interval(

@@ -104,7 +104,7 @@ def read(
     if not is_foreign(X) or X.shape[0] != len(y):
         check_consistent_length(np.empty(X.shape[0]) if is_foreign(X) else X, y)
     weights = check_counts(sample_weight, len(y))
-    return Data(X, y, weights, fresh.n_features_in_, names, labels)
+    return Data(X, y, weights, n_features=fresh.n_features_in_, input_names=names, labels=labels)
 
 
 def check_request(estimator: Any, basis: Any, y: Any) -> None:

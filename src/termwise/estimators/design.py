@@ -143,10 +143,16 @@ def design_data(G: Any, basis: Any, data: Data) -> DesignData:
     whole, weights, rows = G, data.weights, data.used
     if len(rows) < len(weights):
         G, Y, weights = take_rows(G, rows), at(Y, rows), weights[rows]
-    names, one_output = data.input_names, data.y.ndim == 1
-    dtype = precision(G.dtype)
-    candidates = Candidates(basis, G.shape[1], one_output, data.n_features, names, data.labels, dtype)
-    return DesignData(candidates, G, Y, weights, data, whole)
+    candidates = Candidates(
+        basis,
+        n_candidates=G.shape[1],
+        one_output=data.y.ndim == 1,
+        n_features=data.n_features,
+        input_names=data.input_names,
+        labels=data.labels,
+        dtype=precision(G.dtype),
+    )
+    return DesignData(candidates, G, Y, weights, data=data, whole=whole)
 
 
 def take_rows(G: Any, rows: NDArray[np.intp]) -> Any:
@@ -195,7 +201,8 @@ def warn_of_rounded_inputs(names: NDArray[Any], table: NDArray[Any], data: Data)
     """Warn of inputs of a table, of the samples with positive weight, that vary by hardly more than rounding."""
     Y, p = as_columns(data.y)[data.used], table.shape[1]
     unresolved = pose(table, Y, data.weights[data.used], intercept=True).unresolved
-    warn_of_lost_digits(Candidates(None, p, True, p, names), unresolved)
+    candidates = Candidates(None, n_candidates=p, one_output=True, n_features=p, input_names=names)
+    warn_of_lost_digits(candidates, unresolved)
 
 
 def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> Any:

@@ -279,8 +279,15 @@ def select_on_cluster(
         )
     reader = ChunkReader("X", type(estimator).__name__, basis, read_targets)
     path = select_terms_on_cluster(chunks, reader, settings, callback)
-    names = getattr(fresh, "feature_names_in_", None)
-    return Candidates(basis, path.n_candidates, path.one_output, fresh.n_features_in_, names, labels), path
+    candidates = Candidates(
+        basis,
+        n_candidates=path.n_candidates,
+        one_output=path.one_output,
+        n_features=fresh.n_features_in_,
+        input_names=getattr(fresh, "feature_names_in_", None),
+        labels=labels,
+    )
+    return candidates, path
 
 
 def fit_basis_to_chunks(basis: Any, chunks: Chunks, read_targets: Callable[[Any], NDArray[np.float64]]) -> Any:
