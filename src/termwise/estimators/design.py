@@ -219,13 +219,9 @@ def check_design(estimator: Any, basis: Any, G: Any, min_samples: int = 1) -> An
         return check_foreign(name, G, min_samples)
     valid = type(G) is np.ndarray and G.ndim == 2 and G.size and G.dtype in FLOATS and len(G) >= min_samples
     if not (valid and all_finite(G)):  # which takes longer than the prediction of a single row
+        formats = ["csr", "csc"]
         G = check_array(
-            G,
-            accept_sparse=["csr", "csc"],
-            dtype=FLOATS,
-            ensure_min_samples=min_samples,
-            input_name=name,
-            estimator=estimator,
+            G, accept_sparse=formats, dtype=FLOATS, ensure_min_samples=min_samples, input_name=name, estimator=estimator
         )
     check_magnitudes(name, G, tiny=False)
     return G

@@ -169,16 +169,8 @@ def select_by_loss(
     G, like = design.G, getattr(design.G, "like", design.G)
     if is_foreign(like):  # the path grows on the host
         G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
-    path = select_glm_terms(
-        sp.csc_array(G) if sp.issparse(G) else G,
-        targets[data.used],
-        design.weights,
-        loss,
-        settings,
-        candidates.one_output,
-        offset,
-        callback,
-    )
+    G, Y = sp.csc_array(G) if sp.issparse(G) else G, targets[data.used]
+    path = select_glm_terms(G, Y, design.weights, loss, settings, candidates.one_output, offset, callback)
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
     return path, candidates, targets if exposures is None else targets / exposures[:, None]
 
