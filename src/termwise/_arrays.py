@@ -421,7 +421,7 @@ def evenly(n: int, max_rows: int) -> NDArray[np.intp]:
     """At most `max_rows` evenly spaced row numbers below n."""
     if n <= max_rows:
         return np.arange(n)
-    return np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.intp))
+    return np.unique(np.linspace(0, n - 1, max_rows).astype(np.intp))
 
 
 def magnitude(X: Array) -> float:

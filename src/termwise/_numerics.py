@@ -53,9 +53,7 @@ OFFSET_SHARE = {FLOAT64: 1e-6, FLOAT32: 1e-2}
 # Share of a column's length, not centred, that is rounding: four units in the last place of float32. Columns in float64
 # are often computed, and off by thousands of units.
 ROUNDING_SHARE = {FLOAT64: 1e-12, FLOAT32: 4 * float(np.finfo(np.float32).eps)}
-FEW_DIGITS = (
-    4.0  # times the rounding share: a column varying by less carries one or two digits, which deserves a warning
-)
+FEW_DIGITS = 4.0  # times the rounding share: a column varying by less has one or two digits, and a warning is due
 KERNEL_PRODUCT_RANGE = 1000.0  # widths from the origin beyond which distances by products lose ten digits
 FLOAT32_SUM_ROWS = 1 << 13  # rows that BLAS adds up in float32: a million, one by one, lose a hundred ulp
 SUM_ROUNDING_ULPS = 8  # units in the last place by which a difference of weighted sums may be off
@@ -133,9 +131,7 @@ EXACT_FIT_NOISE = 1e-14  # of |y|^2, added to the error of local ridge so that a
 EVIDENCE_NOISE = 1e-29  # of |y|^2, likewise for LROLS, whose updates divide by the noise variance
 LARGEST_PENALTY = 1e15  # of the squared norm of a term: with a larger one its weight is zero but for rounding
 PENALTY_RATIO_MIN = 1e-4  # of the largest eigenvalue: with smaller penalties the dual form loses digits
-GAMMA_RATIO_MIN = (
-    1e-10  # of the largest gamma, Hagiwara 2011: smaller components oscillate strongly between the samples
-)
+GAMMA_RATIO_MIN = 1e-10  # of the largest gamma, Hagiwara 2011: smaller components oscillate between the samples
 NOISE_SHARE_MIN = 1e-18  # of the variance of y: a smaller residual variance is rounding of a target without noise
 QUADRATIC_SLOPE_MIN = 1e-14  # of a v'v in Orr, appendix A.11: a smaller slope is rounding, and GCV has no minimum
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ContextDecorator
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -24,7 +24,7 @@ def blas_libraries() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-class OneThread:
+class OneThread(AbstractContextManager[None], ContextDecorator):
     """Limits BLAS to one thread while at least one block of code asks for it.
 
     The limit is that of the process. Blocks of several threads overlap, so that they are counted: the first sets the
@@ -35,15 +35,13 @@ class OneThread:
         self.lock, self.count = Lock(), 0
         self.limit: Any = None
 
-    def enter(self) -> None:
-        """Begin a block."""
+    def __enter__(self) -> None:
         with self.lock:
             if not self.count:
                 self.limit = blas_libraries().limit(limits=1)
             self.count += 1
 
-    def leave(self) -> None:
-        """End a block."""
+    def __exit__(self, *exception: object) -> None:
         with self.lock:
             self.count -= 1
             if not self.count:
@@ -53,14 +51,9 @@ class OneThread:
 ONE_THREAD = OneThread()
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> OneThread:
     """Limit BLAS to one thread, also where several threads do so at the same time."""
-    ONE_THREAD.enter()
-    try:
-        yield
-    finally:
-        ONE_THREAD.leave()
+    return ONE_THREAD
 
 
 def blas_threads() -> int:

@@ -162,13 +162,12 @@ class FoldModels:
             kept.append(values)
             weights.append(weight)
         values = np.vstack(kept)
-        return FoldModels(
-            self.models,
-            np.concatenate(folds),
-            values[:, :q],
-            np.concatenate(weights),
-            self.scales,
-            None if scaled is None else values[:, q:],
+        return replace(
+            self,
+            fold=np.concatenate(folds),
+            residuals=values[:, :q],
+            sample_weight=np.concatenate(weights),
+            scaled_residuals=None if scaled is None else values[:, q:],
         )
 
     def interval(
@@ -240,9 +239,9 @@ class FittedTerms:
         Y : (m, q) their targets; classes are coded -1 and +1.
         """
         terms = replace(self, fold_models=folds.with_scales(X))
-        return (
-            terms if self.candidates.labels is None else terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
-        )
+        if self.candidates.labels is None:
+            return terms
+        return terms.calibrated(Y - folds.residuals, Y, folds.sample_weight)
 
     def calibrated(self, scores: Array, labels: Array, sample_weight: Array) -> FittedTerms:
         """Return the terms with calibrated probabilities, given (m, q) scores of samples the model did not see."""

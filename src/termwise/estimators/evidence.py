@@ -36,8 +36,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_bool, check_number
 from termwise._numerics import DEPENDENT_COLUMN, EVIDENCE_NOISE, LARGEST_PENALTY
-from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators.data import read
+from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.least_squares import Problem, WeightedRows, measure, solve_orthogonal
@@ -152,10 +153,13 @@ def greedy_order(G: Floats, Y: Floats, alphas: Floats, min_norm: float) -> NDArr
 
 
 def update_to_convergence(
-    model: EvidenceForwardRegressor, terms: Terms, max_iter: int, after_step: Callable[[], bool]
+    model: EvidenceForwardRegressor, terms: Terms, max_iter: int, after_step: Callable[[], bool], reason: str
 ) -> tuple[Terms, list[float], str]:
-    """Update the penalties to convergence; return the terms, the log evidence after each update and why it stopped."""
-    evidence, reason = [terms.evidence], "" if max_iter else "max_iter=0 reached"
+    """Update the penalties to convergence, unless there is a reason not to begin.
+
+    Returns the terms, the log evidence after each update and why it stopped.
+    """
+    evidence, reason = [terms.evidence], reason or ("" if max_iter else "max_iter=0 reached")
     while not reason:
         before, terms = terms, terms.update(model.prune, model.reselect, model.min_norm)
         evidence.append(terms.evidence)
@@ -346,10 +350,8 @@ class EvidenceForwardRegressor(CallbackSupportMixin, MultiOutputMixin, Regressor
         rows = WeightedRows(training.sample_weight, self.fit_intercept)
         rest = float(np.sum((Y - Z @ (Z.T @ Y)) ** 2) + EVIDENCE_NOISE * np.sum(design.weights @ design.Y**2))
         terms = Terms(np.arange(k), np.full(k, self.alpha), R, Z.T @ Y, rest, rows.n - self.fit_intercept)
-        if k and path.stop_reason != STOPPED:
-            terms, evidence, reason = update_to_convergence(self, terms, max_iter, after_step)
-        else:
-            evidence, reason = [terms.evidence], path.stop_reason
+        stopped = path.stop_reason if not k or path.stop_reason == STOPPED else ""
+        terms, evidence, reason = update_to_convergence(self, terms, max_iter, after_step, stopped)
         G_mean = training.G_mean[terms.index]
         problem = Problem(Z @ R[:, terms.index], Y, rows, G_mean, training.Y_mean, owned=True)
         solution, iterations = solve_orthogonal(problem, terms.alphas), len(evidence) - 1

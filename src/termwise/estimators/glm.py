@@ -1,4 +1,4 @@
-"""Forward estimators with a loss other than the squared one: which loss applies, and the fit."""
+"""Forward estimators with a loss other than the squared one: which loss applies, the path, and its weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from termwise._arrays import as_columns, from_host, is_foreign, to_host
 from termwise._checks import (
     check_choice,
     check_counts,
-    check_indices,
     check_labels,
     check_number,
     check_targets,
@@ -25,8 +24,7 @@ from termwise._checks import (
 )
 from termwise.design import Design
 from termwise.design.files import RowFile
-from termwise.estimators.constraints import find_constraints
-from termwise.estimators.data import Data, fit_design
+from termwise.estimators.design import DesignData
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, Labels
 from termwise.linalg.least_squares import WeightedRows
 from termwise.linalg.losses import LINKS, LOSSES, Loss, Multinomial, Quantile
@@ -86,22 +84,17 @@ def resolve_loss(estimator: Any, X: Any, y: Any, sample_weight: Any, choices: tu
 
 
 def make_loss(name: str, n_outputs: int, levels: Any = 0.5) -> Loss:
-    """Return the loss of a name for as many columns of targets."""
+    """Return the loss of a name for as many columns of targets; the levels of quantiles in ascending order."""
     if name == "logistic" and n_outputs > 1:
         return Multinomial()
     if name != "quantile":
         return LOSSES[name]()
-    return Quantile(check_levels(levels))
-
-
-def check_levels(quantile: Any) -> tuple[float, ...]:
-    """Return the levels of quantiles in ascending order."""
-    levels = [quantile] if np.ndim(quantile) == 0 else list(quantile)
-    for level in levels:
+    several = [levels] if np.ndim(levels) == 0 else list(levels)
+    for level in several:
         check_number("quantile", level, above=0, below=1, remedy="0.5 is the median")
-    if not levels or len(set(levels)) < len(levels):
-        raise ValueError(f"quantile must be one level or several distinct ones, got {quantile!r}: 0.5 is the median.")
-    return tuple(sorted(float(level) for level in levels))
+    if not several or len(set(several)) < len(several):
+        raise ValueError(f"quantile must be one level or several distinct ones, got {levels!r}: 0.5 is the median.")
+    return Quantile(tuple(sorted(float(level) for level in several)))
 
 
 def check_exposure(exposure: ArrayLike | None, loss: str, n: int) -> Floats | None:
@@ -148,19 +141,20 @@ def class_weighted(class_weight: Any, y: Any, sample_weight: Any) -> Any:
 # -- the fit -----------------------------------------------------------------------------------------------------------
 
 
-def fit_glm(
+def select_by_loss(
     estimator: Any,
-    data: Data,
+    design: DesignData,
     name: str,
     settings: Settings,
     callback: Callable[[SelectionPath], bool],
-    exposure: ArrayLike | None,
-) -> tuple[FittedTerms, dict[str, Any]]:
-    """Grow the path of a loss and truncate it at the size the criterion chooses; see `fit_forward`."""
-    exposures = check_exposure(exposure, name, len(data.weights))
-    design = fit_design(estimator, estimator.basis, data)
-    candidates, targets = design.candidates, as_columns(data.y)
-    settings = replace(settings, constraints=find_constraints(estimator, candidates))
+    exposures: Floats | None,
+) -> tuple[GlmPath, Candidates, Floats]:
+    """Grow the path of a loss; return it, the candidates, and the targets of residuals, (n, q).
+
+    These are per unit of exposure. Several quantiles of a target are several outputs.
+    """
+    data, candidates = design.data, design.candidates
+    targets = as_columns(data.y)
     loss = make_loss(name, targets.shape[1], getattr(estimator, "quantile", 0.5))
     if isinstance(loss, Quantile) and len(loss.levels) > 1:
         if data.y.ndim > 1:
@@ -171,28 +165,14 @@ def fit_glm(
     elif isinstance(loss, Quantile):
         loss = Quantile(loss.levels * targets.shape[1])
     loss.check(targets)
-    used = data.used
-    offset = None if exposures is None else np.log(exposures[used])
+    offset = None if exposures is None else np.log(exposures[data.used])
     G, like = design.G, getattr(design.G, "like", design.G)
     if is_foreign(like):  # the path grows on the host
         G = to_host(G.columns(slice(None)) if isinstance(G, Design) else G)
-    path = select_glm_terms(
-        sp.csc_array(G) if sp.issparse(G) else G,
-        targets[used],
-        design.weights,
-        loss,
-        settings,
-        candidates.one_output,
-        offset,
-        callback,
-    )
+    G, Y = sp.csc_array(G) if sp.issparse(G) else G, targets[data.used]
+    path = select_glm_terms(G, Y, design.weights, loss, settings, candidates.one_output, offset, callback)
     path.like = from_host(np.zeros(1), like) if is_foreign(like) else path.like
-    included = check_indices("include", estimator.include, path.n_candidates, what="term")
-    size = max(path.choose(settings.criterion), int(np.isin(path.terms, included).sum()))
-    terms, attributes = truncate_glm_path(path, size, candidates, estimator.refit_alpha, settings.criterion)
-    rates = targets if exposures is None else targets / exposures[:, None]
-    terms, path._unused = design.complete(terms, rates), design.unused_rows(path.terms, rates)
-    return terms, {**attributes, "path_": path, "stop_reason_": path.stop_reason, "n_swaps_": 0}
+    return path, candidates, targets if exposures is None else targets / exposures[:, None]
 
 
 def truncate_glm_path(
@@ -222,18 +202,17 @@ def truncate_glm_path(
 
 
 def score_deviance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Return the share of the deviance that a fitted model with a loss other than the squared one explains, D2."""
+    """D2 of a fitted model with a loss other than the squared one: the share of the deviance that it explains.
+
+    One minus the deviance of its linear predictors over that of the best constant for the same samples.
+    """
     terms = model.fitted_terms_
     eta = to_host(as_columns(model.linear_predictor(X)))
     eta = np.sort(eta, axis=1) if terms.link == "sorted" else eta
     Y = np.zeros_like(eta) + as_columns(check_targets(y))
     loss = model.path_.training().models.losses[model.n_terms_]
-    return deviance_explained(loss, Y, eta, check_counts(sample_weight, len(Y)))
-
-
-def deviance_explained(loss: Loss, Y: Floats, eta: Floats, sample_weight: Floats) -> float:
-    """D2: one minus the deviance of linear predictors over that of the best constant for the same samples."""
+    weights = check_counts(sample_weight, len(Y))
     loss.check(Y)
-    null = loss.null_eta(Y, sample_weight, np.zeros((len(Y), 1))) + np.zeros_like(Y)
-    total = float(sample_weight @ loss.deviance(Y, null))
-    return 1 - float(sample_weight @ loss.deviance(Y, eta)) / total if total > 0 else float("nan")
+    null = loss.null_eta(Y, weights, np.zeros((len(Y), 1))) + np.zeros_like(Y)
+    total = float(weights @ loss.deviance(Y, null))
+    return 1 - float(weights @ loss.deviance(Y, eta)) / total if total > 0 else float("nan")

@@ -16,7 +16,6 @@ share f of the information, as if it were done on that share of the samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +29,7 @@ from sklearn.utils import check_random_state
 from termwise._arrays import densify, is_foreign, rows_of, to_host
 from termwise._checks import check_number, check_targets, import_optional
 from termwise._numerics import NOISE_SHARE_MIN
-from termwise.estimators import TermModel
+from termwise.estimators.base import TermModel
 from termwise.estimators.glm import REGRESSOR_LOSSES
 from termwise.estimators.refits import check_rows, find_model, refit
 from termwise.linalg.least_squares import Solution, least_squares_problem, solve_penalised
@@ -108,13 +107,11 @@ class InferenceResult:
     n_samples: float
     selection_share: float
 
-    def _table(self) -> Mapping[str, Any]:
-        names = ("support", "estimate", "std_error", "lower", "upper", "p_value")
-        return {"term": self.terms, **{name: getattr(self, name) for name in names}}
-
     def to_frame(self) -> Any:
         """Return the table of the terms as a pandas data frame."""
-        return import_optional("pandas", "cli", "to_frame").DataFrame(self._table())
+        names = ("support", "estimate", "std_error", "lower", "upper", "p_value")
+        table = {"term": self.terms, **{name: getattr(self, name) for name in names}}
+        return import_optional("pandas", "cli", "to_frame").DataFrame(table)
 
     def summary(self, max_terms: int = 20) -> str:
         """Describe the result; the terms are in order of selection.

@@ -33,8 +33,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from termwise._checks import check_indices, check_number
 from termwise._numerics import EXACT_FIT_NOISE, PENALTY_RATIO_MIN, QUADRATIC_SLOPE_MIN, RESOLVED_RATIO
-from termwise.estimators import TermModel
-from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import read
+from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.estimators.ridge import check_alpha, resolve_alpha
 from termwise.linalg.criteria import gcv
@@ -42,9 +43,7 @@ from termwise.linalg.factor_updates import orthogonalise
 from termwise.linalg.least_squares import least_squares_problem, measure, solve_penalised
 from termwise.linalg.spectrum import Spectrum
 
-DEPENDENT = (
-    RESOLVED_RATIO**2
-)  # share of a column's squared norm: with less orthogonal to the others, it is linearly dependent
+DEPENDENT = RESOLVED_RATIO**2  # of a column's squared norm: with less orthogonal to the others, it depends on them
 
 
 def optimal_penalty(a: float, b: float, c: float, freedom: float, vv: float, s: float) -> float:

@@ -12,32 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from termwise._checks import check_bool, check_choice, check_number, check_numeric, check_table, is_one_of
+from termwise._checks import check_choice, check_number, check_numeric, check_table, is_one_of
 from termwise._numerics import NumericalWarning
-from termwise.basis import LagBasis, SmoothBasis
-from termwise.basis.lag import lag_list
-from termwise.estimators import Predictor, freeze_model
+from termwise.basis import LagBasis
+from termwise.estimators.base import Predictor, freeze_model
 from termwise.estimators.forward import ForwardRegressor
 from termwise.estimators.series import (
-    Series,
-    check_no_inputs,
+    fit_lags,
     free_run,
     free_runs,
+    lag_basis,
     list_lags,
     one_step,
-    read_inputs,
     read_series,
     series_names,
+    simulation_inputs,
     simulation_range,
     smallest_by_free_run,
 )
 from termwise.selection.rules import Rule
-
-MAX_CENTERS = 500  # Gaussians of `basis="radial"`
 
 
 def root_mean_square(errors: NDArray[np.float64]) -> float:
@@ -201,83 +197,32 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
         if X is not None:
             check_numeric(check_table(X))
         series = read_series(fresh, X, y, groups, reset=True)
-        names = series_names(fresh, y)
-        if isinstance(self.lags, str):
-            check_choice("lags", self.lags, ["auto"], remedy="or give a number or a list of lags")
+        names, lags = series_names(fresh, y), self.lags
+        if isinstance(lags, str):
+            check_choice("lags", lags, ["auto"], remedy="or give a number or a list of lags")
             check_number("max_lag", self.max_lag, low=1, integer=True, remedy="the largest number of lags to try")
-            fresh.order_criteria_ = self._try_orders(series)
-            order = min(fresh.order_criteria_, key=fresh.order_criteria_.__getitem__)
-            lags, model = self._fit_lags(series, order)
-        else:
-            lags, model = self._fit_lags(series, self.lags)
+            largest = lag_basis(self, series, self.max_lag).max_lag_  # all orders are fitted to the same rows
+            fresh.order_criteria_ = {
+                order: fit_lags(self, series, order, largest)[1].criterion_value_
+                for order in range(1, self.max_lag + 1)
+            }
+            lags = min(fresh.order_criteria_, key=fresh.order_criteria_.__getitem__)
+        basis, model = fit_lags(self, series, lags)
         if is_one_of(self.criterion, "free_run"):
-            model = smallest_by_free_run(series, lags, model)
-        lags.feature_names_in_ = np.array(names, dtype=object)
-        fresh._set_model(lags, model, series)
+            model = smallest_by_free_run(series, basis, model)
+        basis.feature_names_in_ = np.array(names, dtype=object)
+        fresh._set_terms(basis, model)
+        fresh.simulation_range_, fresh.output_mean_ = simulation_range(series), float(np.nanmean(series.output))
+        measured, simulated, _ = free_runs(series, basis, one_step(model), fresh.simulation_range_)
+        rows = series.windows(basis)[1]
+        persistence = series.output[rows] - series.output[rows - 1]
+        errors = {"one_step": model.loo_residuals_, "free_run": measured - simulated, "persistence": persistence}
+        fresh.training_errors_ = {name: root_mean_square(error) for name, error in errors.items()}
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         for name in [name for name in vars(fresh) if name.endswith("_")]:
             setattr(self, name, getattr(fresh, name))
         return self
-
-    def _try_orders(self, series: Series) -> dict[int, float]:
-        """Return the criterion of the fit for every number of lags, all on the rows that the largest one allows."""
-        largest = self._lag_basis(series, self.max_lag).max_lag_
-        orders = range(1, self.max_lag + 1)
-        return {order: self._fit_lags(series, order, largest)[1].criterion_value_ for order in orders}
-
-    def _fit_lags(self, series: Series, lags: Any, least: int = 0) -> tuple[LagBasis, ForwardRegressor]:
-        """Fit the model with some lags to the rows with at least so much history."""
-        basis = self._lag_basis(series, lags)
-        windows, rows = series.windows(basis, least)
-        known = np.isfinite(series.output[rows])
-        windows, rows = windows[known], rows[known]
-        if len(rows) < 2:
-            raise ValueError(
-                f"y must have at least two rows after {max(basis.max_lag_, least)} complete ones of the same sequence, "
-                f"got {len(rows)} of {len(series.table)} sample{'s' * (len(series.table) != 1)}: shorten the lags or "
-                "give longer sequences."
-            )
-        return basis, self._forward(len(rows)).fit(windows, series.output[rows])
-
-    def _lag_basis(self, series: Series, lags: Any) -> LagBasis:
-        """Return the basis of lagged values of the table, the output first."""
-        longest = int(lag_list("lags", lags, smallest=1).max())
-        inputs = range(longest + 1) if self.input_lags is None else self.input_lags
-        n_inputs = series.table.shape[1] - 1
-        return LagBasis(lags, input_lags=inputs if n_inputs else None).fit(np.nan_to_num(series.table))
-
-    def _forward(self, n: int) -> ForwardRegressor:
-        """Return the estimator of the columns of lagged values of n rows."""
-        basis, polynomial = self.basis, is_one_of(self.basis, "polynomial")
-        intercept: Any = not polynomial if is_one_of(self.fit_intercept, "auto") else self.fit_intercept
-        check_bool("fit_intercept", intercept, remedy="'auto' decides by the basis")
-        alpha = 0.0 if is_one_of(self.alpha, "auto") and (basis is None or polynomial) else self.alpha
-        if isinstance(basis, str):
-            check_choice("basis", basis, ["polynomial", "radial"], remedy="or give a transformer")
-            check_number("degree", self.degree, low=1, integer=True, remedy="1 gives a linear model")
-            radial = SmoothBasis(centers=MAX_CENTERS if n > MAX_CENTERS else "samples")
-            basis = PolynomialFeatures(self.degree, include_bias=not intercept) if polynomial else radial
-        return ForwardRegressor(
-            basis,
-            rule=self.rule,
-            criterion="tcr" if is_one_of(self.criterion, "free_run") else self.criterion,
-            alpha=alpha,
-            max_terms=self.max_terms,
-            patience=self.patience,
-            refit_alpha=self.refit_alpha,
-            fit_intercept=intercept,
-        )
-
-    def _set_model(self, lags: LagBasis, model: ForwardRegressor, series: Series) -> None:
-        """Set the fitted attributes."""
-        self._set_terms(lags, model)
-        self.simulation_range_, self.output_mean_ = simulation_range(series), float(np.nanmean(series.output))
-        measured, simulated, _ = free_runs(series, lags, one_step(model), self.simulation_range_)
-        rows = series.windows(lags)[1]
-        persistence = series.output[rows] - series.output[rows - 1]
-        errors = {"one_step": model.loo_residuals_, "free_run": measured - simulated, "persistence": persistence}
-        self.training_errors_ = {name: root_mean_square(error) for name, error in errors.items()}
 
     def _set_terms(self, lags: LagBasis, model: ForwardRegressor) -> None:
         """Set the attributes of the terms."""
@@ -378,7 +323,7 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
                     f"y_init must have at least {past} values, the longest lag, got {len(first)}: give the outputs of "
                     "as many rows, or None."
                 )
-        inputs = self._simulation_inputs(X, len(first), n_steps, ahead=past if y_init is None else 0)
+        inputs = simulation_inputs(self, X, len(first), n_steps, ahead=past if y_init is None else 0)
         output = np.zeros(len(inputs))
         output[: len(first)] = first
         table = np.column_stack([output, inputs])
@@ -387,25 +332,6 @@ class NarxRegressor(RegressorMixin, BaseEstimator):
         if reached is not None:
             self._warn_of_limits(reached - skipped)
         return values[skipped:]
-
-    def _simulation_inputs(self, X: Any, n_first: int, n_steps: int | None, ahead: int) -> NDArray[np.float64]:
-        """Return validated inputs of all rows of a simulation, the first one repeated `ahead` times before it."""
-        if self.n_features_in_ == 0:
-            check_no_inputs(X)
-            remedy = "a model without inputs needs the number of values to simulate"
-            return np.empty((n_first + check_number("n_steps", n_steps, low=1, integer=True, remedy=remedy), 0))
-        if n_steps is not None:
-            raise ValueError(
-                f"n_steps must be None for a model with inputs, got {n_steps}: X has a row for every step."
-            )
-        inputs = read_inputs(self, X, allow_nan=False)
-        inputs = np.vstack([np.repeat(inputs[:1], ahead, axis=0), inputs])
-        if len(inputs) < n_first:
-            raise ValueError(
-                f"X must have a row for each of the {n_first} values of y_init and for every step after them, got "
-                f"{len(inputs)} rows: give the inputs from the first initial value on."
-            )
-        return inputs
 
     def _warn_of_limits(self, row: int) -> None:
         low, high = self.simulation_range_

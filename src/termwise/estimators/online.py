@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from termwise._arrays import as_columns, densify
 from termwise._checks import UnavailableError, check_bool, check_counts, check_indices, check_number, read_counts
 from termwise._numerics import FLOAT64, ROUNDING_SHARE
-from termwise.estimators import TermModel
-from termwise.estimators.data import Data, check_design, fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import Data, read
+from termwise.estimators.design import check_design, fit_design, warn_of_lost_digits
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
 from termwise.linalg.factor_updates import Factor
 from termwise.linalg.least_squares import least_squares_problem, measure, solve_penalised

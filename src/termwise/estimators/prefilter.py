@@ -16,8 +16,9 @@ from termwise._checks import check_choice, check_foreign, check_magnitudes, chec
 from termwise._numerics import RATE_TIE
 from termwise.basis.inputs import InputStatistics
 from termwise.basis.radial import RadialBasis, median_distance
-from termwise.estimators import CallbackSupportMixin, TermModel, step_callback, with_callbacks
-from termwise.estimators.data import Data, DesignData, fit_design, path_problem, read, warn_of_lost_digits
+from termwise.estimators.base import CallbackSupportMixin, TermModel, step_callback, with_callbacks
+from termwise.estimators.data import Data, read
+from termwise.estimators.design import DesignData, fit_design, path_problem, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms
@@ -312,25 +313,27 @@ def filter_labels(model: PrefilterClassifier, G: Array, Y: Array, weights: Float
     U = singular_vectors(problem.G, model.tol)
     filters, found = [], np.empty((Y.shape[1], 2))
     for j in range(Y.shape[1]):
-        one = Prefilter(U, problem, j)
-        found[j] = find_penalties(model, one)
+        prefilter = Prefilter(U, problem, j)
+        found[j] = find_penalties(model, prefilter)
         if 8 * U.shape[0] * U.shape[1] * Y.shape[1] > MAX_STORED:
-            one.release()
-        filters.append(one)
+            prefilter.release()
+        filters.append(prefilter)
     return FilteredSignal(filters, found[:, 0], found[:, 1], Y, problem.rows.sample_weight)
 
 
-def find_penalties(model: PrefilterClassifier, one: Prefilter) -> tuple[float, float]:
+def find_penalties(model: PrefilterClassifier, prefilter: Prefilter) -> tuple[float, float]:
     """Return the threshold t = lambda_1 / 2 and lambda_2 of one output."""
-    largest = one.size.max(initial=0.0)
-    if largest <= RATE_TIE * np.sqrt(one.n):  # labels and design matrix are uncorrelated
+    largest = prefilter.size.max(initial=0.0)
+    if largest <= RATE_TIE * np.sqrt(prefilter.n):  # labels and design matrix are uncorrelated
         return largest, model.lambda_2
     if model.search == "exact":
-        return one.best().t, model.lambda_2
+        return prefilter.best().t, model.lambda_2
     rng = check_random_state(model.random_state)
-    upper = np.array([2 * one.size[0], MAX_LAMBDA_2])
-    best, cost = particle_swarm(lambda x: one.cost(float(x[0]) / 2), upper, model.swarm_size, model.swarm_steps, rng)
-    return best[0] / 2 if cost < np.inf else one.best().t, best[1]
+    upper = np.array([2 * prefilter.size[0], MAX_LAMBDA_2])
+    best, cost = particle_swarm(
+        lambda x: prefilter.cost(float(x[0]) / 2), upper, model.swarm_size, model.swarm_steps, rng
+    )
+    return best[0] / 2 if cost < np.inf else prefilter.best().t, best[1]
 
 
 def particle_swarm(

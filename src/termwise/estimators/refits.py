@@ -15,7 +15,8 @@ from termwise._arrays import densify, to_host
 from termwise._checks import check_counts, check_table, is_dask
 from termwise.basis.base import inputs_of_columns
 from termwise.design.files import RowFile
-from termwise.estimators import TermModel
+from termwise.estimators.base import TermModel
+from termwise.estimators.prediction import design_of
 from termwise.fitted import inputs_of
 
 
@@ -68,7 +69,7 @@ class SelectedTerms:
     def columns(self, X: Any) -> NDArray[np.float64]:
         """Values of the terms, (n, k)."""
         X = X if self.preprocessing is None else self.preprocessing.transform(X)
-        G = self.model._design(X) if isinstance(self.model, TermModel) else self.model.transform(X)
+        G = design_of(self.model, X) if isinstance(self.model, TermModel) else self.model.transform(X)
         return np.asarray(to_host(densify(G)), dtype=np.float64)
 
     def inputs(self) -> list[tuple[int, ...]]:

@@ -10,8 +10,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from termwise._checks import check_choice, check_number
 from termwise._numerics import NumericalWarning
-from termwise.estimators import TermModel
-from termwise.estimators.data import fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import read
+from termwise.estimators.design import fit_design, warn_of_lost_digits
 from termwise.linalg.criteria import CRITERIA
 from termwise.linalg.least_squares import least_squares_problem, measure
 from termwise.linalg.spectrum import Spectrum, best_alpha
@@ -36,17 +37,6 @@ def resolve_alpha(alpha: Any, spectrum: Spectrum) -> tuple[float, str]:
             stacklevel=3,
         )
     return found, alpha
-
-
-def warn_of_cancellation(alpha: float, least: float) -> None:
-    """Warn of a penalty below the least one that float64 resolves."""
-    if alpha < least:
-        warnings.warn(
-            f"alpha must be at least {least:.1e} for functions that are as nearly dependent as these, got {alpha:g}: "
-            "their weights are large, cancel each other, and have few correct digits; alpha='loo' chooses a penalty.",
-            NumericalWarning,
-            stacklevel=3,
-        )
 
 
 def check_alpha(alpha: Any) -> None:
@@ -157,8 +147,14 @@ class BasisRidge(MultiOutputMixin, RegressorMixin, TermModel):
         warn_of_lost_digits(design.candidates, problem.unresolved)
         spectrum = Spectrum(problem)
         alpha, criterion = resolve_alpha(self.alpha, spectrum)
-        if not isinstance(self.alpha, str):
-            warn_of_cancellation(alpha, spectrum.floor)
+        if not isinstance(self.alpha, str) and alpha < spectrum.floor:
+            warnings.warn(
+                f"alpha must be at least {spectrum.floor:.1e} for functions that are as nearly dependent as these, got "
+                f"{alpha:g}: their weights are large, cancel each other, and have few correct digits; alpha='loo' "
+                "chooses a penalty.",
+                NumericalWarning,
+                stacklevel=2,
+            )
         solution = spectrum.solution(alpha)
         criteria = measure(problem.rows, solution)
         for name in set(CRITERIA) - {"loo"}:  # as limits, which a fit without residual degrees of freedom needs

@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from termwise._checks import check_number
-from termwise.estimators import HtmlSummaryMixin, Predictor, freeze_model
+from termwise.estimators.base import Predictor, diagram_with_summary, freeze_model, mimebundle_with_summary
 
 
 class Outcome(NamedTuple):
@@ -124,7 +124,7 @@ def _delegated(name: str, purpose: str) -> Any:
     return available_if(_model_has(name))(method)
 
 
-class CriterionSearch(HtmlSummaryMixin, MetaEstimatorMixin, BaseEstimator):
+class CriterionSearch(MetaEstimatorMixin, BaseEstimator):
     """Search over a grid of parameters, ranking each fit by its own closed-form criterion.
 
     Like scikit-learn's `GridSearchCV`, but each candidate is fitted once, to all the data, and ranked by its
@@ -180,6 +180,9 @@ class CriterionSearch(HtmlSummaryMixin, MetaEstimatorMixin, BaseEstimator):
     >>> search.predict(X[:2]).shape
     (2,)
     """
+
+    _repr_html_ = property(diagram_with_summary)
+    _repr_mimebundle_ = mimebundle_with_summary
 
     def __init__(self, estimator: Any, param_grid: Any, n_jobs: int | None = None, verbose: int = 0) -> None:
         self.estimator = estimator

@@ -1,4 +1,4 @@
-"""Sequences of an output and its inputs: their breaks, complete windows of past values, and free runs."""
+"""Sequences of an output and its inputs: breaks, windows of past values, free runs, and models of their lags."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from termwise._checks import check_table
-from termwise.basis import LagBasis
+from termwise._checks import check_bool, check_choice, check_number, check_table, is_one_of
+from termwise.basis import LagBasis, SmoothBasis
+from termwise.basis.lag import lag_list
+from termwise.estimators.forward import ForwardRegressor
 
 Floats = NDArray[np.float64]
 
+MAX_CENTERS = 500  # Gaussians of `basis="radial"`
 MARGIN = 1.0  # by which simulated outputs may exceed the range of the training data, as a multiple of its width
 
 
@@ -139,6 +143,55 @@ def simulation_range(series: Series) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+# -- fitting -----------------------------------------------------------------------------------------------------------
+
+
+def fit_lags(estimator: Any, series: Series, lags: Any, least: int = 0) -> tuple[LagBasis, ForwardRegressor]:
+    """Fit the model of a NARX estimator with some lags to the rows with at least so much history."""
+    basis = lag_basis(estimator, series, lags)
+    windows, rows = series.windows(basis, least)
+    known = np.isfinite(series.output[rows])
+    windows, rows = windows[known], rows[known]
+    if len(rows) < 2:
+        raise ValueError(
+            f"y must have at least two rows after {max(basis.max_lag_, least)} complete ones of the same sequence, "
+            f"got {len(rows)} of {len(series.table)} sample{'s' * (len(series.table) != 1)}: shorten the lags or "
+            "give longer sequences."
+        )
+    return basis, forward_model(estimator, len(rows)).fit(windows, series.output[rows])
+
+
+def lag_basis(estimator: Any, series: Series, lags: Any) -> LagBasis:
+    """Return the basis of lagged values of the table, the output first."""
+    longest = int(lag_list("lags", lags, smallest=1).max())
+    inputs = range(longest + 1) if estimator.input_lags is None else estimator.input_lags
+    n_inputs = series.table.shape[1] - 1
+    return LagBasis(lags, input_lags=inputs if n_inputs else None).fit(np.nan_to_num(series.table))
+
+
+def forward_model(estimator: Any, n: int) -> ForwardRegressor:
+    """Return the model of the columns of lagged values of n rows."""
+    basis, polynomial = estimator.basis, is_one_of(estimator.basis, "polynomial")
+    intercept: Any = not polynomial if is_one_of(estimator.fit_intercept, "auto") else estimator.fit_intercept
+    check_bool("fit_intercept", intercept, remedy="'auto' decides by the basis")
+    alpha = 0.0 if is_one_of(estimator.alpha, "auto") and (basis is None or polynomial) else estimator.alpha
+    if isinstance(basis, str):
+        check_choice("basis", basis, ["polynomial", "radial"], remedy="or give a transformer")
+        check_number("degree", estimator.degree, low=1, integer=True, remedy="1 gives a linear model")
+        radial = SmoothBasis(centers=MAX_CENTERS if n > MAX_CENTERS else "samples")
+        basis = PolynomialFeatures(estimator.degree, include_bias=not intercept) if polynomial else radial
+    return ForwardRegressor(
+        basis,
+        rule=estimator.rule,
+        criterion="tcr" if is_one_of(estimator.criterion, "free_run") else estimator.criterion,
+        alpha=alpha,
+        max_terms=estimator.max_terms,
+        patience=estimator.patience,
+        refit_alpha=estimator.refit_alpha,
+        fit_intercept=intercept,
+    )
+
+
 # -- validation --------------------------------------------------------------------------------------------------------
 
 
@@ -171,6 +224,24 @@ def read_inputs(estimator: Any, X: Any, *, allow_nan: bool, reset: bool = False)
         raise ValueError(f"X must have the {estimator.n_features_in_} inputs of the fit, got None: give their values.")
     finite: Any = "allow-nan" if allow_nan else True
     return validate_data(estimator, check_table(X), reset=reset, dtype=np.float64, ensure_all_finite=finite)
+
+
+def simulation_inputs(estimator: Any, X: Any, n_first: int, n_steps: int | None, ahead: int) -> NDArray[np.float64]:
+    """Return validated inputs of all rows of a simulation, the first one repeated `ahead` times before it."""
+    if estimator.n_features_in_ == 0:
+        check_no_inputs(X)
+        remedy = "a model without inputs needs the number of values to simulate"
+        return np.empty((n_first + check_number("n_steps", n_steps, low=1, integer=True, remedy=remedy), 0))
+    if n_steps is not None:
+        raise ValueError(f"n_steps must be None for a model with inputs, got {n_steps}: X has a row for every step.")
+    inputs = read_inputs(estimator, X, allow_nan=False)
+    inputs = np.vstack([np.repeat(inputs[:1], ahead, axis=0), inputs])
+    if len(inputs) < n_first:
+        raise ValueError(
+            f"X must have a row for each of the {n_first} values of y_init and for every step after them, got "
+            f"{len(inputs)} rows: give the inputs from the first initial value on."
+        )
+    return inputs
 
 
 def check_no_inputs(X: Any) -> None:

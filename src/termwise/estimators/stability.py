@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length
 from termwise._arrays import is_foreign, rows_of, to_host
 from termwise._checks import check_choice, check_number, import_optional
 from termwise.basis import Basis
-from termwise.estimators.refits import SelectedTerms, check_rows, refit
+from termwise.estimators.refits import check_rows, refit
 
 Floats = NDArray[np.float64]
 
@@ -234,12 +234,11 @@ def complementary_halves(
 def refit_half(
     estimator: Any, X: Any, y: Any, weights: Floats | None
 ) -> tuple[list[str] | None, list[tuple[int, ...]]]:
-    """Return the names of the selected terms, None for those of a basis placed by the samples, and their inputs."""
+    """Return the names of the selected terms and their inputs.
+
+    The functions of a basis of termwise, which are placed by the samples it is fitted to, have no names to be counted.
+    """
     selected = refit(estimator, X, y, weights)
-    return None if placed_by_samples(selected) else selected.names, selected.inputs()
-
-
-def placed_by_samples(selected: SelectedTerms) -> bool:
-    """Whether the terms are functions of a basis of termwise, which fixes them by the samples it is fitted to."""
     basis = getattr(selected.model, "basis_", None)
-    return isinstance(basis[-1] if isinstance(basis, Pipeline) else basis, Basis)
+    placed = isinstance(basis[-1] if isinstance(basis, Pipeline) else basis, Basis)
+    return None if placed else selected.names, selected.inputs()

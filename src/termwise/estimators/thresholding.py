@@ -28,8 +28,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from termwise._arrays import precision
 from termwise._checks import check_choice, check_number
 from termwise._numerics import FLOAT32, GAMMA_RATIO_MIN
-from termwise.estimators import TermModel
-from termwise.estimators.data import DesignData, fit_design, read, warn_of_lost_digits
+from termwise.estimators.base import TermModel
+from termwise.estimators.data import read
+from termwise.estimators.design import DesignData, fit_design, warn_of_lost_digits
 from termwise.estimators.folds import check_repeatable, with_fold_models
 from termwise.execution import select_terms
 from termwise.linalg.criteria import gcv
@@ -128,15 +129,6 @@ def stable_size(components: Components, freedom: float, model: OrthogonalThresho
             stacklevel=3,
         )
     return size
-
-
-def noise_and_limit(components: Components, size: int, freedom: float, threshold: float) -> tuple[Floats, Floats]:
-    """Return `sigma^2`, Hagiwara 2011 (21), and the limit that `t_j^2` must exceed, Hagiwara 2011 (15), (q,) each.
-
-    See above; `freedom` is that of the model without components.
-    """
-    noise = components.sse[size] / (freedom - size)
-    return noise, threshold * 2 * noise * np.log(components.problem.rows.n)
 
 
 class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
@@ -283,7 +275,8 @@ class OrthogonalThresholdRegressor(MultiOutputMixin, RegressorMixin, TermModel):
         ratio = GAMMA_RATIO_MIN if self.stable == "auto" or precision(design.G.dtype) == FLOAT32 else 0.0
         components = METHODS[self.method](problem, design, self.tol, ratio, max_size)
         size = stable_size(components, freedom, self)
-        noise, limit = noise_and_limit(components, size, freedom, self.threshold)
+        noise = components.sse[size] / (freedom - size)  # Hagiwara 2011 (21), (q,)
+        limit = self.threshold * 2 * noise * np.log(problem.rows.n)  # of `t_j^2`, Hagiwara 2011 (15)
         kept = np.flatnonzero(np.any(components.t[:size] ** 2 > limit, axis=1))  # significant for any output
         if self.keep == "leading":
             kept = np.arange(kept.max(initial=-1) + 1)

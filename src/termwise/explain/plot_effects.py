@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from termwise._checks import check_number, import_optional
-from termwise.estimators import TermModel
+from termwise.estimators.base import TermModel
 from termwise.explain.decomposition import AdditiveDecomposition
 from termwise.explain.effects import Effect, check_output, exact_effects, select_effects
 from termwise.explain.plot_criteria import BLUE, GREY, SKY, escape, hide_spines

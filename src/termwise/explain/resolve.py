@@ -19,7 +19,7 @@ from termwise._checks import is_frame
 from termwise._numerics import SPECTRUM_PLOT_FLOOR
 from termwise.basis import LagBasis, RadialBasis, SmoothBasis, UnionBasis
 from termwise.basis.base import inputs_of_columns, restrict
-from termwise.estimators import TermModel
+from termwise.estimators.base import TermModel
 from termwise.estimators.data import code_known_labels
 from termwise.estimators.refits import find_model
 from termwise.linalg.criteria import CRITERIA, misclassified

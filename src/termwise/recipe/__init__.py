@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from termwise.basis import TableEncoder
-from termwise.estimators import CallbackSupportMixin, SelectorModel, with_callbacks
+from termwise.estimators.base import CallbackSupportMixin, SelectorModel, with_callbacks
 from termwise.estimators.glm import class_weighted, score_deviance
 from termwise.fitted import FittedTerms
 from termwise.recipe.fit import cut_recipe, describe_choice, fit_recipe

@@ -21,9 +21,10 @@ from termwise.basis import SmoothBasis, TableEncoder, UnionBasis, id_columns
 from termwise.basis.base import ColumnSubset, expect_missing
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.inputs import InputStatistics
-from termwise.estimators import step_callback
-from termwise.estimators.data import Data, check_design, design_data, read, solve_path, warn_of_rounded_inputs
-from termwise.estimators.forward import path_callback
+from termwise.estimators.base import step_callback
+from termwise.estimators.data import Data, read
+from termwise.estimators.design import check_design, design_data, solve_path, warn_of_rounded_inputs
+from termwise.estimators.forward_fit import path_callback
 from termwise.estimators.glm import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, check_exposure, make_loss, truncate_glm_path
 from termwise.execution import select_terms
 from termwise.fitted import Candidates, FitStatistics, FittedTerms, FoldModels
