@@ -18,11 +18,12 @@ from termwise.basis import KERNELS, Basis, expressions, r2
 from termwise.basis.expressions import Expression, dot, evaluate, power_product, sum_squares, variable, where, z
 from termwise.deploy import c, latex, onnx, pyomo, python, sql, symbolic
 from termwise.deploy.document import Integers, Reals
-from termwise.deploy.freeze import Radial
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
-from termwise.deploy.program import STEPS, Concatenate, Lags, Linear, Program, ProgramStep
+from termwise.deploy.program import Linear, Program
+from termwise.deploy.steps import STEPS, Concatenate, Lags, ProgramStep
+from termwise.deploy.transformers import Radial
 
 a, b, t = variable("a"), variable("b"), variable("t")
 ELEMENTWISE = {  # in z, with a parameter per term

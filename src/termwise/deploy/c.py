@@ -22,16 +22,9 @@ from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
 from termwise.basis.expressions import Expression, SourceWriter
 from termwise.deploy.c_interface import Interface, check_name, comment
 from termwise.deploy.document import specs
-from termwise.deploy.program import (
-    Concatenate,
-    Lags,
-    LevelEffects,
-    PairProducts,
-    Program,
-    ProgramStep,
-    as_float32,
-)
+from termwise.deploy.program import Program, as_float32
 from termwise.deploy.simulation import c_comment, c_simulation
+from termwise.deploy.steps import Concatenate, Lags, LevelEffects, PairProducts, ProgramStep
 
 TITLE = "A model written by termwise, in C99. It needs <math.h> and no memory of its own."
 LINE_LENGTH = 116

@@ -14,7 +14,8 @@ from termwise.basis.expressions import SourceWriter, z
 from termwise.deploy.c import CNames, ExpressionWriter, function, index_of
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
 from termwise.deploy.gradient import check_single_rows
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts
 
 ORDER = [  # the numbers of the @q outputs y in ascending order, by insertion
     "for (int k = 0; k < @q; ++k) {",

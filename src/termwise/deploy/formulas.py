@@ -19,7 +19,8 @@ from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.expressions import SUMS, Expression, entry_of, evaluate, variable
 from termwise.deploy.inputs import Input
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts, ProgramStep
 
 ETA = variable("eta")
 # Predictions of each link, those of one output as an expression in the linear predictor eta, those of quantiles, which

@@ -14,7 +14,8 @@ from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import evaluate, z
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts, ProgramStep
 
 Floats = NDArray[np.float64]
 

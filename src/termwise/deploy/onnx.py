@@ -22,19 +22,11 @@ from termwise.basis import Basis, TableEncoder
 from termwise.basis.base import ColumnSubset
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
 from termwise.basis.expressions import Expression, entry_of, evaluate
-from termwise.deploy.freeze import UnsupportedTransformer, flatten, freeze, outputs_of, steps_by_class, steps_of
+from termwise.deploy.freeze import freeze, outputs_of
 from termwise.deploy.inputs import Input, InputSchema
-from termwise.deploy.program import (
-    ClassLabels,
-    Concatenate,
-    Lags,
-    LevelEffects,
-    Linear,
-    PairProducts,
-    Program,
-    ProgramStep,
-    as_float32,
-)
+from termwise.deploy.program import ClassLabels, Linear, Program, as_float32
+from termwise.deploy.steps import Concatenate, Lags, LevelEffects, PairProducts, ProgramStep
+from termwise.deploy.transformers import UnsupportedTransformer, flatten, steps_by_class, steps_of
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 ML = "ai.onnx.ml"

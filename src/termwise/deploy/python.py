@@ -9,8 +9,9 @@ import numpy as np
 
 from termwise._numerics import FLOAT64, LOG_RESPONSE_MAX
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, Lags, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
 from termwise.deploy.simulation import python_simulation
+from termwise.deploy.steps import Concatenate, Lags, LevelEffects, PairProducts, ProgramStep
 
 LINKS = {  # expressions of the list of outputs
     "log": f"[math.exp(min(v, {LOG_RESPONSE_MAX[FLOAT64]!r})) for v in z]",

@@ -19,7 +19,8 @@ from termwise._checks import is_frame
 from termwise.basis.encoder import VALUE, encode, listing
 from termwise.basis.expressions import OTHERS, Expression
 from termwise.deploy.inputs import MAX_NAMES, NUMBERS, Input, as_float, is_missing_value
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts, ProgramStep
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]
