@@ -16,7 +16,7 @@ from test_export import FLAGS, needs_gcc, run_onnx
 from termwise import BasisRidge, RadialBasis
 from termwise.basis import KERNELS, Basis, expressions, r2
 from termwise.basis.expressions import Expression, dot, evaluate, power_product, sum_squares, variable, where, z
-from termwise.deploy import c, latex, onnx, onnx_graph, pyomo, python, sql, symbolic
+from termwise.deploy import c, c_steps, latex, onnx, onnx_graph, pyomo, python, sql, symbolic
 from termwise.deploy.document import Integers, Reals
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
@@ -135,9 +135,9 @@ def test_every_reader_computes_the_same(name, tmp_path):
 
 
 def test_every_reader_has_every_operation():
-    assert set(c.ExpressionWriter.operations) == set(python.ExpressionWriter.operations) <= set(ELEMENTWISE)
-    assert set(onnx_graph.OPERATIONS) | {"square"} == set(c.ExpressionWriter.operations)
-    assert set(c.ExpressionWriter.reductions) == set(python.ExpressionWriter.reductions) == set(expressions.SUMS)
+    assert set(c_steps.ExpressionWriter.operations) == set(python.ExpressionWriter.operations) <= set(ELEMENTWISE)
+    assert set(onnx_graph.OPERATIONS) | {"square"} == set(c_steps.ExpressionWriter.operations)
+    assert set(c_steps.ExpressionWriter.reductions) == set(python.ExpressionWriter.reductions) == set(expressions.SUMS)
 
 
 @needs_gcc

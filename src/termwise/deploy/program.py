@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from termwise._checks import check_number, is_frame
 from termwise._threads import block_rows, for_blocks
 from termwise.deploy.document import (
     Reals,
@@ -180,6 +181,54 @@ class Program:
         center = self.respond(self.outputs(X))
         ends = cv_plus(center, outputs, fold, residuals, weights, coverage, side, scales)
         return np.maximum(ends, 0.0) if self.link == "log" else ends
+
+    def free_run(self, X: Any, start: int | None) -> Floats:
+        """Return the series of a table of past values, simulated from a row on."""
+        lags, series = self.lags, self.series
+        if lags is None or series is None or self.labels is not None or not self.linear.one_output:
+            raise ValueError(
+                "free_run needs a model of one series on its past values, got another: fit with basis=LagBasis(...)."
+            )
+        names = [one.name for one in self.schema.inputs]
+        output, used = names.index(series), {*(names[j] for j in self.schema.used), series}
+        table = np.full((X.shape[0], len(names)), np.nan) if is_frame(X) else np.array(X, dtype=np.float64)
+        for j, name in enumerate(names):
+            if is_frame(X) and name in X.columns and name in used:  # unused ones may be missing
+                table[:, j] = np.array(X[name], dtype=np.float64)
+        start = max(1, lags.longest) if start is None else start
+        remedy = f"simulation begins inside the table of {len(table)} rows, after at least one row"
+        check_number("start", start, low=1, below=len(table) + 1, integer=True, remedy=remedy)
+        table[start:, output] = np.nan  # lags of the series are at least one: a value is used only after its prediction
+        for t in range(start, len(table)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                table[t, output] = self.respond(self.outputs(table[max(0, t - lags.longest) : t + 1]))[-1, 0]
+            if not np.isfinite(table[t, output]):
+                raise ValueError(
+                    f"free_run must have finite predictions to feed back, got {table[t, output]} in row {t}: the "
+                    "simulation diverged; fit fewer terms, other lags or a NarxRegressor, whose simulate keeps to the "
+                    "range of the training data."
+                )
+        return table[:, output]
+
+    def simulation_settings(self, simulation: Any) -> tuple[int, int, float, float]:
+        """Return the number of past rows, the position of the series among the inputs, and the limits of its outputs.
+
+        The limits are infinite for `simulation=True`. Raise if the model is not one of a series.
+        """
+        if self.series is None or self.labels is not None or not self.linear.one_output:
+            raise ValueError(
+                "simulation must be False for a model without past values of its own output, got "
+                f"{simulation!r}: fit a NarxRegressor, or an estimator on a LagBasis."
+            )
+        limits = np.asarray([-np.inf, np.inf] if simulation is True else simulation, dtype=np.float64)
+        if limits.shape != (2,) or not limits[0] < limits[1]:
+            raise ValueError(
+                f"simulation must be a bool or the lowest and the highest output, got {simulation!r}: True sets no "
+                "limits."
+            )
+        past = 0 if self.lags is None else self.lags.longest
+        names = [one.name for one in self.schema.inputs]
+        return past, names.index(self.series), float(limits[0]), float(limits[1])
 
     def with_fill(self, fill: Mapping[str, Any]) -> Program:
         """Return the same model with replacements of missing values of some inputs."""
