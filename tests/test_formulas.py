@@ -37,8 +37,7 @@ from termwise.basis.derivatives import CONDITIONS, PARTIALS
 from termwise.basis.encoder import VALUE, name_encoded
 from termwise.basis.expressions import SUMS as REDUCTIONS
 from termwise.basis.expressions import where, z
-from termwise.deploy import c_steps, latex, onnx_graph, sql, symbolic
-from termwise.deploy.formats import EXPORTS
+from termwise.deploy import EXPORTS, c_steps, latex, onnx_graph, sql, symbolic
 from termwise.deploy.formulas import LINKS
 from termwise.deploy.inputs import Input, InputSchema
 from termwise.deploy.predictor import Predictor
