@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from termwise._numerics import FLOAT32, FLOAT64
+from termwise.deploy.formulas import printable
 from termwise.deploy.program import Program, as_float32
 
 LINE_LENGTH = 116
@@ -196,7 +197,6 @@ def comment(program: Program, interface: Interface, title: str) -> str:
     lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]
     text = "/*\n"
     for line in lines:  # none of which may end the comment or begin one in it
-        line = "".join(char if char.isprintable() else " " for char in line)
-        line = re.sub(r"\?(?=\?)", "? ", line.replace("*/", "* /").replace("/*", "/ *"))  # nor a trigraph
+        line = re.sub(r"\?(?=\?)", "? ", printable(line).replace("*/", "* /").replace("/*", "/ *"))  # nor a trigraph
         text += f" * {line}".rstrip() + "\n"
     return text + " */\n"

@@ -271,6 +271,11 @@ def _probabilities(builder: FormulaBuilder, program: Program, scores: list[Expre
 SUM, PRODUCT, UNARY, ATOM = range(1, 5)  # how tightly a text binds; 0 needs no parentheses around anything
 
 
+def printable(text: str) -> str:
+    """Return a name as a single line, for comments and texts: characters that cannot be printed are spaces."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def names_of(parts: Iterable[Expression], template: str) -> dict[Expression, str]:
     """Number parts of formulas from 1 on; one that occurs again keeps its first name."""
     names: dict[Expression, str] = {}

@@ -12,7 +12,18 @@ from typing import Any, ClassVar
 
 from termwise._checks import check_number
 from termwise.basis.encoder import MISSING, OTHER
-from termwise.deploy.formulas import ATOM, LINKS, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, names_of
+from termwise.deploy.formulas import (
+    ATOM,
+    LINKS,
+    PRODUCT,
+    SUM,
+    UNARY,
+    Cell,
+    Formulas,
+    FormulaWriter,
+    names_of,
+    printable,
+)
 from termwise.deploy.program import Program
 
 LINE_TERMS = 5  # in a line of a sum
@@ -50,7 +61,7 @@ def source(program: Program, digits: int | None = 4) -> str:
 
 def escape(name: Any) -> str:
     """Write a name as text: one letter, or a letter and a number, as a symbol."""
-    text = "".join(char if char.isprintable() else " " for char in str(name))
+    text = printable(str(name))
     symbol = re.fullmatch(r"([A-Za-z])(\d*)", text, flags=re.ASCII)
     if symbol:
         return symbol[1] + (f"_{{{symbol[2]}}}" if symbol[2] else "")
