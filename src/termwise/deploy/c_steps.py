@@ -16,7 +16,6 @@ from termwise.basis.expressions import Expression, SourceWriter, z
 from termwise.deploy.c_interface import CNames, function, index_of
 from termwise.deploy.document import specs
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
-from termwise.deploy.gradient import check_single_rows
 from termwise.deploy.program import Program
 from termwise.deploy.steps import Concatenate, Lags, LevelEffects, PairProducts, ProgramStep
 
@@ -249,7 +248,7 @@ def _concatenate_gradient(step: Concatenate, c: CNames, name: str) -> list[str]:
 
 def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
     """Return the functions of all steps, and the public one with this prototype."""
-    check_single_rows(program)
+    program.check_single_rows("gradient")
     schema, (q, k), n = program.schema, program.linear.weights.shape, len(program.steps)
     d, sizes = len(schema.inputs), [len(schema.columns), *(step.n_terms for step in program.steps)]
     starts = [c.number(0.0) if one.kind == "number" else "NAN" for one in schema.inputs]

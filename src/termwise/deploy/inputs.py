@@ -162,11 +162,6 @@ class Input(Record):
             )
         return numbers
 
-    def count_unseen(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> int:
-        """Return the number of values that are categories the fit did not have."""
-        known = (*(self.categories or ()), *(self.others or ()))
-        return 0 if self.categories is None else sum(value not in known for value in values[~missing])
-
 
 @dataclass(frozen=True, eq=False)
 class InputSchema(Record):
@@ -284,9 +279,14 @@ class InputSchema(Record):
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that the fit did not have, by the names of inputs with some."""
         X = self.as_table(X)
-        columns = zip(self.used, self._frame_columns(X) if is_frame(X) else self._array_columns(X), strict=True)
-        counts = {self.inputs[j].name: self.inputs[j].count_unseen(*column) for j, column in columns}
-        return {name: count for name, count in counts.items() if count}
+        counts = {}
+        columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
+        for j, (values, missing) in zip(self.used, columns, strict=True):
+            one = self.inputs[j]
+            known = (*(one.categories or ()), *(one.others or ()))
+            n_unseen = 0 if one.categories is None else sum(value not in known for value in values[~missing])
+            counts |= {one.name: n_unseen} if n_unseen else {}
+        return counts
 
     def numeric_dates(self) -> InputSchema:
         """Return the same encoding of a table that has the parts of dates as columns of numbers."""

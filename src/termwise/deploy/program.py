@@ -117,6 +117,14 @@ class Program:
         """The step that refers to earlier rows, if there is one."""
         return next((step for step in self.steps if isinstance(step, Lags)), None)
 
+    def check_single_rows(self, what: str) -> None:
+        """Raise if predictions depend on more than one row, which something does not allow."""
+        if self.lags is not None:
+            raise ValueError(
+                f"{what} requires a model of one row at a time, got one of past values: give its lags as columns of "
+                "the table."
+            )
+
     @cached_property
     def width(self) -> int:
         """Number of columns of all intermediate results together."""

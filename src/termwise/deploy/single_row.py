@@ -174,8 +174,11 @@ class SingleRow:
         z = np.empty(len(self._schema.columns))
         for value, reader, places in zip(values, self._readers, self._places, strict=True):
             numbers = reader(value)
-            if numbers is None:  # a date, or invalid
-                return self._read_table(values)
+            if numbers is None:  # a date, or invalid: a table of one row also raises the errors of invalid ones
+                table = np.empty((1, len(self._schema.inputs)), dtype=object)
+                for j, one in zip(self._schema.used, values, strict=True):
+                    table[0, j] = one
+                return self._schema.encode(table)[0]
             z[places] = numbers
         return z
 
@@ -207,13 +210,6 @@ class SingleRow:
                 f"x must be one sample of {len(names)} values, got {got}: give {listing(names[:MAX_NAMES])}{more}, in "
                 "this order, or a mapping from names to values."
             )
-
-    def _read_table(self, values: list[Any]) -> Floats:
-        """Read a sample as a table of one row, which also raises the errors of invalid ones."""
-        table = np.empty((1, len(self._schema.inputs)), dtype=object)
-        for j, value in zip(self._schema.used, values, strict=True):
-            table[0, j] = value
-        return self._schema.encode(table)[0]
 
 
 def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
