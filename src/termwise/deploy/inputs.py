@@ -255,7 +255,10 @@ class InputSchema(Record):
         if len(codes) != len(columns):
             raise invalid(f"{place}.categories", f"a list of {len(columns)} numbers", len(codes))
         for i, (one, code) in enumerate(zip([inputs[j] for j in columns], codes, strict=True)):
-            if type(code) is not int or code not in _allowed_codes(one):
+            n_codes = {"number": 0, "category": len(one.categories or ()), "date": len(DATE_PARTS)}[one.kind]
+            special = [VALUE] * (one.kind == "number" or one.unseen is not None) + [MISSING] * bool(one.missing)
+            special += [LEVEL, OTHER] if one.unseen is not None else []
+            if type(code) is not int or not (0 <= code < n_codes or code in special):
                 raise invalid(f"{place}.categories[{i}]", f"a category of {one.name}, -1 for a number", code)
         return cls(inputs, columns, np.array(codes, dtype=np.intp))
 
@@ -279,7 +282,7 @@ class InputSchema(Record):
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that the fit did not have, by the names of inputs with some."""
         X = self.as_table(X)
-        counts = {}
+        counts: dict[str, int] = {}
         columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
         for j, (values, missing) in zip(self.used, columns, strict=True):
             one = self.inputs[j]
@@ -351,10 +354,3 @@ class InputSchema(Record):
                 continue
             numeric = not missing.any() and is_numeric(values) and self.inputs[j].categories is None
             yield np.asarray(values, dtype=np.float64 if numeric else object), missing
-
-
-def _allowed_codes(one: Input) -> list[int]:
-    """Return the codes that an encoded column of an input may have."""
-    numbers = {"number": 0, "category": len(one.categories or ()), "date": len(DATE_PARTS)}[one.kind]
-    special = [VALUE] * (one.kind == "number" or one.unseen is not None) + [MISSING] * bool(one.missing)
-    return [*range(numbers), *special, *([LEVEL, OTHER] if one.unseen is not None else [])]
