@@ -41,22 +41,7 @@ LINKS = {  # statements that change the @q outputs y; @largest is that of a log 
 def source(
     program: Program, dtype: str = "float64", name: str = "model", gradient: bool = False, simulation: Any = False
 ) -> str:
-    """Return the file.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of all numbers: double or float.
-    name : str, default="model"
-        Prefix of the names of all functions and tables.
-    gradient : bool, default=False
-        Whether to write a function `NAME_gradient` too.
-    simulation : bool or pair of float, default=False
-        Whether to write the functions `NAME_init` and `NAME_step` of a simulation too, perhaps with the lowest and the
-        highest output.
-    """
+    """Return the file, with the options of `Predictor.export`."""
     interface = _interface(program, dtype, name, gradient, simulation)
     c, heads = CNames(interface.real, interface.name), interface.functions
     q, k = program.linear.weights.shape

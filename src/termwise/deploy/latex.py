@@ -35,17 +35,9 @@ SPECIAL = {char: f"\\{char}" for char in "{}$&#%_"} | {
 
 
 def source(program: Program, digits: int | None = 4) -> str:
-    r"""Return an `align*` environment.
+    r"""Return the equations that `Predictor.to_latex` describes.
 
-    Inputs have their names. A category is an indicator, as in :math:`\mathbf{1}[\text{kind} = \text{a}]`, and past
-    values have a time as index. Replacements of missing values are not part of the equations.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
-    digits : int, default=4
-        Significant digits of numbers; None: all.
+    A category is an indicator, as in :math:`\mathbf{1}[\text{kind} = \text{a}]`, and past values have a time as index.
     """
     if digits is not None:
         check_number("digits", digits, low=1, integer=True, remedy="4 is readable, None rounds nothing")

@@ -49,13 +49,6 @@ def source(program: Program, dtype: str = "float64") -> bytes:
     the shapes that `predict`, `predict_proba` and `decision_function` return; an underscore is added where a column has
     that name. A missing string is empty, an unknown category is none of the known ones. Radial terms need memory for
     rows x centres x inputs numbers: split large tables.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of inputs, outputs and intermediate numbers.
     """
     check_choice("dtype", dtype, ["float64", "float32"], remedy="the first is as exact as termwise itself")
     onnx = import_optional("onnx", "onnx", "Writing ONNX")

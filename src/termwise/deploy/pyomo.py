@@ -18,11 +18,6 @@ def source(program: Program) -> str:
 
     x is a mapping from the names in `INPUTS` to variables or expressions of Pyomo. The name `kind=a` of a category is
     for a number that is 1 where the input is this category, else 0. The result is an expression, or a list of several.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
     """
     writer, formulas = Writer(program), Formulas.from_program(program)
     names = names_of(formulas.terms, "term_{}")

@@ -19,14 +19,9 @@ LINKS = {  # expressions of the list of outputs
 
 
 def source(program: Program, simulation: Any = False) -> str:
-    """Return the source of a module with `predict` and, of a classifier, `decision_function` and `predict_proba`.
+    """Return a module with `predict` and, of a classifier, `decision_function` and `predict_proba`.
 
-    Parameters
-    ----------
-    program : Program
-        The model.
-    simulation : bool or pair of float, default=False
-        Whether to write the class `Simulation` too, perhaps with the lowest and the highest output.
+    It has a class `Simulation` too with `simulation=True`, or with the lowest and the highest output.
     """
     schema, linear = program.schema, program.linear
     what = "classes" if program.labels else "targets"

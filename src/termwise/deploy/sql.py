@@ -39,26 +39,7 @@ def source(
     order_by: str | Sequence[str] | None = None,
     view: str | None = None,
 ) -> str:
-    """Return a query over a table that computes the predictions of every row.
-
-    Its columns are those to keep and `prediction` (`prediction_1` and so on of several outputs); of a classifier
-    `label`, `score` or one per class, as `score_yes`, and, where it has them, the probabilities of the classes, as
-    `probability_yes`. An underscore is added to those names that a kept column has. Rows that `predict` rejects have
-    NULL there.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
-    table : str or sequence of str, default="data"
-        Name of the table; a sequence is a qualified name, such as `("schema", "table")`.
-    keep : sequence of str, default=None
-        Columns of the table to return beside the predictions; None: the inputs in use.
-    order_by : str or sequence of str, default=None
-        Columns that order the rows in time, required for a model of past values.
-    view : str, default=None
-        Name of a view to create; None: the query itself.
-    """
+    """Return the query that `Predictor.to_sql` describes, with its parameters."""
     names, order = _listed_names(table), _listed_names(order_by)
     if program.lags is not None and not order:
         raise ValueError(

@@ -30,11 +30,6 @@ def source(program: Program) -> str:
     classes; several outputs are a list too. Symbols have the names of the inputs. The symbol `kind=a` of a category is
     1 where the input is this category, else 0; `x(t-2)` is the value two rows before, and `missing(x)` is 1 where x is
     missing, else 0. An underscore is added where an input has that name.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
     """
     writer, formulas = Writer(program), Formulas.from_program(program)
     names = names_of(formulas.terms, "term_{}")
