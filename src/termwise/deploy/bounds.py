@@ -148,7 +148,7 @@ def branch_and_bound(
     if not len(low):
         total, _ = function.values(np.empty((1, 0)), np.empty((1, 0)))
         return float(total.low[0]), low
-    point, best, spread = low_point(function, low, high)
+    point, best, spread = local_minimum(function, low, high)
     gap, floor, count = tol * spread, np.inf, 1
     lows, highs = low[None], high[None]
     bounds, slopes = lower_bounds(function, lows, highs)[:2]
@@ -168,7 +168,7 @@ def branch_and_bound(
     return min(floor, bounds.min(initial=np.inf)), point
 
 
-def low_point(function: WeightedSum, low: Floats, high: Floats) -> tuple[Floats, float, float]:
+def local_minimum(function: WeightedSum, low: Floats, high: Floats) -> tuple[Floats, float, float]:
     """Return a local minimum, its value, and the range of values at points all over the box."""
     points = qmc.scale(qmc.Sobol(len(low), rng=0).random(N_STARTS), low, high) if len(low) <= 21201 else low[None]
     values = function.values(points, points)[0].high

@@ -219,7 +219,7 @@ def encode(schema: InputSchema, graph: Graph, names: Sequence[str]) -> str:
     return graph.node("Concat", *parts, axis=1)
 
 
-def reject_numbers(schema: InputSchema, graph: Graph, names: Sequence[str], scores: str) -> str:
+def mask_invalid(schema: InputSchema, graph: Graph, names: Sequence[str], scores: str) -> str:
     """Replace scores by NaN in rows with a number that `predict` rejects: infinite, or missing where it must not be."""
     used = [j for j in schema.used if schema.inputs[j].categories is None]
     if not used:
@@ -229,10 +229,10 @@ def reject_numbers(schema: InputSchema, graph: Graph, names: Sequence[str], scor
     else:
         z = graph.node("Concat", *(names[j] for j in used), axis=1)
     optional = [bool(schema.inputs[j].missing) or schema.inputs[j].fill is not None for j in used]
-    return _reject(graph, z, np.array(optional), scores)
+    return _mask_rows(graph, z, np.array(optional), scores)
 
 
-def _reject(graph: Graph, z: str, optional: NDArray[np.bool_], scores: str) -> str:
+def _mask_rows(graph: Graph, z: str, optional: NDArray[np.bool_], scores: str) -> str:
     """Replace scores by NaN in rows of z with infinity, or with NaN in a column that is not optional."""
     missing = graph.node("And", graph.node("IsNaN", z), graph.constant(~optional))
     rejected = graph.node("Cast", graph.node("Or", graph.node("IsInf", z), missing), to=element_type(graph.dtype))
@@ -302,8 +302,8 @@ def add_scores(program: Program, graph: Graph, names: Sequence[str]) -> str:
     z = add_steps(program.steps[:split], graph, encode(program.schema, graph, names))
     scores = add_outputs(program.linear, graph, add_steps(program.steps[split:], graph, z))
     if lags is None:
-        return reject_numbers(program.schema, graph, names, scores)
-    return _reject(graph, z, np.zeros(len(lags.lags), dtype=bool), scores)  # only past values in use must be known
+        return mask_invalid(program.schema, graph, names, scores)
+    return _mask_rows(graph, z, np.zeros(len(lags.lags), dtype=bool), scores)  # only past values in use must be known
 
 
 def add_link(link: str, graph: Graph, outputs: str, q: int) -> str:

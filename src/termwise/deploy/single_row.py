@@ -193,13 +193,6 @@ class SingleRow:
                 raise ValueError(
                     f"x must have the inputs the model uses, got none called {absent}: it has {there}."
                 ) from None
-        self._check_length(x)
-        if isinstance(x, np.ndarray):
-            return x if self._all_used else x.take(self._schema.used)
-        return x if self._all_used else [x[j] for j in self._schema.used]
-
-    def _check_length(self, x: Any) -> None:
-        """Raise unless a sample is a sequence of as many values as there are inputs."""
         shape = x.shape if isinstance(x, np.ndarray) else None
         sized = hasattr(x, "__len__") and not is_frame(x) and not isinstance(x, str | bytes)
         if not sized or (shape is not None and len(shape) != 1) or len(x) != len(self._schema.inputs):
@@ -210,6 +203,9 @@ class SingleRow:
                 f"x must be one sample of {len(names)} values, got {got}: give {listing(names[:MAX_NAMES])}{more}, in "
                 "this order, or a mapping from names to values."
             )
+        if isinstance(x, np.ndarray):
+            return x if self._all_used else x.take(self._schema.used)
+        return x if self._all_used else [x[j] for j in self._schema.used]
 
 
 def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
