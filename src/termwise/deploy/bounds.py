@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from termwise.basis.encoder import VALUE, encode, listing
+from termwise.basis.encoder import VALUE, listing
 from termwise.basis.expressions import Expression
 from termwise.deploy.formulas import Cell, Formulas, cells_of
 from termwise.deploy.inputs import Input, as_float, is_missing_value
@@ -95,8 +95,7 @@ class BoxBounds:
             if cell.code == VALUE and high > low:
                 self.varying[node] = cell.input
             else:
-                value = encode(np.array([low]), cell.code, one.kind, len(one.categories or ()))
-                self.fixed[node] = float(value[0])
+                self.fixed[node] = float(one.encode(np.array([low]), cell.code)[0])
 
     def find(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return lower and upper bounds, (q,) each, and where the extreme predictions were found, (q, d) each."""

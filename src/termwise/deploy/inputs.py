@@ -141,6 +141,10 @@ class Input(Record):
             )
         return numbers
 
+    def encode(self, numbers: Floats, code: int) -> Floats:
+        """Return an encoded column, given the input as numbers."""
+        return encode(numbers, code, self.kind, len(self.categories or ()))
+
     def _positions(self, values: NDArray[Any]) -> Floats:
         """Return the positions of categories none of which is missing."""
         assert self.categories is not None
@@ -276,7 +280,7 @@ class InputSchema(Record):
         for j, (values, missing) in zip(self.used, columns, strict=True):
             one, numbers = self.inputs[j], self.inputs[j].to_numbers(values, missing, complete)
             for place in np.flatnonzero(self.columns == j):
-                Z[:, place] = encode(numbers, int(self.categories[place]), one.kind, len(one.categories or ()))
+                Z[:, place] = one.encode(numbers, int(self.categories[place]))
         return Z
 
     def count_unseen(self, X: Any) -> dict[str, int]:

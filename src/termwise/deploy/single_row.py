@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from termwise._checks import is_frame
-from termwise.basis.encoder import VALUE, encode, listing
+from termwise.basis.encoder import VALUE, listing
 from termwise.basis.expressions import OTHERS, Expression
 from termwise.deploy.inputs import MAX_NAMES, NUMBERS, Input, as_float, is_missing_value
 from termwise.deploy.program import Program
@@ -215,8 +215,7 @@ def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
     """
 
     def encoded(number: float) -> Floats:
-        column, n_categories = np.array([number]), len(one.categories or ())
-        return np.array([float(encode(column, int(code), one.kind, n_categories)[0]) for code in codes])
+        return np.array([float(one.encode(np.array([number]), int(code))[0]) for code in codes])
 
     if one.kind == "date":
         return lambda value: None

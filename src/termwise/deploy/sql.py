@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise._numerics import FLOAT64
-from termwise.basis.encoder import MISSING, encode
+from termwise.basis.encoder import MISSING
 from termwise.deploy.formulas import (
     ATOM,
     BOUNDED_LINKS,
@@ -188,7 +188,7 @@ def encoded(one: Input, code: int) -> str:
         return f"CASE WHEN {column} BETWEEN -{MAX_FLOAT} AND {MAX_FLOAT} THEN {there}{otherwise} END"
 
     def value(position: float) -> str:
-        found = float(encode(np.array([position]), code, one.kind, len(one.categories or ()))[0])
+        found = float(one.encode(np.array([position]), code)[0])
         return "NULL" if np.isnan(found) else number(found)
 
     groups: dict[str, list[str]] = {}  # categories by their values
