@@ -208,6 +208,11 @@ class InputSchema(Record):
         return schema.with_fill({names[j]: value for j, value in fills.items()})
 
     @cached_property
+    def names(self) -> list[str]:
+        """Names of the inputs."""
+        return [one.name for one in self.inputs]
+
+    @cached_property
     def used(self) -> list[int]:
         """Inputs in use."""
         return np.unique(self.columns).tolist()
@@ -318,11 +323,10 @@ class InputSchema(Record):
         X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
         X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2 or X.shape[1] != len(self.inputs):
-            names = [one.name for one in self.inputs]
-            more = " ..." * (len(names) > MAX_NAMES)
+            more = " ..." * (len(self.names) > MAX_NAMES)
             raise ValueError(
-                f"X must have {len(names)} columns, got shape {X.shape}: give {listing(names[:MAX_NAMES])}{more}, "
-                "in this order."
+                f"X must have {len(self.names)} columns, got shape {X.shape}: give {listing(self.names[:MAX_NAMES])}"
+                f"{more}, in this order."
             )
         return X
 
@@ -339,8 +343,8 @@ class InputSchema(Record):
     def _frame_columns(self, X: Any) -> Iterator[Column]:
         """Yield the columns of a frame in use: by name, or by position in a model without names."""
         present = list(X.columns)
-        absent = [self.inputs[j].name for j in self.used if self.inputs[j].name not in present]
-        nameless = [one.name for one in self.inputs] == [f"x{j}" for j in range(len(self.inputs))]
+        absent = [self.names[j] for j in self.used if self.names[j] not in present]
+        nameless = self.names == [f"x{j}" for j in range(len(self.inputs))]
         by_position = bool(absent) and nameless and len(present) == len(self.inputs)
         if absent and not by_position:
             raise ValueError(
@@ -351,7 +355,7 @@ class InputSchema(Record):
         if repeated:
             raise ValueError(f"X must have columns of different names, got {listing(repeated)} more than once.")
         for j in self.used:
-            values = X[present[j] if by_position else self.inputs[j].name]
+            values = X[present[j] if by_position else self.names[j]]
             missing = is_missing(values)
             if self.inputs[j].kind == "date":
                 yield as_days(values), missing

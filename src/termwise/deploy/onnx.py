@@ -53,8 +53,10 @@ def source(program: Program, dtype: str = "float64") -> bytes:
     check_choice("dtype", dtype, ["float64", "float32"], remedy="the first is as exact as termwise itself")
     onnx = import_optional("onnx", "onnx", "Writing ONNX")
     helper, schema, linear = onnx.helper, program.schema, program.linear
-    given = [one.name for one in schema.inputs]
-    columns = [name or next(new for i in count(j) if (new := f"x{i}") not in given) for j, name in enumerate(given)]
+    columns = [
+        name or next(new for i in count(j) if (new := f"x{i}") not in schema.names)
+        for j, name in enumerate(schema.names)
+    ]
 
     def free_name(name: str) -> str:
         while name in columns:

@@ -120,12 +120,12 @@ class Predictor(Exports):
 
     def __post_init__(self) -> None:
         program = self._program
-        inputs, linear, labels = program.schema.inputs, program.linear, program.labels
+        schema, linear, labels = program.schema, program.linear, program.labels
         attributes = {
             "task": "regression" if labels is None else "classification",
-            "inputs": inputs,
-            "input_names": [one.name for one in inputs],
-            "used_inputs": [inputs[j].name for j in program.schema.used],
+            "inputs": schema.inputs,
+            "input_names": list(schema.names),
+            "used_inputs": [schema.names[j] for j in schema.used],
             "term_names": list(linear.names),
             "n_terms": len(linear.names),
             "weights": linear.weights.copy(),
@@ -488,7 +488,7 @@ class Predictor(Exports):
         used = program.schema.used or [0]  # one stays, as every table has a column
         inputs = tuple(program.schema.inputs[j] for j in used)
         schema = replace(program.schema, inputs=inputs, columns=np.searchsorted(used, program.schema.columns))
-        series = program.series if program.series in [one.name for one in inputs] else None
+        series = program.series if program.series in schema.names else None
         return replace(self, _program=replace(program, schema=schema, series=series, folds=()))
 
 

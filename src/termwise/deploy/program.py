@@ -197,7 +197,7 @@ class Program:
             raise ValueError(
                 "free_run needs a model of one series on its past values, got another: fit with basis=LagBasis(...)."
             )
-        names = [one.name for one in self.schema.inputs]
+        names = self.schema.names
         output, used = names.index(series), {*(names[j] for j in self.schema.used), series}
         table = np.full((X.shape[0], len(names)), np.nan) if is_frame(X) else np.array(X, dtype=np.float64)
         for j, name in enumerate(names):
@@ -235,8 +235,7 @@ class Program:
                 "limits."
             )
         past = 0 if self.lags is None else self.lags.longest
-        names = [one.name for one in self.schema.inputs]
-        return past, names.index(self.series), float(limits[0]), float(limits[1])
+        return past, self.schema.names.index(self.series), float(limits[0]), float(limits[1])
 
     def with_fill(self, fill: Mapping[str, Any]) -> Program:
         """Return the same model with replacements of missing values of some inputs."""
@@ -267,7 +266,7 @@ class Program:
             if labels.sharpness is not None and labels.sharpness <= 0:
                 raise invalid(f"{place}.labels.sharpness", "greater than zero", labels.sharpness)
         if series is not None:
-            read(tuple(one.name for one in schema.inputs), series, f"{place}.series", {})
+            read(tuple(schema.names), series, f"{place}.series", {})
         listed = enumerate(read(list, data.get("folds", []), f"{place}.folds", {}))
         folds = tuple(FoldProgram.from_plain(one, f"{place}.folds[{i}]", data["inputs"], link) for i, one in listed)
         for i, one in enumerate(folds):

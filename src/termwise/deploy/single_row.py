@@ -140,7 +140,7 @@ class SingleRow:
             )
         schema, linear = program.schema, program.linear
         self._program, self._schema = program, schema
-        self._names = [schema.inputs[j].name for j in schema.used]
+        self._names = [schema.names[j] for j in schema.used]
         self._all_used = len(schema.used) == len(schema.inputs)
         self._plain = np.searchsorted(schema.used, schema.columns) if schema.is_plain else None
         self._readers = [_reader(schema.inputs[j], schema.categories[schema.columns == j]) for j in schema.used]
@@ -196,7 +196,7 @@ class SingleRow:
         shape = x.shape if isinstance(x, np.ndarray) else None
         sized = hasattr(x, "__len__") and not is_frame(x) and not isinstance(x, str | bytes)
         if not sized or (shape is not None and len(shape) != 1) or len(x) != len(self._schema.inputs):
-            names = [one.name for one in self._schema.inputs]
+            names = self._schema.names
             got = f"shape {shape}" if shape is not None else f"{len(x)} values" if sized else type(x).__name__
             more = " ..." * (len(names) > MAX_NAMES)
             raise ValueError(

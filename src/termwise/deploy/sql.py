@@ -46,7 +46,7 @@ def source(
             "order_by must name the columns that order rows in time, got None: this is a model of past values."
         )
     schema = program.schema
-    kept = [schema.inputs[j].name for j in schema.used] if keep is None else _listed_names(keep)
+    kept = [schema.names[j] for j in schema.used] if keep is None else _listed_names(keep)
     writer = Writer(program, free_names([*kept, *order, *names]))
     formulas = Formulas.from_program(program, BOUNDED_LINKS[FLOAT64])
     scores = formulas.outputs if program.labels is not None else []
