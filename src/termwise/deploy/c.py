@@ -16,7 +16,7 @@ import numpy as np
 from termwise._checks import check_bool, check_choice
 from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis.encoder import LEVEL, MISSING, OTHER, UNSEEN, VALUE
-from termwise.deploy.c_interface import CNames, Interface, check_name, comment, function, index_of
+from termwise.deploy.c_interface import CNames, Interface, block, check_name, comment, function, index_of
 from termwise.deploy.c_steps import gradient_functions, write
 from termwise.deploy.program import Program
 
@@ -122,7 +122,7 @@ def _read_function(program: Program, c: CNames) -> str:
         lines += [f"if ((code == {LEVEL}) && isnan(value)) value = ($real){c.name}_counts[j];"] * levels
         lines += [f"if (code == {OTHER}) value = (value == {c.number(UNSEEN)}) ? $one : $zero;"] * others
     lines += ["z[i] = value;"]
-    loop = [f"for (int i = 0; i < {len(schema.columns)}; ++i) {{", *(f"    {line}" for line in lines), "}"]
+    loop = block(f"for (int i = 0; i < {len(schema.columns)}; ++i)", lines)
     head = f"static int {c.name}_read(const $real *x, $real *z)"
     return f"{tables}\n{function(head, ['(void)x;', '(void)z;', *loop, 'return 0;'])}"
 

@@ -86,6 +86,11 @@ def function(head: str, lines: Iterable[str]) -> str:
     return f"{head}\n{{\n" + "".join(f"    {each}\n" for line in lines for each in _with_braces(line)) + "}\n"
 
 
+def block(head: str, lines: Iterable[str]) -> list[str]:
+    """Write a loop or a condition with its body."""
+    return [f"{head} {{", *(f"    {line}" for line in lines), "}"]
+
+
 def _with_braces(line: str) -> list[str]:
     """Return a loop or a condition with its body on the same line as a block; other lines as they are."""
     indent, text = line[: len(line) - len(line.lstrip())], line.lstrip()
@@ -96,7 +101,7 @@ def _with_braces(line: str) -> list[str]:
     head, body = text[:end], text[end:].strip()
     if body == "{":
         return [line]
-    return [f"{indent}{head} {{", *(f"{indent}    {each}" for each in _with_braces(body)), f"{indent}}}"]
+    return [f"{indent}{line}" for line in block(head, _with_braces(body))]
 
 
 # -- the interface -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from termwise.basis.derivatives import BY, derivative, derivatives_of_sums
 from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import Expression, SourceWriter, z
-from termwise.deploy.c_interface import CNames, function, index_of
+from termwise.deploy.c_interface import CNames, block, function, index_of
 from termwise.deploy.document import specs
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
 from termwise.deploy.program import Program
@@ -87,14 +87,12 @@ class ExpressionWriter(SourceWriter):
 
     def loop(self, names: list[str], body: list[str]) -> list[str]:
         """Write a loop over the inputs."""
-        head = f"for (int j = 0; j < {self.step.n_inputs}; ++j) {{"
-        return [head, *(f"    {line}" for line in body), "}"]
+        return block(f"for (int j = 0; j < {self.step.n_inputs}; ++j)", body)
 
     def all_values(self, target: str, count: int) -> list[str]:
         """Write the loop that computes all values."""
         before, value = self.write(self.step.expression)
-        body = [*before, f"{target}[k] = {value};"]
-        return [f"for (int k = 0; k < {count}; ++k) {{", *(f"    {line}" for line in body), "}"]
+        return block(f"for (int k = 0; k < {count}; ++k)", [*before, f"{target}[k] = {value};"])
 
 
 def write(step: Any, c: CNames, name: str) -> str:
@@ -166,19 +164,18 @@ class DerivativeWriter(ExpressionWriter):
         """Write the loop over all values, of functions of one input each."""
         before, slope = self.write(derivative(self.step.expression, z))
         target = self.variable("z").replace("z[", "dz[", 1)
-        body = [*before, f"{target} += {given}[k] * ({slope});"]
-        return [f"for (int k = 0; k < {count}; ++k) {{", *(f"    {line}" for line in body), "}"]
+        return block(f"for (int k = 0; k < {count}; ++k)", [*before, f"{target} += {given}[k] * ({slope});"])
 
     def sums(self) -> list[str]:
         """Write the loops over all terms and inputs, of functions of sums over inputs."""
-        lines = [f"for (int k = 0; k < {self.step.n_terms}; ++k) {{"]
+        lines = []
         for number, (outer, inner) in enumerate(derivatives_of_sums(self.step.expression)):
             before, slope = self.write(outer)
-            lines += [f"    {line}" for line in [*before, f"const $real d_{number} = dg[k] * ({slope});"]]
+            lines += [*before, f"const $real d_{number} = dg[k] * ({slope});"]
             before, slope = self.write(inner)
-            lines += [f"    for (int i = 0; i < {self.step.n_inputs}; ++i) {{"]
-            lines += [f"        {line}" for line in [*before, f"dz[i] += d_{number} * ({slope});"]] + ["    }"]
-        return [*lines, "}"]
+            body = [*before, f"dz[i] += d_{number} * ({slope});"]
+            lines += block(f"for (int i = 0; i < {self.step.n_inputs}; ++i)", body)
+        return block(f"for (int k = 0; k < {self.step.n_terms}; ++k)", lines)
 
 
 class LinkWriter(ExpressionWriter):
@@ -270,6 +267,6 @@ def gradient_functions(program: Program, c: CNames, head: str) -> list[str]:
     body += [f"for (int j = 0; j < {d}; ++j) g[{index_of('i', d, 'j')}] = start[j];"]
     of_numbers = f"if ({c.name}_codes[j] == {VALUE}) " if (schema.categories != VALUE).any() else ""
     body += [f"for (int j = 0; j < {sizes[0]}; ++j) {of_numbers}g[{index_of('i', d, f'{c.name}_inputs[j]')}] += d0[j];"]
-    lines += [f"for (int i = 0; i < {q}; ++i) {{", *(f"    {line}" for line in body), "}", "return 0;"]
+    lines += [*block(f"for (int i = 0; i < {q}; ++i)", body), "return 0;"]
     steps = [text for i, step in enumerate(program.steps) for text in write_gradient(step, c, f"step_{i + 1}")]
     return [*steps, function(head, lines)]

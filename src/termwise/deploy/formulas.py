@@ -72,7 +72,7 @@ class FormulaBuilder:
                 return self.number(0.0)
         # SymPy cannot handle conditions inside conditions: one on the effect of a level becomes a table of levels.
         if len(cells) == 1 and cells[0].arguments[0].code == LEVEL and arguments[0].arguments[0] is not cells[0]:
-            level: Cell = cells[0].arguments[0]
+            level: Any = cells[0].arguments[0]
             levels = np.arange(-1.0, len(self.inputs[level.input].categories or ()) + 1)
             values = evaluate(Expression(operation, arguments), {level: levels})
             return self.table(cells[0], np.broadcast_to(values, levels.shape).tolist())
