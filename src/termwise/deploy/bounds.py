@@ -111,8 +111,8 @@ class BoxBounds:
                     points[side, i, places] = point
         rounding = np.finfo(np.float64).eps * (len(groups) + 1) * np.abs(linear.intercept)
         lower, upper = self.program.respond(bounds - rounding * np.array([[1.0], [-1.0]]))
-        order = np.argsort(bounds, axis=1, kind="stable") if self.program.link == "sorted" else None
-        if order is not None:
+        if self.program.link == "sorted":
+            order = np.argsort(bounds, axis=1, kind="stable")
             points = np.take_along_axis(points, order[:, :, None], axis=1)
         return lower, upper, points[0], points[1]
 

@@ -118,7 +118,7 @@ class Program:
         return next((step for step in self.steps if isinstance(step, Lags)), None)
 
     def check_single_rows(self, what: str) -> None:
-        """Raise if predictions depend on more than one row, which something does not allow."""
+        """Raise for a model of past values, whose predictions depend on several rows, in the name of a method."""
         if self.lags is not None:
             raise ValueError(
                 f"{what} requires a model of one row at a time, got one of past values: give its lags as columns of "
