@@ -36,7 +36,7 @@ from termwise import (
 )
 from termwise.basis import LevelMeans, TableEncoder
 from termwise.deploy.predictor import Predictor
-from termwise.deploy.program import apply
+from termwise.deploy.steps import apply
 
 RNG = np.random.default_rng(7)
 N = 60

@@ -16,13 +16,14 @@ from test_export import FLAGS, needs_gcc, run_onnx
 from termwise import BasisRidge, RadialBasis
 from termwise.basis import KERNELS, Basis, expressions, r2
 from termwise.basis.expressions import Expression, dot, evaluate, power_product, sum_squares, variable, where, z
-from termwise.deploy import c, latex, onnx, pyomo, python, sql, symbolic
+from termwise.deploy import c, c_steps, latex, onnx, onnx_graph, pyomo, python, sql, symbolic
 from termwise.deploy.document import Integers, Reals
-from termwise.deploy.freeze import Radial
 from termwise.deploy.gradient import gradient
 from termwise.deploy.inputs import InputSchema
 from termwise.deploy.predictor import Predictor
-from termwise.deploy.program import STEPS, Concatenate, Lags, Linear, Program, ProgramStep
+from termwise.deploy.program import Linear, Program
+from termwise.deploy.steps import STEPS, Concatenate, Lags, ProgramStep
+from termwise.deploy.transformers import Radial
 
 a, b, t = variable("a"), variable("b"), variable("t")
 ELEMENTWISE = {  # in z, with a parameter per term
@@ -134,9 +135,9 @@ def test_every_reader_computes_the_same(name, tmp_path):
 
 
 def test_every_reader_has_every_operation():
-    assert set(c.ExpressionWriter.operations) == set(python.ExpressionWriter.operations) <= set(ELEMENTWISE)
-    assert set(onnx.OPERATIONS) | {"square"} == set(c.ExpressionWriter.operations)
-    assert set(c.ExpressionWriter.reductions) == set(python.ExpressionWriter.reductions) == set(expressions.SUMS)
+    assert set(c_steps.ExpressionWriter.operations) == set(python.ExpressionWriter.operations) <= set(ELEMENTWISE)
+    assert set(onnx_graph.OPERATIONS) | {"square"} == set(c_steps.ExpressionWriter.operations)
+    assert set(c_steps.ExpressionWriter.reductions) == set(python.ExpressionWriter.reductions) == set(expressions.SUMS)
 
 
 @needs_gcc

@@ -37,7 +37,7 @@ from termwise import (
 from termwise.basis import TableEncoder
 from termwise.deploy import c
 from termwise.deploy import onnx as graph
-from termwise.deploy.program import apply
+from termwise.deploy.steps import apply
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(80, 3)) * [1.0, 5.0, 0.2] + [0.0, 30.0, 0.0]

@@ -47,9 +47,10 @@ from termwise import (
 from termwise.basis import KERNELS, TableEncoder, r2
 from termwise.deploy import document
 from termwise.deploy.document import to_json
-from termwise.deploy.freeze import Radial, Standardise
 from termwise.deploy.inputs import InputSchema
-from termwise.deploy.program import STEPS, Branch, ClassLabels, Concatenate, Linear, Program
+from termwise.deploy.program import ClassLabels, Linear, Program
+from termwise.deploy.steps import STEPS, Branch, Concatenate
+from termwise.deploy.transformers import Radial, Standardise
 
 pytestmark = pytest.mark.xdist_group("frozen")
 CLASSES = [c for c in vars(termwise._public).values() if isinstance(c, type) and issubclass(c, BaseEstimator)]

@@ -19,7 +19,7 @@ from unicodedata import category
 
 import typer
 
-from termwise.deploy.formats import EXPORTS
+from termwise.deploy import EXPORTS
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 error on the command line, 130 interrupted."

@@ -23,8 +23,8 @@ from termwise.cli.fit import FitOptions, check_output, run_fit
 from termwise.cli.series import after_breaks, fill_breaks
 from termwise.cli.tables import Table, as_word, read_table
 from termwise.cli.task import check_known, count_past, counted, find_column, listed, select_inputs, time_order
+from termwise.deploy import format_of
 from termwise.deploy.exports import header_of
-from termwise.deploy.formats import format_of
 
 pd = import_optional("pandas", "cli", "The command line")
 

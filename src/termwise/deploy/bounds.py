@@ -9,7 +9,6 @@ more than the tolerance, than the lowest one found. Groups of terms without comm
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -18,25 +17,17 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from termwise.basis.encoder import VALUE, encode, listing
+from termwise.basis.encoder import VALUE, listing
 from termwise.basis.expressions import Expression
 from termwise.deploy.formulas import Cell, Formulas, cells_of
 from termwise.deploy.inputs import Input, as_float, is_missing_value
-from termwise.deploy.intervals import Interval, WeightedSum
+from termwise.deploy.intervals import WeightedSum
 from termwise.deploy.program import Program
 
 Floats = NDArray[np.float64]
 
 BATCH = 64  # boxes that are halved at a time
 N_STARTS = 128  # points at which a search for the lowest prediction begins
-
-
-@dataclass(frozen=True)
-class Extremum:
-    """A bound that all values fulfil, and the point with the most extreme value that was found."""
-
-    bound: float
-    point: Floats
 
 
 def read_box(inputs: Sequence[Input], used: Iterable[int], box: Any) -> list[tuple[float, float]]:
@@ -91,11 +82,7 @@ class BoxBounds:
     """Bounds of the q outputs of a model over a box."""
 
     def __init__(self, program: Program, box: Any, tol: float, max_boxes: int) -> None:
-        if program.lags is not None:
-            raise ValueError(
-                "bounds requires a model of one row at a time, got one of past values: give its lags as columns of the "
-                "table."
-            )
+        program.check_single_rows("bounds")
         self.program, self.tol, self.max_boxes = program, tol, max_boxes
         self.inputs = program.schema.inputs
         self.ends = read_box(self.inputs, program.schema.used, box)
@@ -108,8 +95,7 @@ class BoxBounds:
             if cell.code == VALUE and high > low:
                 self.varying[node] = cell.input
             else:
-                value = encode(np.array([low]), cell.code, one.kind, len(one.categories or ()))
-                self.fixed[node] = float(value[0])
+                self.fixed[node] = float(one.encode(np.array([low]), cell.code)[0])
 
     def find(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return lower and upper bounds, (q,) each, and where the extreme predictions were found, (q, d) each."""
@@ -120,13 +106,13 @@ class BoxBounds:
             for members in groups:
                 weights = linear.weights[i, members]
                 for side, sign in enumerate((1.0, -1.0)):
-                    found, places = self.extremum(members, sign * weights)
-                    bounds[side, i] += sign * found.bound
-                    points[side, i, places] = found.point
+                    bound, point, places = self.minimum(members, sign * weights)
+                    bounds[side, i] += sign * bound
+                    points[side, i, places] = point
         rounding = np.finfo(np.float64).eps * (len(groups) + 1) * np.abs(linear.intercept)
         lower, upper = self.program.respond(bounds - rounding * np.array([[1.0], [-1.0]]))
-        order = np.argsort(bounds, axis=1, kind="stable") if self.program.link == "sorted" else None
-        if order is not None:
+        if self.program.link == "sorted":
+            order = np.argsort(bounds, axis=1, kind="stable")
             points = np.take_along_axis(points, order[:, :, None], axis=1)
         return lower, upper, points[0], points[1]
 
@@ -141,25 +127,27 @@ class BoxBounds:
             found.append((inputs, members))
         return [sorted(members) for _, members in found]
 
-    def extremum(self, members: Sequence[int], weights: Floats) -> tuple[Extremum, list[int]]:
-        """Return the minimum of a weighted sum of some terms, and the inputs of its point."""
+    def minimum(self, members: Sequence[int], weights: Floats) -> tuple[float, Floats, list[int]]:
+        """Return a lower bound of a weighted sum of some terms, the lowest point that was found, and its inputs."""
         terms = [self.terms[k] for k in members]
         variables = [node for node in cells_of(terms) if node in self.varying]
         places = [self.varying[node] for node in variables]
         function = WeightedSum(terms, weights, variables, self.fixed)
         ends = np.array([self.ends[j] for j in places]).reshape(-1, 2)
-        return minimum(function, ends[:, 0], ends[:, 1], self.tol, self.max_boxes), places
+        return *branch_and_bound(function, ends[:, 0], ends[:, 1], self.tol, self.max_boxes), places
 
 
-def minimum(function: WeightedSum, low: Floats, high: Floats, tol: float, max_boxes: int) -> Extremum:
+def branch_and_bound(
+    function: WeightedSum, low: Floats, high: Floats, tol: float, max_boxes: int
+) -> tuple[float, Floats]:
     """Return a lower bound of a function over a box, at most `tol` of its range below its minimum, and a low point.
 
     After `max_boxes` boxes the search ends with the bound that holds so far.
     """
     if not len(low):
         total, _ = function.values(np.empty((1, 0)), np.empty((1, 0)))
-        return Extremum(float(total.low[0]), low)
-    point, best, spread = low_point(function, low, high)
+        return float(total.low[0]), low
+    point, best, spread = local_minimum(function, low, high)
     gap, floor, count = tol * spread, np.inf, 1
     lows, highs = low[None], high[None]
     bounds, slopes = lower_bounds(function, lows, highs)[:2]
@@ -176,10 +164,10 @@ def minimum(function: WeightedSum, low: Floats, high: Floats, tol: float, max_bo
         done = bounds >= best - gap
         floor, count = min(floor, bounds[done].min(initial=np.inf)), count + len(new)
         lows, highs, bounds, slopes = lows[~done], highs[~done], bounds[~done], slopes[~done]
-    return Extremum(min(floor, bounds.min(initial=np.inf)), point)
+    return min(floor, bounds.min(initial=np.inf)), point
 
 
-def low_point(function: WeightedSum, low: Floats, high: Floats) -> tuple[Floats, float, float]:
+def local_minimum(function: WeightedSum, low: Floats, high: Floats) -> tuple[Floats, float, float]:
     """Return a local minimum, its value, and the range of values at points all over the box."""
     points = qmc.scale(qmc.Sobol(len(low), rng=0).random(N_STARTS), low, high) if len(low) <= 21201 else low[None]
     values = function.values(points, points)[0].high
@@ -214,14 +202,10 @@ def lower_bounds(function: WeightedSum, low: Floats, high: Floats) -> tuple[Floa
     with np.errstate(invalid="ignore"):
         falls = np.where(widths > 0, steepest * widths, 0.0).sum(axis=1)
     central = at_centre.low - falls * (1 + 1e-12)
-    sides, _ = function.values(*one_sided(slopes, low, high))
-    return np.maximum.reduce([total.low, central, sides.low]), steepest, at_centre.high
-
-
-def one_sided(slopes: Interval, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return the side of each box on which the minimum is, in the inputs along which a function is monotone."""
+    # the minimum is on one side of a box in the inputs along which the function is monotone
     rising, falling = slopes.low >= 0, slopes.high <= 0
-    return np.where(falling & ~rising, high, low), np.where(rising, low, high)
+    sides, _ = function.values(np.where(falling & ~rising, high, low), np.where(rising, low, high))
+    return np.maximum.reduce([total.low, central, sides.low]), steepest, at_centre.high
 
 
 def halve(low: Floats, high: Floats, steepest: Floats, mean_slope: Floats) -> tuple[Floats, Floats]:

@@ -1,13 +1,26 @@
-"""The interface of a model in C: its name, its declarations, the comment that describes them, and the header file."""
+"""The parts of a file of C that do not depend on its steps: names, tables and functions, its interface and header.
+
+While the text is assembled `$real` stands for the type of numbers, `$zero` and `$one` for constants of that type,
+`$exp` and so on for the functions of its precision, and `@x` for the table x of a step. A short body of a loop or of a
+condition is written behind it on the same line; `function` puts it in braces.
+"""
 
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from termwise.deploy.program import Program
+import numpy as np
 
+from termwise._numerics import FLOAT32, FLOAT64
+from termwise.deploy.formulas import printable
+from termwise.deploy.program import Program, as_float32
+
+LINE_LENGTH = 116
 # Reserved words of C, from C99 to C23, and those of C++, in which the header can be included.
 KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
@@ -19,6 +32,79 @@ KEYWORDS = """
     wchar_t while xor xor_eq
 """
 HEADER_TITLE = "The interface of a model written by termwise, in C99."
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CNames:
+    """The type of numbers, and the prefix of all names in the file."""
+
+    real: str
+    name: str
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy's name of the type."""
+        return FLOAT64 if self.real == "double" else FLOAT32
+
+    def number(self, value: float) -> str:
+        """Write a number so that it is read back exactly, rounded once if the type is float."""
+        if self.real == "double":
+            return repr(float(value))
+        return f"{float(str(as_float32(value)))!r}f"
+
+    def array(self, name: str, values: Any) -> str:
+        """Write a table of numbers in row-major order; C has no empty ones."""
+        flat = np.ravel(values)
+        kind = self.real if flat.dtype.kind == "f" else "int"
+        shown = [self.number(v) if kind == self.real else str(v) for v in flat.tolist()] or ["0"]
+        head, body = f"static const {kind} {self.name}_{name}[{len(shown)}] = ", ", ".join(shown)
+        if len(head + body) < LINE_LENGTH:
+            return f"{head}{{{body}}};\n"
+        return f"{head}{{\n{textwrap.fill(body, LINE_LENGTH, initial_indent='    ', subsequent_indent='    ')}\n}};\n"
+
+    def step(self, name: str, lines: list[str], **tables: Any) -> str:
+        """Write the tables and the function of a step."""
+        arrays = "".join(self.array(f"{name}_{key}", values) for key, values in tables.items())
+        head = f"static void {self.name}_{name}(const {self.real} *z, {self.real} *g)"
+        return f"{arrays}\n{function(head, ['(void)z;', *self.with_tables(name, lines)])}"
+
+    def with_tables(self, name: str, lines: Iterable[str]) -> list[str]:
+        """Return lines of code with the names of the tables of a step."""
+        return [re.sub(r"@(\w+)", rf"{self.name}_{name}_\1", line) for line in lines]
+
+
+def index_of(row: str, stride: int, column: str) -> str:
+    """Write the place of an entry of a table stored row by row."""
+    return f"({row} * {stride}) + {column}" if stride > 1 else f"{row} + {column}"
+
+
+def function(head: str, lines: Iterable[str]) -> str:
+    """Write a function, with braces around the body of every loop and condition."""
+    return f"{head}\n{{\n" + "".join(f"    {each}\n" for line in lines for each in _with_braces(line)) + "}\n"
+
+
+def block(head: str, lines: Iterable[str]) -> list[str]:
+    """Write a loop or a condition with its body."""
+    return [f"{head} {{", *(f"    {line}" for line in lines), "}"]
+
+
+def _with_braces(line: str) -> list[str]:
+    """Return a loop or a condition with its body on the same line as a block; other lines as they are."""
+    indent, text = line[: len(line) - len(line.lstrip())], line.lstrip()
+    if not text.startswith(("for (", "if (")):
+        return [line]
+    depths = np.cumsum([(char == "(") - (char == ")") for char in text])
+    end = next(i for i, char in enumerate(text) if char == ")" and depths[i] == 0) + 1
+    head, body = text[:end], text[end:].strip()
+    if body == "{":
+        return [line]
+    return [f"{indent}{line}" for line in block(head, _with_braces(body))]
+
+
+# -- the interface -----------------------------------------------------------------------------------------------------
 
 
 def check_name(name: object) -> str:
@@ -116,7 +202,6 @@ def comment(program: Program, interface: Interface, title: str) -> str:
     lines += [f"    {name}" for name in program.linear.names] or ["    none: the prediction is constant"]
     text = "/*\n"
     for line in lines:  # none of which may end the comment or begin one in it
-        line = "".join(char if char.isprintable() else " " for char in line)
-        line = re.sub(r"\?(?=\?)", "? ", line.replace("*/", "* /").replace("/*", "/ *"))  # nor a trigraph
+        line = re.sub(r"\?(?=\?)", "? ", printable(line).replace("*/", "* /").replace("/*", "/ *"))  # nor a trigraph
         text += f" * {line}".rstrip() + "\n"
     return text + " */\n"

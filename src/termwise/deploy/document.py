@@ -185,7 +185,8 @@ def _specs(cls: Any) -> dict[str, Any]:
     return {one.name: getattr(hints[one.name], "__metadata__", [hints[one.name]])[0] for one in fields(cls)}
 
 
-specs: Callable[[Any], dict[str, Any]] = cache(_specs)  # declarations of the fields of a record, by name
+# Declarations of the fields of a record, by name; as a decorator, mypy takes classes for unhashable arguments.
+specs: Callable[[Any], dict[str, Any]] = cache(_specs)
 
 
 class Record:

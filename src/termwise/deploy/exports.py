@@ -14,9 +14,8 @@ from typing import Any
 
 from termwise._checks import check_bool, check_choice
 from termwise._files import is_special, write_file
-from termwise.deploy import document, latex, pyomo, sql, symbolic
+from termwise.deploy import EXPORTS, document, format_of, latex, pyomo, sql, symbolic
 from termwise.deploy.c_interface import check_header
-from termwise.deploy.formats import EXPORTS, format_of
 from termwise.deploy.program import Program
 
 
@@ -67,7 +66,7 @@ class Exports:
         path : str or path
             Where to.
         to : str, default=None
-            A format of `termwise.deploy.formats.EXPORTS`, which says what each writes, such as "c", "onnx" or "sql".
+            A format of `termwise.deploy.EXPORTS`, which says what each writes, such as "c", "onnx" or "sql".
             None: by the suffix of the path, such as `.c`, `.onnx` or `.sql`. Beside a file of C the header that
             declares its functions is written, `model.h` for `model.c`.
         **options : dict
@@ -92,17 +91,16 @@ class Exports:
         suffixes = ", ".join(one.suffix for one in EXPORTS.values())
         check_choice("to", to, EXPORTS, remedy=f"or end the path in one of {suffixes}")
         module = None if to == "json" else import_module(f"termwise.deploy.{EXPORTS[to].module}")
-        source = None if module is None else module.source
-        allowed = [] if source is None else list(inspect.signature(source).parameters)[1:]
+        allowed = [] if module is None else list(inspect.signature(module.source).parameters)[1:]
         for name in options:
             if name not in allowed:
                 raise TypeError(
                     f"{name} is no option of an export to {to}, which has {', '.join(allowed) or 'none'}: leave it out."
                 )
-        if module is None or source is None:
+        if module is None:
             self.save(path)
             return
-        content = source(self._exported, **options)
+        content = module.source(self._exported, **options)
         header = header_of(path) if to == "c" else None
         if header is not None:
             check_header(header)

@@ -64,12 +64,12 @@ def whole(value: Any, place: str, sizes: Sizes) -> Any:
     return value
 
 
-def word_or_number(value: Any, place: str, sizes: Sizes) -> Any:
+def axis_value(value: Any, place: str, sizes: Sizes) -> Any:
     """Declare a value on the axis of an effect."""
     return value if isinstance(value, str) else read(float, value, place, sizes)
 
 
-def square(value: Any, place: str, sizes: Sizes) -> Any:
+def confusion_matrix(value: Any, place: str, sizes: Sizes) -> Any:
     """Declare a confusion matrix: counts by observed and predicted class."""
     entries({"how": str}, classes=lists(str), counts=lists(lists(whole)))(value, place, sizes)
     q = len(value["classes"])
@@ -78,11 +78,11 @@ def square(value: Any, place: str, sizes: Sizes) -> Any:
     return value
 
 
-number, words = float | None, lists(str)
+number, strings = float | None, lists(str)
 numbers = lists(float)
 MEASURES = ("std_error", "rmse", "mae", "log_loss", "auc", "calibration_slope", "calibration_error", "coverage")
 SCORE = entries(
-    {**dict.fromkeys((*MEASURES, "nominal"), number), "protocol": str, "confusion": maybe(square)},
+    {**dict.fromkeys((*MEASURES, "nominal"), number), "protocol": str, "confusion": maybe(confusion_matrix)},
     metric=str,
     value=float,
     n=float,
@@ -96,13 +96,13 @@ FACTS: dict[str, Spec] = {
         },
         **{"class": str, "task": str, "n": number, "d": whole, "n_terms": whole, "n_candidates": maybe(whole)},
         **{"dictionary": maybe(str), "alpha": number, "dof": number, "noise": number, "stop_reason": maybe(str)},
-        **{"target": maybe(str), "outputs": lists(str, 1), "classes": maybe(words), "intercept": lists(float, 1)},
+        **{"target": maybe(str), "outputs": lists(str, 1), "classes": maybe(strings), "intercept": lists(float, 1)},
     ),
     "scores": entries({"held_out": maybe(SCORE), "cross_validation": maybe(SCORE)}),
     "baselines": lists(entries({"title": str, "std_error": number, "rows": whole}, name=str, score=float, terms=whole)),
     "terms": lists(
         entries(
-            {"inputs": words, "mean": number},
+            {"inputs": strings, "mean": number},
             name=str,
             weight=lists(float, 1),
             std_error=maybe(lists(float)),
@@ -112,30 +112,30 @@ FACTS: dict[str, Spec] = {
         entries(
             {"kind": str, "strength": lists(float, 1)},
             inputs=lists(str, 1),
-            values=lists(lists(word_or_number), 1),
+            values=lists(lists(axis_value), 1),
         )
     ),
-    "groups": maybe(lists(entries({"terms": lists(whole)}, inputs=words, n_terms=whole, share=number))),
+    "groups": maybe(lists(entries({"terms": lists(whole)}, inputs=strings, n_terms=whole, share=number))),
     "importance": maybe(lists(entries(input=str, total=numbers))),
     "no_effects": maybe(str),
-    "notes": words,
+    "notes": strings,
     "reproduce": str,
     "versions": maps(str),
-    "criteria": words,
+    "criteria": strings,
     "choices": maybe(maps(maybe(whole))),
     "path": maybe(lists(entries(size=whole))),
-    "path_terms": maybe(words),
-    "path_inputs": maybe(lists(words)),
+    "path_terms": maybe(strings),
+    "path_inputs": maybe(lists(strings)),
     "sizes": maybe(lists(entries(size=whole))),
     "trials": maybe(lists(entries(name=str, error=lists(number, 1)))),
     "search": maybe(entries(rows=lists(entries(params=entries(), value=number, terms=maybe(whole))))),
     "selection_frequency": maybe(maps(float)),
     "fit": maybe(entries({"loo": maybe(list)}, observed=list, fitted=list)),
-    "confusion": maybe(square),
+    "confusion": maybe(confusion_matrix),
     "reliability": maybe(lists(entries(None, predicted=lists(number), observed=lists(number), **{"class": str}))),
     "penalty": maybe(maps(list)),
     "error_name": maybe(str),
-    "command": maybe(entries({"time": maybe(str), "lags": whole, "missing": words}, target=maybe(str))),
+    "command": maybe(entries({"time": maybe(str), "lags": whole, "missing": strings}, target=maybe(str))),
 }  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from termwise._numerics import LOG_RESPONSE_MAX
 from termwise.basis.encoder import LEVEL, VALUE
 from termwise.basis.expressions import SUMS, Expression, entry_of, evaluate, variable
 from termwise.deploy.inputs import Input
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts, ProgramStep
 
 ETA = variable("eta")
 # Predictions of each link, those of one output as an expression in the linear predictor eta, those of quantiles, which
@@ -64,13 +65,17 @@ class FormulaBuilder:
         numbers = [one.arguments[0] if one.operation == "constant" else None for one in arguments]
         if operation == "where" and (numbers[0] is not None or arguments[1] is arguments[2]):
             return arguments[2] if numbers[0] == 0.0 else arguments[1]
-        if operation == "isnan" and not any(self._may_be_missing(one.arguments[0]) for one in cells_of(arguments)):
-            return self.number(0.0)
-        level = self._only_level(arguments) if operation == "where" else None
-        if level is not None and arguments[0].arguments[0] is not level:
-            levels = np.arange(-1.0, len(self.inputs[level.arguments[0].input].categories or ()) + 1)
-            values = evaluate(Expression(operation, arguments), {level.arguments[0]: levels})
-            return self.table(level, np.broadcast_to(values, levels.shape).tolist())
+        cells = cells_of(arguments) if operation in ("isnan", "where") else []
+        if operation == "isnan":
+            inputs = [self.inputs[cell.arguments[0].input] for cell in cells if cell.arguments[0].code == VALUE]
+            if not any(one.missing and one.fill is None for one in inputs):
+                return self.number(0.0)
+        # SymPy cannot handle conditions inside conditions: one on the effect of a level becomes a table of levels.
+        if len(cells) == 1 and cells[0].arguments[0].code == LEVEL and arguments[0].arguments[0] is not cells[0]:
+            level: Any = cells[0].arguments[0]
+            levels = np.arange(-1.0, len(self.inputs[level.input].categories or ()) + 1)
+            values = evaluate(Expression(operation, arguments), {level: levels})
+            return self.table(cells[0], np.broadcast_to(values, levels.shape).tolist())
         if None not in numbers:
             return self.number(evaluate(Expression(operation, arguments), {}))
         match operation, numbers:
@@ -94,18 +99,6 @@ class FormulaBuilder:
             return arguments[0].arguments[0]
         key = (operation, *map(id, arguments))  # which are kept, so that no other object gets their ids
         return self._known.setdefault(key, Expression(operation, arguments))
-
-    def _only_level(self, arguments: Sequence[Expression]) -> Expression | None:
-        """Return the level of a category if expressions depend on nothing else.
-
-        A condition on its effect is then a table of levels: SymPy cannot handle conditions inside conditions.
-        """
-        cells = cells_of(arguments)
-        return cells[0] if len(cells) == 1 and cells[0].arguments[0].code == LEVEL else None
-
-    def _may_be_missing(self, cell: Cell) -> bool:
-        one = self.inputs[cell.input]
-        return cell.code == VALUE and bool(one.missing) and one.fill is None
 
     def specialise(
         self, expression: Expression, lookup: Callable[[str, int | None], Expression], n_inputs: int = 0
@@ -147,19 +140,6 @@ class FormulaBuilder:
                 total = self.apply("add", total, one)
         return total
 
-    def responses(self, link: Expression, etas: Sequence[Expression], ascending: bool) -> list[Expression]:
-        """Return the predictions for linear predictors, perhaps in ascending order."""
-        found = [self.specialise(link, lambda name, j, eta=eta: eta) for eta in etas]  # type: ignore[misc]
-        for last in range(len(found) - 1 if ascending else 0, 0, -1):
-            for i in range(last):  # the largest of the first ones moves to the end
-                pair = found[i], found[i + 1]
-                found[i : i + 2] = [self.apply("minimum", *pair), self.apply("maximum", *pair)]
-        return found
-
-    def level_effects(self, level: Expression, effects: Sequence[float]) -> Expression:
-        """Return the effect of a level; zero for a level without one, and where it is missing."""
-        return self.table(level, [0.0, *effects, 0.0])
-
     def table(self, level: Expression, numbers: Sequence[float]) -> Expression:
         """Return the number of a level, by bisection: the first and the last are those of levels below and above."""
         values = [self.number(value) for value in numbers]
@@ -184,8 +164,8 @@ class FormulaBuilder:
                 return [singles[i] if j < 0 else self.apply("multiply", singles[i], singles[j]) for i, j in both]
             case LevelEffects():
                 parts = zip(step.columns.tolist(), step.sizes.tolist(), step.offsets.tolist(), strict=True)
-                return [
-                    self.level_effects(cells[i], step.effects[start : start + size].tolist()) if size else cells[i]
+                return [  # zero for a level without an effect, and where it is missing
+                    self.table(cells[i], [0.0, *step.effects[start : start + size].tolist(), 0.0]) if size else cells[i]
                     for i, size, start in parts
                 ]
             case Concatenate():
@@ -242,7 +222,12 @@ class Formulas:
         for weights, intercept in zip(linear.weights, linear.intercept, strict=True):
             products = (builder.apply("multiply", builder.number(w), g) for w, g in zip(weights, terms, strict=True))
             outputs.append(builder.sum([builder.number(intercept), *products]))
-        outputs = builder.responses(links[program.link], outputs, ascending=program.link == "sorted")
+        link = links[program.link]
+        outputs = [builder.specialise(link, lambda name, j, eta=eta: eta) for eta in outputs]  # type: ignore[misc]
+        for last in range(len(outputs) - 1 if program.link == "sorted" else 0, 0, -1):
+            for i in range(last):  # the largest of the first ones moves to the end
+                pair = outputs[i], outputs[i + 1]
+                outputs[i : i + 2] = [builder.apply("minimum", *pair), builder.apply("maximum", *pair)]
         return cls(terms, outputs, _probabilities(builder, program, outputs))
 
 
@@ -268,6 +253,11 @@ def _probabilities(builder: FormulaBuilder, program: Program, scores: list[Expre
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 SUM, PRODUCT, UNARY, ATOM = range(1, 5)  # how tightly a text binds; 0 needs no parentheses around anything
+
+
+def printable(text: str) -> str:
+    """Return a name as a single line, for comments and texts: characters that cannot be printed are spaces."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def names_of(parts: Iterable[Expression], template: str) -> dict[Expression, str]:

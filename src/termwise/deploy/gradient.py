@@ -13,18 +13,10 @@ from termwise._numerics import FLOAT64
 from termwise.basis.encoder import VALUE
 from termwise.basis.expressions import BY, derivative, derivatives_of_sums, evaluate, z
 from termwise.deploy.formulas import BOUNDED_LINKS, ETA
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts, ProgramStep
 
 Floats = NDArray[np.float64]
-
-
-def check_single_rows(program: Program) -> None:
-    """Raise for a model that has no gradient by the inputs of one row."""
-    if program.lags is not None:
-        raise ValueError(
-            "gradient requires a model of one row at a time, got one of past values: give its lags as columns of the "
-            "table."
-        )
 
 
 def gradient(program: Program, X: Any) -> Floats:
@@ -32,7 +24,7 @@ def gradient(program: Program, X: Any) -> Floats:
 
     Of a classifier, they are those of the scores.
     """
-    check_single_rows(program)
+    program.check_single_rows("gradient")
     schema, linear, Z = program.schema, program.linear, program.schema.encode(X)
     slope = derivative(BOUNDED_LINKS[FLOAT64][program.link], ETA)
     values_only = np.flatnonzero(schema.categories == VALUE)
@@ -61,7 +53,7 @@ def forward(steps: Sequence[ProgramStep], Z: Floats) -> list[Floats]:
 def backward(steps: Sequence[ProgramStep], values: Sequence[Floats], G: Floats) -> Floats:
     """Return derivatives by the inputs of a chain, (n, inputs), given its values and those by its terms, (n, terms)."""
     for step, before in zip(reversed(steps), reversed(values[:-1]), strict=True):
-        G = _of_step(step, before, G)
+        G = _backward_step(step, before, G)
     return G
 
 
@@ -76,11 +68,11 @@ def _largest(steps: Sequence[Any]) -> int:
     return max(sizes)
 
 
-def _of_step(step: ProgramStep, Z: Floats, G: Floats) -> Floats:
+def _backward_step(step: ProgramStep, Z: Floats, G: Floats) -> Floats:
     """Return derivatives by the inputs of a step, given its inputs and those by its terms."""
     match step:
         case Concatenate():
-            return _of_branches(step, Z, G)
+            return _backward_branches(step, Z, G)
         case LevelEffects():
             found = np.zeros(Z.shape)
             np.add.at(found.T, step.columns, np.where(step.sizes == 0, G, 0.0).T)
@@ -103,11 +95,11 @@ def _of_step(step: ProgramStep, Z: Floats, G: Floats) -> Floats:
     for outer, inner in derivatives_of_sums(step.expression):
         weighted = G * evaluate(outer, variables)
         for i in range(Z.shape[1]):
-            found[:, i] += (weighted * evaluate(inner, {**variables, **_of_input(step, Z, i)})).sum(axis=1)
+            found[:, i] += (weighted * evaluate(inner, {**variables, **_variables_of_input(step, Z, i)})).sum(axis=1)
     return found
 
 
-def _of_input(step: ProgramStep, Z: Floats, i: int) -> dict[str, Any]:
+def _variables_of_input(step: ProgramStep, Z: Floats, i: int) -> dict[str, Any]:
     """Return the variables of the input i, to which `derivatives_of_sums` refers."""
     values: dict[str, Any] = {"z" + BY: Z[:, [i]], "same": (np.arange(Z.shape[1]) == i).astype(np.intp)}
     for name, table in step.tables.items():
@@ -115,7 +107,7 @@ def _of_input(step: ProgramStep, Z: Floats, i: int) -> dict[str, Any]:
     return values
 
 
-def _of_branches(step: Concatenate, Z: Floats, G: Floats) -> Floats:
+def _backward_branches(step: Concatenate, Z: Floats, G: Floats) -> Floats:
     """Add up the derivatives of all branches by the inputs that they share."""
     found, start = np.zeros(Z.shape), 0
     by_terms = np.zeros((len(Z), sum(part.n_terms for part in step.parts)))

@@ -130,6 +130,10 @@ class Input(Record):
             )
         return numbers
 
+    def encode(self, numbers: Floats, code: int) -> Floats:
+        """Return an encoded column, given the input as numbers."""
+        return encode(numbers, code, self.kind, len(self.categories or ()))
+
     def _positions(self, values: NDArray[Any]) -> Floats:
         """Return the positions of categories none of which is missing."""
         assert self.categories is not None
@@ -150,11 +154,6 @@ class Input(Record):
                 f"{more}: those are {listing(map(repr, self.categories))}. Drop those rows, or fit again with them."
             )
         return numbers
-
-    def count_unseen(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> int:
-        """Return the number of values that are categories the fit did not have."""
-        known = (*(self.categories or ()), *(self.others or ()))
-        return 0 if self.categories is None else sum(value not in known for value in values[~missing])
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +195,11 @@ class InputSchema(Record):
         places, numbers = np.array(codes, dtype=np.intp).reshape(-1, 2).T
         schema = cls(tuple(inputs), places, numbers)
         return schema.with_fill({names[j]: value for j, value in fills.items()})
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the inputs."""
+        return [one.name for one in self.inputs]
 
     @cached_property
     def used(self) -> list[int]:
@@ -249,7 +253,10 @@ class InputSchema(Record):
         if len(codes) != len(columns):
             raise invalid(f"{place}.categories", f"a list of {len(columns)} numbers", len(codes))
         for i, (one, code) in enumerate(zip([inputs[j] for j in columns], codes, strict=True)):
-            if type(code) is not int or code not in _allowed_codes(one):
+            n_codes = {"number": 0, "category": len(one.categories or ()), "date": len(DATE_PARTS)}[one.kind]
+            special = [VALUE] * (one.kind == "number" or one.unseen is not None) + [MISSING] * bool(one.missing)
+            special += [LEVEL, OTHER] if one.unseen is not None else []
+            if type(code) is not int or not (0 <= code < n_codes or code in special):
                 raise invalid(f"{place}.categories[{i}]", f"a category of {one.name}, -1 for a number", code)
         return cls(inputs, columns, np.array(codes, dtype=np.intp))
 
@@ -267,15 +274,20 @@ class InputSchema(Record):
         for j, (values, missing) in zip(self.used, columns, strict=True):
             one, numbers = self.inputs[j], self.inputs[j].to_numbers(values, missing, complete)
             for place in np.flatnonzero(self.columns == j):
-                Z[:, place] = encode(numbers, int(self.categories[place]), one.kind, len(one.categories or ()))
+                Z[:, place] = one.encode(numbers, int(self.categories[place]))
         return Z
 
     def count_unseen(self, X: Any) -> dict[str, int]:
         """Return how many rows have a category that the fit did not have, by the names of inputs with some."""
         X = self.as_table(X)
-        columns = zip(self.used, self._frame_columns(X) if is_frame(X) else self._array_columns(X), strict=True)
-        counts = {self.inputs[j].name: self.inputs[j].count_unseen(*column) for j, column in columns}
-        return {name: count for name, count in counts.items() if count}
+        counts: dict[str, int] = {}
+        columns = self._frame_columns(X) if is_frame(X) else self._array_columns(X)
+        for j, (values, missing) in zip(self.used, columns, strict=True):
+            one = self.inputs[j]
+            known = (*(one.categories or ()), *(one.others or ()))
+            n_unseen = 0 if one.categories is None else sum(value not in known for value in values[~missing])
+            counts |= {one.name: n_unseen} if n_unseen else {}
+        return counts
 
     def numeric_dates(self) -> InputSchema:
         """Return the same encoding of a table that has the parts of dates as columns of numbers."""
@@ -300,11 +312,10 @@ class InputSchema(Record):
         X = check_table(to_host(X) if is_foreign(X) else np.array(X, dtype=object) if mixed else X)
         X = sp.csc_array(X) if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2 or X.shape[1] != len(self.inputs):
-            names = [one.name for one in self.inputs]
-            more = " ..." * (len(names) > MAX_NAMES)
+            more = " ..." * (len(self.names) > MAX_NAMES)
             raise ValueError(
-                f"X must have {len(names)} columns, got shape {X.shape}: give {listing(names[:MAX_NAMES])}{more}, "
-                "in this order."
+                f"X must have {len(self.names)} columns, got shape {X.shape}: give {listing(self.names[:MAX_NAMES])}"
+                f"{more}, in this order."
             )
         return X
 
@@ -321,8 +332,8 @@ class InputSchema(Record):
     def _frame_columns(self, X: Any) -> Iterator[Column]:
         """Yield the columns of a frame in use: by name, or by position in a model without names."""
         present = list(X.columns)
-        absent = [self.inputs[j].name for j in self.used if self.inputs[j].name not in present]
-        nameless = [one.name for one in self.inputs] == [f"x{j}" for j in range(len(self.inputs))]
+        absent = [self.names[j] for j in self.used if self.names[j] not in present]
+        nameless = self.names == [f"x{j}" for j in range(len(self.inputs))]
         by_position = bool(absent) and nameless and len(present) == len(self.inputs)
         if absent and not by_position:
             raise ValueError(
@@ -333,17 +344,10 @@ class InputSchema(Record):
         if repeated:
             raise ValueError(f"X must have columns of different names, got {listing(repeated)} more than once.")
         for j in self.used:
-            values = X[present[j] if by_position else self.inputs[j].name]
+            values = X[present[j] if by_position else self.names[j]]
             missing = is_missing(values)
             if self.inputs[j].kind == "date":
                 yield as_days(values), missing
                 continue
             numeric = not missing.any() and is_numeric(values) and self.inputs[j].categories is None
             yield np.asarray(values, dtype=np.float64 if numeric else object), missing
-
-
-def _allowed_codes(one: Input) -> list[int]:
-    """Return the codes that an encoded column of an input may have."""
-    numbers = {"number": 0, "category": len(one.categories or ()), "date": len(DATE_PARTS)}[one.kind]
-    special = [VALUE] * (one.kind == "number" or one.unseen is not None) + [MISSING] * bool(one.missing)
-    return [*range(numbers), *special, *([LEVEL, OTHER] if one.unseen is not None else [])]

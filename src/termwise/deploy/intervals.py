@@ -147,7 +147,7 @@ OPERATIONS: dict[str, Callable[..., Interval]] = {
 }
 
 
-def share(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> tuple[Interval, Interval]:
+def alternatives(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> tuple[Interval, Interval]:
     """Return derivatives by two alternatives, given where only the first and where only the second is possible."""
     return (
         Interval(np.where(first, 1.0, 0.0), np.where(second, 0.0, 1.0)),
@@ -182,13 +182,13 @@ def partials(node: Expression, f: Interval, args: Sequence[Interval]) -> Sequenc
         case "expit":
             return (multiply(f, add(ONE, negative(f))),)
         case "maximum":
-            return share(args[0].low > args[1].high, args[1].low > args[0].high)
+            return alternatives(args[0].low > args[1].high, args[1].low > args[0].high)
         case "minimum":
-            return share(args[0].high < args[1].low, args[1].high < args[0].low)
+            return alternatives(args[0].high < args[1].low, args[1].high < args[0].low)
         case "where":
             given = args[0]
             jump = np.where(given.low == given.high, 0.0, np.inf)  # the function may jump where the condition changes
-            return Interval(-jump, jump), *share(given.low > 0, given.high == 0)
+            return Interval(-jump, jump), *alternatives(given.low > 0, given.high == 0)
         case "greater" | "equal":
             unknown = np.where(f.low == f.high, 0.0, 1.0)
             return Interval(-unknown, unknown), Interval(-unknown, unknown)
@@ -196,20 +196,6 @@ def partials(node: Expression, f: Interval, args: Sequence[Interval]) -> Sequenc
 
 
 # -- formulas ----------------------------------------------------------------------------------------------------------
-
-
-def enclose(parts: Sequence[Expression], variables: Mapping[Expression, Interval]) -> dict[Expression, Interval]:
-    """Return an interval of every part of some formulas, listed by `parts_of`."""
-    values: dict[Expression, Interval] = {}
-    with np.errstate(all="ignore"):  # overflow is infinity, an end like any other
-        for node in parts:
-            if node.operation == "variable":
-                values[node] = variables[node]
-            elif node.operation == "constant":
-                values[node] = constant(node.arguments[0])
-            else:
-                values[node] = entry_of(OPERATIONS, node)(*(values[argument] for argument in node.arguments))
-    return values
 
 
 class WeightedSum:
@@ -225,10 +211,15 @@ class WeightedSum:
 
     def values(self, low: Floats, high: Floats) -> tuple[Interval, dict[Expression, Interval]]:
         """Return bounds of the sum over m boxes, (m,), and of all parts of its terms."""
-        ends = {node: Interval(low[:, j], high[:, j]) for j, node in enumerate(self.variables)}
-        values = enclose(self.parts, {**self.fixed, **ends})
+        values = {node: Interval(low[:, j], high[:, j]) for j, node in enumerate(self.variables)}
+        values |= self.fixed
         total = Interval(np.zeros(len(low)), np.zeros(len(low)))
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # overflow is infinity, an end like any other
+            for node in self.parts:
+                if node.operation == "constant":
+                    values[node] = constant(node.arguments[0])
+                elif node.operation != "variable":
+                    values[node] = entry_of(OPERATIONS, node)(*(values[argument] for argument in node.arguments))
             for term, weight in zip(self.terms, self.weights, strict=True):
                 total = add(total, multiply(constant(weight), values[term]))
         return total, values

@@ -12,7 +12,18 @@ from typing import Any, ClassVar
 
 from termwise._checks import check_number
 from termwise.basis.encoder import MISSING, OTHER
-from termwise.deploy.formulas import ATOM, LINKS, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, names_of
+from termwise.deploy.formulas import (
+    ATOM,
+    LINKS,
+    PRODUCT,
+    SUM,
+    UNARY,
+    Cell,
+    Formulas,
+    FormulaWriter,
+    names_of,
+    printable,
+)
 from termwise.deploy.program import Program
 
 LINE_TERMS = 5  # in a line of a sum
@@ -24,17 +35,9 @@ SPECIAL = {char: f"\\{char}" for char in "{}$&#%_"} | {
 
 
 def source(program: Program, digits: int | None = 4) -> str:
-    r"""Return an `align*` environment.
+    r"""Return the equations that `Predictor.to_latex` describes.
 
-    Inputs have their names. A category is an indicator, as in :math:`\mathbf{1}[\text{kind} = \text{a}]`, and past
-    values have a time as index. Replacements of missing values are not part of the equations.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
-    digits : int, default=4
-        Significant digits of numbers; None: all.
+    A category is an indicator, as in :math:`\mathbf{1}[\text{kind} = \text{a}]`, and past values have a time as index.
     """
     if digits is not None:
         check_number("digits", digits, low=1, integer=True, remedy="4 is readable, None rounds nothing")
@@ -50,7 +53,7 @@ def source(program: Program, digits: int | None = 4) -> str:
 
 def escape(name: Any) -> str:
     """Write a name as text: one letter, or a letter and a number, as a symbol."""
-    text = "".join(char if char.isprintable() else " " for char in str(name))
+    text = printable(str(name))
     symbol = re.fullmatch(r"([A-Za-z])(\d*)", text, flags=re.ASCII)
     if symbol:
         return symbol[1] + (f"_{{{symbol[2]}}}" if symbol[2] else "")

@@ -120,12 +120,12 @@ class Predictor(Exports):
 
     def __post_init__(self) -> None:
         program = self._program
-        inputs, linear, labels = program.schema.inputs, program.linear, program.labels
+        schema, linear, labels = program.schema, program.linear, program.labels
         attributes = {
             "task": "regression" if labels is None else "classification",
-            "inputs": inputs,
-            "input_names": [one.name for one in inputs],
-            "used_inputs": [inputs[j].name for j in program.schema.used],
+            "inputs": schema.inputs,
+            "input_names": list(schema.names),
+            "used_inputs": [schema.names[j] for j in schema.used],
             "term_names": list(linear.names),
             "n_terms": len(linear.names),
             "weights": linear.weights.copy(),
@@ -374,30 +374,7 @@ class Predictor(Exports):
         y : ndarray of shape (m,)
             The series as it was before `start`, simulated from there on.
         """
-        lags, series = self._program.lags, self._program.series
-        if lags is None or series is None or self.task != "regression" or not self._program.linear.one_output:
-            raise ValueError(
-                "free_run needs a model of one series on its past values, got another: fit with basis=LagBasis(...)."
-            )
-        output, used = self.input_names.index(series), {*self.used_inputs, series}
-        table = np.full((X.shape[0], len(self.inputs)), np.nan) if is_frame(X) else np.array(X, dtype=np.float64)
-        for j, name in enumerate(self.input_names):
-            if is_frame(X) and name in X.columns and name in used:  # unused ones may be missing
-                table[:, j] = np.array(X[name], dtype=np.float64)
-        start = max(1, lags.longest) if start is None else start
-        remedy = f"simulation begins inside the table of {len(table)} rows, after at least one row"
-        check_number("start", start, low=1, below=len(table) + 1, integer=True, remedy=remedy)
-        table[start:, output] = np.nan  # lags of the series are at least one: a value is used only after its prediction
-        for t in range(start, len(table)):
-            with np.errstate(over="ignore", invalid="ignore"):
-                table[t, output] = self.predict(table[max(0, t - lags.longest) : t + 1])[-1]
-            if not np.isfinite(table[t, output]):
-                raise ValueError(
-                    f"free_run must have finite predictions to feed back, got {table[t, output]} in row {t}: the "
-                    "simulation diverged; fit fewer terms, other lags or a NarxRegressor, whose simulate keeps to the "
-                    "range of the training data."
-                )
-        return table[:, output]
+        return self._program.free_run(X, start)
 
     def gradient(self, X: Any) -> Floats:
         """Return the derivatives of the predictions by the inputs.
@@ -511,7 +488,7 @@ class Predictor(Exports):
         used = program.schema.used or [0]  # one stays, as every table has a column
         inputs = tuple(program.schema.inputs[j] for j in used)
         schema = replace(program.schema, inputs=inputs, columns=np.searchsorted(used, program.schema.columns))
-        series = program.series if program.series in [one.name for one in inputs] else None
+        series = program.series if program.series in schema.names else None
         return replace(self, _program=replace(program, schema=schema, series=series, folds=()))
 
 

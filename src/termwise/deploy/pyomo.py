@@ -18,11 +18,6 @@ def source(program: Program) -> str:
 
     x is a mapping from the names in `INPUTS` to variables or expressions of Pyomo. The name `kind=a` of a category is
     for a number that is 1 where the input is this category, else 0. The result is an expression, or a list of several.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
     """
     writer, formulas = Writer(program), Formulas.from_program(program)
     names = names_of(formulas.terms, "term_{}")
@@ -32,8 +27,7 @@ def source(program: Program) -> str:
     lines += [f"def {'prediction' if program.labels is None else 'score'}(x):"]
     lines += ['    """Return the model, given a variable or an expression for each of INPUTS."""']
     lines += [f"    {name} = x[{symbol!r}]" for symbol, name in writer.symbols.items()]
-    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
-    lines += [f"    {line}" for line in assignments(writer, comments)]
+    lines += [f"    {line}" for line in assignments(writer, names, formulas, program)]
     result = outputs[0] if program.linear.one_output else f"[{', '.join(outputs)}]"
     return "\n".join([*lines, f"    return {result}"]) + "\n"
 

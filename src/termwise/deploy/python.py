@@ -9,8 +9,8 @@ import numpy as np
 
 from termwise._numerics import FLOAT64, LOG_RESPONSE_MAX
 from termwise.basis.expressions import SourceWriter
-from termwise.deploy.program import Concatenate, Lags, LevelEffects, PairProducts, Program, ProgramStep
-from termwise.deploy.simulation import python_simulation
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, Lags, LevelEffects, PairProducts, ProgramStep
 
 LINKS = {  # expressions of the list of outputs
     "log": f"[math.exp(min(v, {LOG_RESPONSE_MAX[FLOAT64]!r})) for v in z]",
@@ -19,14 +19,9 @@ LINKS = {  # expressions of the list of outputs
 
 
 def source(program: Program, simulation: Any = False) -> str:
-    """Return the source of a module with `predict` and, of a classifier, `decision_function` and `predict_proba`.
+    """Return a module with `predict` and, of a classifier, `decision_function` and `predict_proba`.
 
-    Parameters
-    ----------
-    program : Program
-        The model.
-    simulation : bool or pair of float, default=False
-        Whether to write the class `Simulation` too, perhaps with the lowest and the highest output.
+    It has a class `Simulation` too with `simulation=True`, or with the lowest and the highest output.
     """
     schema, linear = program.schema, program.linear
     what = "classes" if program.labels else "targets"
@@ -58,7 +53,7 @@ def source(program: Program, simulation: Any = False) -> str:
         _step("_linear", [line], weights=linear.weights, intercept=linear.intercept),
         _function("_outputs", chain, argument="x"),
         *_predictions(program),
-        *([] if simulation is False else [python_simulation(program, simulation)]),
+        *([] if simulation is False else [_simulation(program, simulation)]),
     ]
     return "\n\n\n".join(parts) + "\n"
 
@@ -278,3 +273,32 @@ def _predictions(program: Program) -> list[str]:
         ]
         functions.append(_function("predict_proba", lines, f"Return the probability of each class for {sample}", "x"))
     return functions
+
+
+def _simulation(program: Program, simulation: Any) -> str:
+    """Write the class of a simulation."""
+    past, output, low, high = program.simulation_settings(simulation)
+    d = len(program.schema.inputs)
+    value = "predict([*self.rows, row])"
+    value = f"max({low!r}, {value})" if np.isfinite(low) else value
+    value = f"min({value}, {high!r})" if np.isfinite(high) else value
+    return f'''class Simulation:
+    """A free run: every step feeds its prediction back as a past value.
+
+    It begins with at least {past} past rows, oldest first, each a sequence in the order of INPUTS.
+    """
+
+    def __init__(self, past):
+        if len(past) < {past}:
+            raise ValueError(f"past must have at least {past} rows, got {{len(past)}}")
+        self.rows = [list(row) for row in past][len(past) - {past} :]
+
+    def step(self, inputs=()):
+        """Return the next output, given the {d - 1} inputs other than the output, in their order."""
+        row = list(inputs)
+        if len(row) != {d - 1}:
+            raise ValueError(f"inputs must have {d - 1} values, got {{len(row)}}")
+        row.insert({output}, None)
+        row[{output}] = {value}
+        self.rows = [*self.rows, row][1:]
+        return row[{output}]'''

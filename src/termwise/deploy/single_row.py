@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from termwise._checks import is_frame
-from termwise.basis.encoder import VALUE, encode, listing
+from termwise.basis.encoder import VALUE, listing
 from termwise.basis.expressions import OTHERS, Expression
 from termwise.deploy.inputs import MAX_NAMES, NUMBERS, Input, as_float, is_missing_value
-from termwise.deploy.program import Concatenate, LevelEffects, PairProducts, Program, ProgramStep
+from termwise.deploy.program import Program
+from termwise.deploy.steps import Concatenate, LevelEffects, PairProducts, ProgramStep
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]
@@ -139,7 +140,7 @@ class SingleRow:
             )
         schema, linear = program.schema, program.linear
         self._program, self._schema = program, schema
-        self._names = [schema.inputs[j].name for j in schema.used]
+        self._names = [schema.names[j] for j in schema.used]
         self._all_used = len(schema.used) == len(schema.inputs)
         self._plain = np.searchsorted(schema.used, schema.columns) if schema.is_plain else None
         self._readers = [_reader(schema.inputs[j], schema.categories[schema.columns == j]) for j in schema.used]
@@ -173,8 +174,11 @@ class SingleRow:
         z = np.empty(len(self._schema.columns))
         for value, reader, places in zip(values, self._readers, self._places, strict=True):
             numbers = reader(value)
-            if numbers is None:  # a date, or invalid
-                return self._read_table(values)
+            if numbers is None:  # a date, or invalid: a table of one row also raises the errors of invalid ones
+                table = np.empty((1, len(self._schema.inputs)), dtype=object)
+                for j, one in zip(self._schema.used, values, strict=True):
+                    table[0, j] = one
+                return self._schema.encode(table)[0]
             z[places] = numbers
         return z
 
@@ -189,30 +193,19 @@ class SingleRow:
                 raise ValueError(
                     f"x must have the inputs the model uses, got none called {absent}: it has {there}."
                 ) from None
-        self._check_length(x)
-        if isinstance(x, np.ndarray):
-            return x if self._all_used else x.take(self._schema.used)
-        return x if self._all_used else [x[j] for j in self._schema.used]
-
-    def _check_length(self, x: Any) -> None:
-        """Raise unless a sample is a sequence of as many values as there are inputs."""
         shape = x.shape if isinstance(x, np.ndarray) else None
         sized = hasattr(x, "__len__") and not is_frame(x) and not isinstance(x, str | bytes)
         if not sized or (shape is not None and len(shape) != 1) or len(x) != len(self._schema.inputs):
-            names = [one.name for one in self._schema.inputs]
+            names = self._schema.names
             got = f"shape {shape}" if shape is not None else f"{len(x)} values" if sized else type(x).__name__
             more = " ..." * (len(names) > MAX_NAMES)
             raise ValueError(
                 f"x must be one sample of {len(names)} values, got {got}: give {listing(names[:MAX_NAMES])}{more}, in "
                 "this order, or a mapping from names to values."
             )
-
-    def _read_table(self, values: list[Any]) -> Floats:
-        """Read a sample as a table of one row, which also raises the errors of invalid ones."""
-        table = np.empty((1, len(self._schema.inputs)), dtype=object)
-        for j, value in zip(self._schema.used, values, strict=True):
-            table[0, j] = value
-        return self._schema.encode(table)[0]
+        if isinstance(x, np.ndarray):
+            return x if self._all_used else x.take(self._schema.used)
+        return x if self._all_used else [x[j] for j in self._schema.used]
 
 
 def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
@@ -222,8 +215,7 @@ def _reader(one: Input, codes: NDArray[np.intp]) -> Callable[[Any], Any]:
     """
 
     def encoded(number: float) -> Floats:
-        column, n_categories = np.array([number]), len(one.categories or ())
-        return np.array([float(encode(column, int(code), one.kind, n_categories)[0]) for code in codes])
+        return np.array([float(one.encode(np.array([number]), int(code))[0]) for code in codes])
 
     if one.kind == "date":
         return lambda value: None

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from termwise._numerics import FLOAT64
-from termwise.basis.encoder import MISSING, encode
+from termwise.basis.encoder import MISSING
 from termwise.deploy.formulas import (
     ATOM,
     BOUNDED_LINKS,
@@ -24,6 +24,7 @@ from termwise.deploy.formulas import (
     FormulaWriter,
     cells_of,
     names_of,
+    printable,
 )
 from termwise.deploy.inputs import Input
 from termwise.deploy.program import Program
@@ -38,33 +39,14 @@ def source(
     order_by: str | Sequence[str] | None = None,
     view: str | None = None,
 ) -> str:
-    """Return a query over a table that computes the predictions of every row.
-
-    Its columns are those to keep and `prediction` (`prediction_1` and so on of several outputs); of a classifier
-    `label`, `score` or one per class, as `score_yes`, and, where it has them, the probabilities of the classes, as
-    `probability_yes`. An underscore is added to those names that a kept column has. Rows that `predict` rejects have
-    NULL there.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
-    table : str or sequence of str, default="data"
-        Name of the table; a sequence is a qualified name, such as `("schema", "table")`.
-    keep : sequence of str, default=None
-        Columns of the table to return beside the predictions; None: the inputs in use.
-    order_by : str or sequence of str, default=None
-        Columns that order the rows in time, required for a model of past values.
-    view : str, default=None
-        Name of a view to create; None: the query itself.
-    """
+    """Return the query that `Predictor.to_sql` describes, with its parameters."""
     names, order = _listed_names(table), _listed_names(order_by)
     if program.lags is not None and not order:
         raise ValueError(
             "order_by must name the columns that order rows in time, got None: this is a model of past values."
         )
     schema = program.schema
-    kept = [schema.inputs[j].name for j in schema.used] if keep is None else _listed_names(keep)
+    kept = [schema.names[j] for j in schema.used] if keep is None else _listed_names(keep)
     writer = Writer(program, free_names([*kept, *order, *names]))
     formulas = Formulas.from_program(program, BOUNDED_LINKS[FLOAT64])
     scores = formulas.outputs if program.labels is not None else []
@@ -73,13 +55,13 @@ def source(
     texts = writer.write([*formulas.outputs, *formulas.probabilities], named)
     notes = {named[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
     result_name, valid = free_names(kept), writer.free_name("valid")
-    checks = [f"{writer.cell(cell)} IS NOT NULL" for cell in _checked_cells(program, formulas)]
+    condition = _condition(writer, program, formulas)
     results = []
     for name, text in _results(program, texts):
-        value = f"CASE WHEN {valid} = 1 THEN {text} END" if checks else text
+        value = f"CASE WHEN {valid} = 1 THEN {text} END" if condition else text
         results.append(f"{value} AS {identifier(result_name(name))}")
     text, previous = "", f"{'.'.join(map(identifier, names))} AS t"
-    tested = [(valid, f"CASE WHEN {_all_of(checks)} THEN 1 ELSE 0 END")] if checks else []
+    tested = [(valid, f"CASE WHEN {condition} THEN 1 ELSE 0 END")] if condition else []
     for i, columns in enumerate(_levels(writer, kept, order, tested)):
         lines = [f"{value} AS {name}" if name else value for name, value in columns]
         listed = _listed(lines, [notes.get(name, "") for name, _ in columns])
@@ -206,7 +188,7 @@ def encoded(one: Input, code: int) -> str:
         return f"CASE WHEN {column} BETWEEN -{MAX_FLOAT} AND {MAX_FLOAT} THEN {there}{otherwise} END"
 
     def value(position: float) -> str:
-        found = float(encode(np.array([position]), code, one.kind, len(one.categories or ()))[0])
+        found = float(one.encode(np.array([position]), code)[0])
         return "NULL" if np.isnan(found) else number(found)
 
     groups: dict[str, list[str]] = {}  # categories by their values
@@ -221,27 +203,22 @@ def encoded(one: Input, code: int) -> str:
     return f"CASE{text} END"
 
 
-def _checked_cells(program: Program, formulas: Formulas) -> list[Cell]:
-    """Return encoded numbers that are NULL exactly where `predict` rejects an input."""
+def _condition(writer: Writer, program: Program, formulas: Formulas) -> str:
+    """Write that `predict` rejects no input of a row, of which some encoded number would be NULL; "" if that holds."""
     schema = program.schema
     wanted = [(j, 0) for j in schema.used]
     if program.lags is not None:  # only the past values that are used must be known
         wanted = [(c.input, c.lag) for c in (node.arguments[0] for node in cells_of(formulas.outputs))]
-    cells = []
+    checks = []
     for j, lag in dict.fromkeys(wanted):
         one = schema.inputs[j]
         optional = bool(one.missing) and one.fill is None
         if one.unseen is None or not (one.missing or one.fill is not None):  # else any value is valid
-            cells.append(Cell(j, MISSING if optional else int(schema.categories[schema.columns == j][0]), lag))
-    return cells
-
-
-def _all_of(conditions: list[str]) -> str:
-    """Write that all conditions hold, in groups if there are many."""
-    while len(conditions) > CHUNK:
-        groups = [conditions[i : i + CHUNK] for i in range(0, len(conditions), CHUNK)]
-        conditions = [f"({' AND '.join(group)})" for group in groups]
-    return " AND ".join(conditions)
+            cell = Cell(j, MISSING if optional else int(schema.categories[schema.columns == j][0]), lag)
+            checks.append(f"{writer.cell(cell)} IS NOT NULL")
+    while len(checks) > CHUNK:  # in groups if there are many
+        checks = [f"({' AND '.join(checks[i : i + CHUNK])})" for i in range(0, len(checks), CHUNK)]
+    return " AND ".join(checks)
 
 
 def _levels(
@@ -272,7 +249,7 @@ def _listed(columns: Sequence[str], notes: Sequence[str] = ()) -> str:
     """Write the columns of a query, with comments."""
     lines = []
     for i, column in enumerate(columns):
-        note = "".join(char if char.isprintable() else " " for char in notes[i]) if notes else ""
+        note = printable(notes[i]) if notes else ""
         lines.append(f"    {column}{',' * (i + 1 < len(columns))}{f'  -- {note}' * bool(note)}\n")
     return "SELECT\n" + "".join(lines)
 

@@ -82,7 +82,7 @@ def suggest(
     axes = read_axes(predictor.inputs, bounds, integer)
     rng = check_random_state(random_state)
     unit = qmc.Sobol(len(axes), rng=rng.randint(2**31 - 1)).random(1 << (int(n_candidates) - 1).bit_length())
-    scaled, table = (np.column_stack(parts) for parts in zip(*map(place, axes, unit.T), strict=True))
+    scaled, table = (np.column_stack(parts) for parts in zip(*map(scale_to_axis, axes, unit.T), strict=True))
     uncertainty = fold_uncertainty(predictor, table)
     distance = np.full(len(unit), np.inf)
     if X is not None:
@@ -133,7 +133,7 @@ def read_axis(one: Input, given: Any, whole: bool) -> Any:
     return low, high, whole
 
 
-def place(axis: Any, unit: Floats) -> tuple[Floats, NDArray[Any]]:
+def scale_to_axis(axis: Any, unit: Floats) -> tuple[Floats, NDArray[Any]]:
     """Return numbers between 0 and 1 in units of an axis, and as values of the input; categories one column each."""
     if isinstance(axis, list):
         number = np.minimum((unit * len(axis)).astype(np.intp), len(axis) - 1)
@@ -144,7 +144,7 @@ def place(axis: Any, unit: Floats) -> tuple[Floats, NDArray[Any]]:
 
 
 def known_points(predictor: Predictor, axes: list[Any], X: Any) -> Floats:
-    """Return measured points in the units of `place`."""
+    """Return measured points in the units of `scale_to_axis`."""
     frame = hasattr(X, "columns")
     columns = [X[name] for name in predictor.input_names] if frame else np.asarray(X, dtype=object).T
     parts = []

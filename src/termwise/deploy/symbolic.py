@@ -8,7 +8,18 @@ from typing import Any, ClassVar
 from termwise._checks import import_optional
 from termwise.basis.encoder import MISSING, name_encoded
 from termwise.basis.expressions import Expression
-from termwise.deploy.formulas import ATOM, PRODUCT, SUM, UNARY, Cell, Formulas, FormulaWriter, cells_of, names_of
+from termwise.deploy.formulas import (
+    ATOM,
+    PRODUCT,
+    SUM,
+    UNARY,
+    Cell,
+    Formulas,
+    FormulaWriter,
+    cells_of,
+    names_of,
+    printable,
+)
 from termwise.deploy.program import Program
 
 
@@ -19,11 +30,6 @@ def source(program: Program) -> str:
     classes; several outputs are a list too. Symbols have the names of the inputs. The symbol `kind=a` of a category is
     1 where the input is this category, else 0; `x(t-2)` is the value two rows before, and `missing(x)` is 1 where x is
     missing, else 0. An underscore is added where an input has that name.
-
-    Parameters
-    ----------
-    program : Program
-        The model.
     """
     writer, formulas = Writer(program), Formulas.from_program(program)
     names = names_of(formulas.terms, "term_{}")
@@ -31,8 +37,7 @@ def source(program: Program) -> str:
     probabilities = [outputs.pop() for _ in formulas.probabilities][::-1]
     lines = ['"""A model written by termwise, as expressions of SymPy."""', "", "import sympy", ""]
     lines += [f"{name} = sympy.Symbol({symbol!r})" for symbol, name in writer.symbols.items()]
-    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
-    lines += assignments(writer, comments)
+    lines += assignments(writer, names, formulas, program)
     outputs = [f"sympy.sympify({text})" for text in outputs]  # of a model without terms, it is a number
     result = outputs[0] if program.linear.one_output else f"[{', '.join(outputs)}]"
     lines.append(f"{'prediction' if program.labels is None else 'score'} = {result}")
@@ -41,13 +46,15 @@ def source(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def assignments(writer: FormulaWriter, comments: Mapping[str, str]) -> list[str]:
-    """Return a line of Python for each definition of a writer, with the comments on some, by their names."""
-    lines = []
-    for one in writer.definitions:
-        comment = "".join(char if char.isprintable() else " " for char in comments.get(one.name, ""))
-        lines.append(f"{one.name} = {one.text}{f'  # {comment}' * bool(comment)}")
-    return lines
+def assignments(
+    writer: FormulaWriter, names: Mapping[Expression, str], formulas: Formulas, program: Program
+) -> list[str]:
+    """Return a line of Python for each definition of a writer, those of terms with their names as comments."""
+    comments = {names[term]: name for term, name in zip(formulas.terms, program.linear.names, strict=True)}
+    return [
+        f"{one.name} = {one.text}{f'  # {printable(comments[one.name])}' if comments.get(one.name) else ''}"
+        for one in writer.definitions
+    ]
 
 
 def expressions(program: Program) -> dict[str, Any]:
